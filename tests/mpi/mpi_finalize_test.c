@@ -1,5 +1,5 @@
-/* Where programs use MPI oddly: collectives in callbacks of MPI_Finalize and of datatypes, kolo's functions through the
- * names with P, and a communicator of each kind that is never freed. */
+/* Where programs use MPI oddly: collectives in callbacks of MPI_Finalize, on MPI_COMM_SELF and MPI_COMM_WORLD, and of
+ * datatypes; kolo's functions through the names with P; and a communicator of each kind that is never freed. */
 #include <stddef.h>
 
 #include "mpi_testing.h"
@@ -50,6 +50,7 @@ int main(int argc, char **argv) {
     watch(60, "names with P");
     MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, sum_at_end, &key, NULL);
     MPI_Comm_set_attr(MPI_COMM_SELF, key, NULL);
+    MPI_Comm_set_attr(MPI_COMM_WORLD, key, NULL);
     for (int i = 0; i < 3; i++) {
         MPI_Comm_dup(i ? copies[i - 1] : MPI_COMM_WORLD, &copies[i]);
         for (int round = 0; round < 4; round++) {
@@ -63,5 +64,5 @@ int main(int argc, char **argv) {
 #endif
     watch(60, "MPI_Finalize");
     const int failed = job_end();
-    return failed || called != 1 || wrong;
+    return failed || called != 2 || wrong;
 }

@@ -82,10 +82,70 @@ void run_background_collective(struct state *state) {
         "MPI_Iallreduce");
 }
 
-/* Communicators. */
+/* Communicators. Some have an attribute, the callbacks of which make collectives: its copy callback where the
+ * communicator is duplicated, its delete callback where it is freed, or gets the attribute anew. */
 
-static void adopt(struct group *group, MPI_Comm comm) {
-    *group = (struct group){.exists = true, .comm = comm};
+struct attribute {
+    uint64_t draw;
+};
+
+/* Then it is not copied: Open MPI 4.1 would do so in MPI_Comm_create_group, too, where not all ranks are. */
+static bool is_kept;
+
+static void call_in_callback(const struct state *state, MPI_Comm comm, uint64_t draw) {
+    struct call call = {.collective = (enum collective)(draw % CALLS),
+                        .comm = comm,
+                        .element = element_named("MPI_INT"),
+                        .count = (int)((draw >> 8) % 50),
+                        .draw = draw >> 16};
+    if (call_traits[call.collective].reduces)
+        call.operation = draw_operation(call.element, draw >> 24);
+    const char *problem = call_run(&call);
+    require(state, !problem, "in a callback %s: %s", call_words(&call), problem);
+}
+
+static int copy_attribute(MPI_Comm comm, int key, void *extra, void *value, void *copied, int *flag) {
+    struct attribute *attribute = value, *copy;
+    (void)key;
+    *flag = !is_kept;
+    if (!*flag)
+        return MPI_SUCCESS;
+    call_in_callback(extra, comm, random_next(&attribute->draw));
+    copy = malloc(sizeof *copy);
+    *copy = *attribute;
+    *(void **)copied = copy;
+    return MPI_SUCCESS;
+}
+
+static int delete_attribute(MPI_Comm comm, int key, void *value, void *extra) {
+    struct attribute *attribute = value;
+    const uint64_t draw = random_next(&attribute->draw);
+    MPI_Comm again;
+    (void)key;
+    for (uint64_t i = 0; i < draw % 8; i++)
+        call_in_callback(extra, comm, random_next(&attribute->draw));
+    if (draw & 256) {
+        is_kept = true;
+        require_success(extra, MPI_Comm_dup(comm, &again), "MPI_Comm_dup in a callback");
+        is_kept = false;
+        call_in_callback(extra, again, random_next(&attribute->draw));
+        require_success(extra, MPI_Comm_free(&again), "MPI_Comm_free in a callback");
+    }
+    free(attribute);
+    return MPI_SUCCESS;
+}
+
+static void attach_attribute(struct state *state, MPI_Comm comm, uint64_t draw) {
+    static int key = MPI_KEYVAL_INVALID;
+    struct attribute *attribute = malloc(sizeof *attribute);
+    *attribute = (struct attribute){.draw = draw};
+    if (key == MPI_KEYVAL_INVALID)
+        MPI_Comm_create_keyval(copy_attribute, delete_attribute, &key, state);
+    require_success(state, MPI_Comm_set_attr(comm, key, attribute), "MPI_Comm_set_attr");
+}
+
+static void adopt(struct group *group, MPI_Comm comm, uint64_t draw) {
+    *group = (struct group){.exists = true, .comm = comm, .draw = draw};
     if (comm == MPI_COMM_NULL)
         return;
     MPI_Group here, world;
@@ -107,20 +167,30 @@ static void make_subgroup(struct state *state, const struct group *from, MPI_Com
     int excluded = (int)(draw % (uint64_t)from->size);
     MPI_Comm_group(from->comm, &whole);
     MPI_Group_excl(whole, from->size > 1 ? 1 : 0, &excluded, &part);
+    is_kept = true;
     if (draw & 256)
         require_success(state, MPI_Comm_create(from->comm, part, comm), "MPI_Comm_create");
     else if (from->rank != excluded || from->size == 1)
         require_success(state, MPI_Comm_create_group(from->comm, part, state->event.position, comm),
                         "MPI_Comm_create_group");
+    is_kept = false;
     MPI_Group_free(&whole);
     MPI_Group_free(&part);
 }
 
+/* With a request on its way, MPICH calls the delete callback in MPI_Wait. Open MPI 4.1 crashes now and then. */
 static void free_group(struct state *state, int which) {
     struct group *group = &state->groups[which];
+    MPI_Request request = MPI_REQUEST_NULL;
     if (group->comm != MPI_COMM_NULL) {
         complete_group(state, which);
-        require_success(state, MPI_Comm_free(&group->comm), "MPI_Comm_free");
+#ifdef MPICH
+        if (group->draw % 3 == 0)
+            require_success(state, MPI_Ibarrier(group->comm, &request), "MPI_Ibarrier");
+#endif
+        require_success(state, group->draw % 3 == 1 ? MPI_Comm_disconnect(&group->comm) : MPI_Comm_free(&group->comm),
+                        "MPI_Comm_free");
+        require_success(state, MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
     }
     group->exists = false;
 }
@@ -155,9 +225,12 @@ void run_group(struct state *state) {
         else
             make_subgroup(state, from, &comm, draw >> 8);
     }
+    const uint64_t made = group_draw(state, 1);
     if (comm != MPI_COMM_NULL)
         MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-    adopt(&state->groups[place], comm);
+    if (comm != MPI_COMM_NULL && made & 1)
+        attach_attribute(state, comm, made >> 8);
+    adopt(&state->groups[place], comm, made >> 1);
 }
 
 void end_groups(struct state *state) {

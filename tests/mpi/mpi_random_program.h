@@ -15,6 +15,7 @@ struct group {
     MPI_Comm comm; /* MPI_COMM_NULL: this rank is in none */
     int size, rank;
     int members[MPI_RANKS_MAX]; /* in ranks of the world */
+    uint64_t draw;              /* the same on its ranks */
 };
 
 enum pending_kind { PENDING_SEND, PENDING_RECEIVE, PENDING_SUM, PENDING_BROADCAST, PENDING_BARRIER };

@@ -16,9 +16,11 @@ void mpi_life_begin(void) {
     if (!mpi_settings_read())
         return;
     mpi_types_setup();
-    bool is_ready = mpi_operations_setup() >= 0 && mpi_states_setup() == 0;
+    bool is_ready = mpi_operations_setup() >= 0;
     is_ready &= mpi_progress_setup() == 0; /* collective */
     mpi_settings.is_on = mpi_agree(mpi_host.is.comm_world, is_ready) > 0;
+    mpi_state_begin(0, &mpi_host.is.comm_world);
+    mpi_state_begin(0, &mpi_host.is.comm_self);
 }
 
 void mpi_life_finalize(void) {

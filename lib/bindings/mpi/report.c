@@ -44,7 +44,7 @@ int64_t mpi_report_now(void) {
 static const char *explain(mpi_word comm) {
     const struct mpi_state *const state = mpi_state_find(comm);
     if (!state)
-        return "outside MPI_Init and MPI_Finalize, or no communicator";
+        return "outside MPI_Init and MPI_Finalize, or a communicator that the program has not made";
     if (state->is_left)
         return state->why;
     if (state->machines)

@@ -1,4 +1,4 @@
-/* States: found, made with a communicator's first collective, and ended with it. */
+/* States: begun with a communicator, found, and ended before it. */
 #include "communicators/states.h"
 
 #include <pthread.h>
@@ -11,9 +11,31 @@
 
 kolo_atomic_u64 mpi_state_slots[MPI_STATE_SLOTS];
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for `unused` */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for the chains and `unused` */
 static struct mpi_state *unused;
-static int keyval;
+
+static struct mpi_state *first_in(kolo_atomic_u64 *slot) {
+    return (struct mpi_state *)(uintptr_t)kolo_load_acquire(slot);
+}
+
+/* With the lock held, as the next. NULL: the communicator has no state. */
+static struct mpi_state *take(mpi_word comm) {
+    kolo_atomic_u64 *const slot = mpi_state_slot(comm);
+    struct mpi_state *before = NULL, *state = first_in(slot);
+    for (; state && kolo_load_relaxed(&state->handle) != comm; state = state->next)
+        before = state;
+    if (state && before)
+        before->next = state->next;
+    else if (state)
+        kolo_store_release(slot, (uintptr_t)state->next);
+    return state;
+}
+
+static void put_first(struct mpi_state *state, mpi_word comm) {
+    kolo_atomic_u64 *const slot = mpi_state_slot(comm);
+    state->next = first_in(slot);
+    kolo_store_release(slot, (uintptr_t)state);
+}
 
 static struct mpi_state *allocate(void) {
     pthread_mutex_lock(&lock);
@@ -24,8 +46,13 @@ static struct mpi_state *allocate(void) {
     return state ? state : calloc(1, sizeof *state);
 }
 
+/* It is in no chain. The kolo communicator is kept for the next communicator of the same group. */
 static void release(struct mpi_state *state) {
     kolo_store_relaxed(&state->handle, 0);
+    if (state->pooled)
+        mpi_pool_return(state->pooled);
+    if (state->machines)
+        mpi_machines_end(state->machines);
     free(state->blocks);
     for (int i = 0; i < MPI_SCRATCH; i++)
         free(state->scratch[i]);
@@ -35,58 +62,75 @@ static void release(struct mpi_state *state) {
     pthread_mutex_unlock(&lock);
 }
 
-/* The communicator ends; its kolo communicator is kept for the next one of the same group. */
-static int delete_state(mpi_word comm, int key, void *value, void *extra) {
-    struct mpi_state *const state = value;
-    (void)key, (void)extra;
-    kolo_compare_and_swap(mpi_state_slot(comm & mpi_host.handle_mask), (uintptr_t)state, 0);
-    if (state->pooled)
-        mpi_pool_return(state->pooled);
-    if (state->machines)
-        mpi_machines_end(state->machines);
-    release(state);
-    return 0;
-}
-
-int mpi_states_setup(void) {
-    return mpi_host.Comm_create_keyval((void *)mpi_attribute_copy_none, (void *)delete_state, &keyval, NULL);
-}
-
 void mpi_states_end(void) {
     for (int i = 0; i < MPI_STATE_SLOTS; i++)
-        kolo_store_release(&mpi_state_slots[i], 0);
+        for (struct mpi_state *state; (state = first_in(&mpi_state_slots[i]));) {
+            kolo_store_release(&mpi_state_slots[i], (uintptr_t)state->next);
+            release(state);
+        }
 }
 
-static struct mpi_state *begin_state(mpi_word comm) {
-    struct mpi_state *const state = allocate();
-    int is_inter = 0;
-    if (!state)
-        return NULL;
-    if (mpi_host.Comm_test_inter(comm, &is_inter) != 0 || mpi_host.Comm_rank(comm, &state->rank) != 0 ||
-        mpi_host.Comm_size(comm, &state->size) != 0 || mpi_host.Comm_set_attr(comm, keyval, state) != 0) {
+/* False: it has no state. */
+static bool end_state(mpi_word comm) {
+    pthread_mutex_lock(&lock);
+    struct mpi_state *const state = take(comm);
+    pthread_mutex_unlock(&lock);
+    if (state)
         release(state);
-        return NULL;
-    }
-    state->why = is_inter                       ? "an intercommunicator"
-                 : state->size < 2              ? "one rank"
-                 : state->size > KOLO_RANKS_MAX ? "too many ranks"
-                                                : NULL;
+    return state != NULL;
+}
+
+int mpi_state_begin(int rc, const void *comm) {
+    const mpi_word handle = rc == 0 && mpi_settings.is_on ? mpi_word_load(comm) : mpi_host.is.comm_null;
+    if (handle == mpi_host.is.comm_null)
+        return rc;
+    end_state(handle); /* where the MPI has made it by a function of here, or has ended the last by itself */
+    struct mpi_state *const state = allocate();
+    if (!state)
+        return rc;
+    kolo_store_relaxed(&state->handle, handle);
+    pthread_mutex_lock(&lock);
+    put_first(state, handle);
+    pthread_mutex_unlock(&lock);
+    return rc;
+}
+
+/* At the first collective. False: the MPI fails. */
+static bool look_at(struct mpi_state *state, mpi_word comm) {
+    int is_inter = 0, size = 0;
+    if (mpi_host.Comm_test_inter(comm, &is_inter) != 0 || mpi_host.Comm_rank(comm, &state->rank) != 0 ||
+        mpi_host.Comm_size(comm, &size) != 0)
+        return false;
+    state->why = is_inter                ? "an intercommunicator"
+                 : size < 2              ? "one rank"
+                 : size > KOLO_RANKS_MAX ? "too many ranks"
+                                         : NULL;
     state->is_left = state->why != NULL;
-    kolo_store_relaxed(&state->handle, comm);
-    return state;
+    state->size = size;
+    return true;
 }
 
 struct mpi_state *mpi_state_find_slowly(mpi_word comm) {
-    void *known = NULL;
-    int flag = 0;
     mpi_host_find();
-    if (!mpi_settings.is_on || comm == mpi_host.is.comm_null ||
-        mpi_host.Comm_get_attr(comm, keyval, &known, &flag) != 0)
+    if (!mpi_settings.is_on)
         return NULL;
-    struct mpi_state *const state = flag ? known : begin_state(comm);
+    pthread_mutex_lock(&lock);
+    struct mpi_state *const state = take(comm);
     if (state)
-        kolo_store_release(mpi_state_slot(comm), (uintptr_t)state);
-    return state;
+        put_first(state, comm);
+    pthread_mutex_unlock(&lock);
+    return state && (state->size > 0 || look_at(state, comm)) ? state : NULL;
+}
+
+int mpi_state_end(int (*end)(void *comm), void *comm) {
+    const mpi_word handle = comm && mpi_settings.is_on ? mpi_word_load(comm) : mpi_host.is.comm_null;
+    if (handle == mpi_host.is.comm_world) /* does not end, and the MPI says so */
+        return end(comm);
+    const bool has_state = end_state(handle);
+    const int rc = end(comm);
+    if (rc != 0 && has_state) /* it has not ended: a callback has said no */
+        mpi_state_begin(0, comm);
+    return rc;
 }
 
 void *mpi_scratch(struct mpi_state *state, int which, size_t bytes) {

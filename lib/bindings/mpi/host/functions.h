@@ -12,15 +12,8 @@ typedef int64_t mpi_count; /* MPI_Count and MPI_Aint */
     FUNCTION(Comm_rank, (mpi_word, int *))                                                                             \
     FUNCTION(Comm_size, (mpi_word, int *))                                                                             \
     FUNCTION(Comm_test_inter, (mpi_word, int *))                                                                       \
-    FUNCTION(Comm_dup, (mpi_word, void *))                                                                             \
-    FUNCTION(Comm_free, (void *))                                                                                      \
     FUNCTION(Comm_group, (mpi_word, void *))                                                                           \
     FUNCTION(Comm_remote_size, (mpi_word, int *))                                                                      \
-    FUNCTION(Comm_split, (mpi_word, int, int, void *))                                                                 \
-    FUNCTION(Comm_split_type, (mpi_word, int, int, mpi_word, void *))                                                  \
-    FUNCTION(Comm_create_keyval, (void *, void *, int *, void *))                                                      \
-    FUNCTION(Comm_get_attr, (mpi_word, int, void *, int *))                                                            \
-    FUNCTION(Comm_set_attr, (mpi_word, int, void *))                                                                   \
     FUNCTION(Comm_call_errhandler, (mpi_word, int))                                                                    \
     FUNCTION(Comm_set_errhandler, (mpi_word, mpi_word))                                                                \
     FUNCTION(Error_string, (int, char *, int *))                                                                       \
@@ -43,6 +36,23 @@ typedef int64_t mpi_count; /* MPI_Count and MPI_Aint */
     FUNCTION(Init, (int *, char ***))                                                                                  \
     FUNCTION(Init_thread, (int *, char ***, int, int *))                                                               \
     FUNCTION(Finalize, (void))                                                                                         \
+    FUNCTION(Comm_free, (void *))                                                                                      \
+    FUNCTION(Comm_disconnect, (void *))                                                                                \
+    FUNCTION(Comm_dup, (mpi_word, void *))                                                                             \
+    FUNCTION(Comm_dup_with_info, (mpi_word, mpi_word, void *))                                                         \
+    FUNCTION(Comm_idup, (mpi_word, void *, void *))                                                                    \
+    FUNCTION(Comm_create, (mpi_word, mpi_word, void *))                                                                \
+    FUNCTION(Comm_create_group, (mpi_word, mpi_word, int, void *))                                                     \
+    FUNCTION(Comm_split, (mpi_word, int, int, void *))                                                                 \
+    FUNCTION(Comm_split_type, (mpi_word, int, int, mpi_word, void *))                                                  \
+    FUNCTION(Cart_create, (mpi_word, int, const int *, const int *, int, void *))                                      \
+    FUNCTION(Cart_sub, (mpi_word, const int *, void *))                                                                \
+    FUNCTION(Graph_create, (mpi_word, int, const int *, const int *, int, void *))                                     \
+    FUNCTION(Dist_graph_create,                                                                                        \
+             (mpi_word, int, const int *, const int *, const int *, const int *, mpi_word, int, void *))               \
+    FUNCTION(Dist_graph_create_adjacent,                                                                               \
+             (mpi_word, int, const int *, const int *, int, const int *, const int *, mpi_word, int, void *))          \
+    FUNCTION(Intercomm_merge, (mpi_word, int, void *))                                                                 \
     FUNCTION(Barrier, (mpi_word))                                                                                      \
     FUNCTION(Bcast, (void *, int, mpi_word, int, mpi_word))                                                            \
     FUNCTION(Allreduce, (const void *, void *, int, mpi_word, mpi_word, mpi_word))                                     \

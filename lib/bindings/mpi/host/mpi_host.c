@@ -74,9 +74,3 @@ int mpi_agree(mpi_word comm, int value) {
     const int rc = mpi_host.Allreduce(&value, &lowest, 1, integer, mpi_host.is.ops[MPI_OP_MIN_INDEX], comm);
     return rc == 0 ? lowest : -1;
 }
-
-int mpi_attribute_copy_none(mpi_word old, int key, void *extra, void *value, void *copy, int *flag) {
-    (void)old, (void)key, (void)extra, (void)value, (void)copy;
-    *flag = 0;
-    return 0;
-}

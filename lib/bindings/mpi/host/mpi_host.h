@@ -33,7 +33,4 @@ static inline mpi_word mpi_word_load(const void *handle) {
 /* The lowest of all ranks' values; -1 if the MPI fails. Collective. */
 int mpi_agree(mpi_word comm, int value);
 
-/* The copy callback of our attributes: duplicates do not inherit them. */
-int mpi_attribute_copy_none(mpi_word old, int key, void *extra, void *value, void *copy, int *flag);
-
 #endif
