@@ -147,13 +147,12 @@ static bool make(struct attempt *attempt, struct call call) {
     return attempt->statuses[place] == 0;
 }
 
-/* Whether no rank may succeed in a call that one makes differently, as every rank needs something of every other: on
- * one machine at least to know that they have come. */
-static bool needs_all(const struct attempt *attempt, const struct call *call) {
+/* Whether no rank may succeed in a call that one makes differently, as every rank needs something of every other, at
+ * least to know that they have come. */
+static bool needs_all(const struct call *call) {
     const kolo_collective collective = call->kind->collective;
-    const bool moves = call->count > 0 && !call->kind->counted;
     return !call->kind->has_root && collective != KOLO_ALLTOALLV && collective != KOLO_SCAN &&
-           collective != KOLO_EXSCAN && (!attempt->has_nodes || moves || collective == KOLO_BARRIER);
+           collective != KOLO_EXSCAN;
 }
 
 /* Between nodes the leaders speak for their ranks, and compare what has the same place among the exchanges: that may be
@@ -249,7 +248,7 @@ static void check(struct attempt *attempt) {
         check_failure(attempt, words);
     const int ahead = first - attempt->odd_place;
     expect(rank, attempt->has_nodes || ahead <= AHEAD, "%s: %d calls succeeded from then on", words, ahead);
-    expect(rank, ahead <= 0 || !needs_all(attempt, rank->rank == attempt->odd_rank ? &attempt->odd : &attempt->common),
+    expect(rank, ahead <= 0 || !needs_all(rank->rank == attempt->odd_rank ? &attempt->odd : &attempt->common),
            "%s: the call succeeded", words);
 }
 

@@ -2,7 +2,10 @@
  * others; a broadcast has one root, in an all-gather each rank is the root of its block, one after the other. The root
  * copies its part into its own slot, so that two ranks that both take themselves for the root do not write to the same
  * place before the mismatch is found. From there the leader of the root's node has it sent, and the other ranks of that
- * node take it. On other nodes it is taken from the ticket's result. Nothing is folded. */
+ * node take it. On other nodes it is taken from the ticket's result. Nothing is folded.
+ *
+ * A broadcast has one part at least. In an all-gather each node has one, be it empty, so that every node hears from
+ * every other one whether it makes the same call. */
 #include "internode/hierarchy/collectives.h"
 
 #include "internode/hierarchy/ticks.h"
@@ -33,12 +36,17 @@ static size_t bytes_of(const struct spread *s, uint32_t root, size_t *place) {
     return count * element_bytes;
 }
 
+/* Whether `root` has a part even if it has nothing. */
+static bool speaks_anyway(const struct spread *s, uint32_t root) {
+    return !s->is_gather || kolo_nodes_local_rank(s->comm->nodes, root) == 0;
+}
+
 /* Goes on to the next root where this one has nothing, or nothing more. */
 static void settle(const struct spread *s, struct part *part) {
     const size_t slot_bytes = s->comm->segment.slot_bytes;
     for (; part->root < s->roots_end; part->root++, part->first = 0) {
         size_t place, bytes = bytes_of(s, part->root, &place);
-        if (part->first < bytes) {
+        if (part->first < bytes || (part->first == 0 && speaks_anyway(s, part->root))) {
             const size_t left = bytes - part->first;
             part->bytes = left < slot_bytes ? left : slot_bytes;
             return;
@@ -49,8 +57,6 @@ static void settle(const struct spread *s, struct part *part) {
 static struct part first_part(const struct spread *s) {
     struct part part = {.root = s->first_root};
     settle(s, &part);
-    if (part.root == s->roots_end) /* a call without data still synchronises */
-        part = (struct part){.root = s->first_root};
     return part;
 }
 
