@@ -128,7 +128,8 @@ KOLO_API int kolo_comm_shrink(kolo_comm *comm, kolo_comm **shrunk);
  *     If a rank ends meanwhile, the call may have succeeded on some ranks, as any call may. Then `comm` is broken, and
  * a *sub that not all of its ranks have breaks in its first call.
  *     KOLO_ERR_ARG: NULL argument. KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM: on every rank; no rank has a new communicator,
- * and `comm` stays usable. TIMEOUT, PEER_DEAD, MISMATCH, ABORTED, STATE: as kolo_allreduce. */
+ * and `comm` stays usable. TIMEOUT, also where a rank was late only for its group, PEER_DEAD, MISMATCH, ABORTED, STATE:
+ * as kolo_allreduce. */
 KOLO_API int kolo_comm_split(kolo_comm *comm, int color, int key, kolo_comm **sub);
 
 /* Makes a second communicator of the same ranks in the same order, for another thread or library to use. Otherwise as

@@ -1,11 +1,13 @@
 /* kolo_comm_split and kolo_comm_dup of communicators of several nodes, which here are ranks of one machine that inherit
  * different files: groups within a node, over some or all nodes, of one rank, in any order; groups of groups; all
- * collectives in them, bit by bit; what becomes of a group and of others when a rank of it dies, makes another call, or
- * lacks descriptors. Nothing is left behind. */
+ * collectives in them, bit by bit; what becomes of a group and of others when a rank of it dies, makes another call,
+ * comes late, or lacks descriptors. Nothing is left behind. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "harness.h"
@@ -18,7 +20,8 @@ enum {
     RANKS_MAX = 8,
     SPARE_MAX = 12,
     DEATH_MS = 2000,
-    SETTLING_MS = 20 /* for the others to be through with the calls before */
+    DAWDLED_MS = 4000, /* the deadline of a call in which a rank dawdles */
+    SETTLING_MS = 20   /* for the others to be through with the calls before */
 };
 
 /* The node of each rank; -1: no more ranks. */
@@ -38,7 +41,8 @@ enum way { BY_PARITY, BY_NODE, REVERSED, ALONE, ACROSS, BY_CHANCE, BY_CHANCE_TOO
 struct setup {
     int node_of[HARNESS_RANKS_MAX];
     bool rank_order; /* KOLO_NET_ORDER=rank: sums are those of the group's ranks in their order */
-    int victim;      /* of run_death */
+    int victim;      /* of run_death and run_dawdling */
+    int dawdles_at;
 };
 
 /* Who is in a communicator, in its order, by their ranks in the team. */
@@ -324,6 +328,48 @@ static void run_without_descriptors(struct rank *rank) {
     rank->comm = NULL;
 }
 
+/* The library's way to other machines, on which one rank dawdles: once, on its way number `dawdles_at`, from 1. */
+
+static int dawdles_at;
+static int64_t dawdles_ms;
+
+int connect(int fd, const struct sockaddr *address, socklen_t bytes) {
+    if (dawdles_at > 0 && --dawdles_at == 0)
+        sleep_ms(dawdles_ms);
+    return (int)syscall(SYS_connect, fd, address, bytes);
+}
+
+/* A rank comes too late to the making of its group, but not too late for the deadline: the call fails in the same way
+ * on all ranks. Then either all can go on with the parent, or it is broken for all by the same failure. */
+static void run_dawdling(struct rank *rank) {
+    const int64_t timeout_ms = patience_ms(DAWDLED_MS);
+    const struct group all = everybody(rank);
+    kolo_failure failure = {.failure_bytes = sizeof failure};
+    kolo_comm *sub = NULL, *left = NULL;
+    if (!create(rank))
+        return;
+    kolo_comm_set_timeout(rank->comm, timeout_ms);
+    dawdles_ms = timeout_ms * 6 / 10;
+    dawdles_at = rank->rank == setup_of(rank)->victim ? setup_of(rank)->dawdles_at : 0;
+    const int status = kolo_comm_split(rank->comm, 0, 0, &sub);
+    dawdles_at = 0;
+    kolo_comm_failure(rank->comm, &failure);
+    expect(rank, status < 0 && sub == NULL, "kolo_comm_split without a rank that dawdles returned %d", status);
+    record_result(rank, 0, (uint64_t)status);
+    record_result(rank, 1, (uint64_t)failure.status << 32 | (uint64_t)failure.rank << 16 | (uint64_t)failure.reporter);
+    if (status == KOLO_ERR_SYSTEM || status == KOLO_ERR_NO_SPACE) {
+        expect_status(rank, failure.status, 0, "a parent that stays usable");
+        is_group(rank, rank->comm, &all);
+    } else if (expect_status(rank, failure.status, status, "what broke the parent") &&
+               expect_status(rank, kolo_barrier(rank->comm), KOLO_ERR_STATE, "a barrier of a broken parent") &&
+               expect_status(rank, kolo_comm_shrink(rank->comm, &left), 0, "kolo_comm_shrink of a broken parent")) {
+        is_group(rank, left, &all);
+    }
+    kolo_comm_destroy(left);
+    kolo_comm_destroy(rank->comm);
+    rank->comm = NULL;
+}
+
 static int lay_out(size_t spread, struct setup *setup) {
     int ranks = nodes_lay_out((const int[NODES_MAX]){0}, setup->node_of);
     for (; spreads[spread][ranks] >= 0; ranks++)
@@ -362,6 +408,9 @@ int main(int argc, char **argv) {
         run_team(ranks, &setup, RANK(setup.victim), run_death);
         if (spread < 2)
             run_team(ranks, &setup, 0, run_without_descriptors);
+        setup.victim = ranks - 1;
+        for (setup.dawdles_at = 1; spread == 2 && setup.dawdles_at <= 2; setup.dawdles_at++)
+            run_team(ranks, &setup, 0, run_dawdling);
     }
     return harness_end();
 }

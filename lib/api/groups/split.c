@@ -21,8 +21,9 @@
  * Invariants. A rank that fails in step 2 does so before any rank begins step 3, and all return the same status. A
  * creation succeeds on all ranks of a group or on none; or, over several nodes, on all of some nodes, where a leader
  * ends or is stopped at the last moment (internode/assembly/assembly.h). A rank without a communicator says so in step
- * 4 or does not come there. So after step 4 either all groups have a communicator or none has, and the parent stays
- * usable.
+ * 4 or does not come there. So after step 4 either all groups have a communicator or none has. If none has because a
+ * rank lacks something, the parent stays usable for all; if the time is over, or anything else is wrong, it is broken
+ * for all.
  *
  *   death of a rank in       leaves
  *   1, 2                     a parent that is broken; files and listeners that go with their descriptors
@@ -36,6 +37,7 @@
  * fails when its time is over.
  *
  * tests/models/groups.pml is a model of steps 2 to 4, on one node. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -48,6 +50,8 @@
 #include "comm/ranks.h"
 #include "shm/memory_file.h"
 #include "sync/point.h"
+
+enum { WHY_BYTES = 512 }; /* of a message */
 
 /* What a rank tells the others, in one word: its color, then its key, so that a group's words sort by key. 0: it is in
  * no group. */
@@ -152,6 +156,24 @@ static int share_rendezvous(struct split *s, int *rc) {
     return gathered;
 }
 
+/* Ends a step, to which this rank has come with `rc`. What a rank lacks leaves the parent usable, as kolo.h says. Of
+ * all else the parent breaks, on every rank: rank 0 publishes that in place of one more exchange, for which the others
+ * wait. A lane is made of ranks that drop all of their communicator if it fails. */
+static int agree(const struct split *s, int rc) {
+    kolo_comm *comm = s->comm;
+    uint64_t word = 0;
+    char why[WHY_BYTES];
+    const int status = kolo_status_agree(comm, s->function, rc);
+    if (status == 0 || status == KOLO_ERR_SYSTEM || status == KOLO_ERR_NO_SPACE || s->lane ||
+        !kolo_comm_is_usable(comm))
+        return status;
+    snprintf(why, sizeof why, "%s", kolo_error_message());
+    KOLO_POINT("split.breaking");
+    rc =
+        comm->global_rank == 0 ? kolo_failure_publish(comm, status, comm->rank, 0) : kolo_words_max(comm, &word, &word);
+    return rc == status ? kolo_fail(status, "%s", why) : rc;
+}
+
 /* Step 2. *fd is -1 for a rank that needs no file. */
 static int share(struct split *s, int *fd) {
     struct kolo_handing handing;
@@ -171,7 +193,7 @@ static int share(struct split *s, int *fd) {
     if (rc == 0 && spans)
         rc = share_rendezvous(s, &own);
     if (rc == 0)
-        rc = kolo_status_agree(s->comm, s->function, own);
+        rc = agree(s, own);
     KOLO_POINT("split.agreed");
     return rc;
 }
@@ -196,7 +218,7 @@ static int make(struct split *s, int fd, kolo_comm **sub) {
     if (rc == KOLO_ERR_PEER_DEAD) /* if it is dead, the next exchange does not end, but breaks the parent */
         rc = KOLO_ERR_SYSTEM;
     rc = kolo_comm_is_usable(s->comm)
-             ? kolo_status_agree(s->comm, s->function, rc)
+             ? agree(s, rc)
              : kolo_failure_look(s->comm, s->comm->rank, 0); /* which this rank found in step 3 */
     KOLO_POINT("split.ending");
     if (rc == 0)

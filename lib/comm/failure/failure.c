@@ -195,7 +195,7 @@ static void describe_report(const kolo_comm *comm, const struct kolo_failure_rep
     describe_culprit(comm, report, culprit, sizeof culprit);
     char *text = failure->message;
     const size_t bytes = sizeof failure->message;
-    switch (failure->status) {
+    switch (failure->cause == KOLO_CAUSE_FAILED ? 0 : failure->status) {
     case KOLO_ERR_PEER_DEAD:
         failure->code = report->detail;
         describe_death(report, culprit, where, text, bytes);
@@ -241,7 +241,7 @@ static void describe_report(const kolo_comm *comm, const struct kolo_failure_rep
         snprintf(text, bytes, "rank %d aborted the communicator with code %d", failure->rank, failure->code);
         break;
     default:
-        snprintf(text, bytes, "rank %d failed: %s", failure->rank, kolo_strerror(failure->status));
+        snprintf(text, bytes, "rank %d failed %s: %s", failure->rank, where, kolo_strerror(failure->status));
     }
 }
 
