@@ -1,5 +1,5 @@
-/* Random programs and mismatches, those of tests/ranks, on communicators of several nodes, which here are ranks of one
- * machine that inherit different files. */
+/* Random programs, mismatches and losses, those of tests/ranks, on communicators of several nodes, which here are ranks
+ * of one machine that inherit different files. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "random_mismatch.h"
 #include "random_program.h"
 
-enum { CALLS = 300, CALLS_QUICK = 60, CASES = 8, CASES_QUICK = 4 };
+enum { CALLS = 300, CALLS_QUICK = 60, CASES = 8, CASES_QUICK = 4, LOSSES = 30, LOSSES_QUICK = 6, LOSS_MS = 10000 };
 
 /* The node of each rank; -1: no more ranks. */
 static const int spreads[][8] = {{0, 1, -1},       {0, 0, 1, 1, -1},    {0, 1, 2, -1},         {0, 1, 1, 0, 2, -1},
@@ -28,13 +28,13 @@ static void run(struct rank *rank) {
     options.threads = setup->program.lanes;
     if (expect_status(rank, kolo_comm_create(&rank->comm, &options), 0, "kolo_comm_create"))
         program_run(rank, rank->comm, &setup->program);
-    if (rank->comm)
+    if (rank->comm && setup->program.loss == LOSES_NOTHING)
         mismatches_run(rank, arguments.quick ? CASES_QUICK : CASES, true, setup->program.node_of);
     kolo_comm_destroy(rank->comm);
     rank->comm = NULL;
 }
 
-static void run_seed(uint64_t seed) {
+static void run_seed(uint64_t seed, bool loses) {
     int emptied[HARNESS_RANKS_MAX];
     harness_seed(seed);
     uint64_t random = random_seed(1, 0);
@@ -54,6 +54,11 @@ static void run_seed(uint64_t seed) {
     /* The thread sanitizer does not see that a ring of io_uring is unmapped, and another one mapped at its address. */
     setenv("KOLO_NET", random_below(&random, 2) || arguments.threads ? "poll" : "auto", 1);
     setenv("KOLO_NET_THREADS", random_below(&random, 2) ? "1" : "2", 1);
+    setenv("KOLO_NET_ZERO_COPY", random_below(&random, 4) ? "0" : "1", 1);
+    if (loses) {
+        program_draw_loss(&setup.program, &team);
+        team.timeout_ms = LOSS_MS; /* a message may wait for a rank that waits on another communicator */
+    }
     program_tell(&setup.program, &team);
     nodes_lay_out((const int[NODES_MAX]){0}, emptied);
     nodes_meet_at("127.0.0.1");
@@ -67,7 +72,9 @@ int main(int argc, char **argv) {
     setenv("KOLO_NET_AUTH", "none", 1);
     nodes_open();
     for (uint64_t fixed = 1; !arguments.seeded && fixed <= SPREADS; fixed++)
-        run_seed(fixed);
-    run_seed(seed);
+        run_seed(fixed, false);
+    run_seed(seed, false);
+    for (int i = 0; !arguments.threads && i < (arguments.seeded ? 1 : arguments.quick ? LOSSES_QUICK : LOSSES); i++)
+        run_seed(seed + (uint64_t)i, true);
     return harness_end();
 }
