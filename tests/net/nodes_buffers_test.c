@@ -1,6 +1,7 @@
 /* When a call between nodes has failed its buffers are the caller's again: nothing writes into them any more, and
  * nobody else's result is made of what they hold then. The last node is stopped amid a large all-reduce, and continued
- * when the others have given up; or killed, while the others still send each other. */
+ * when the others have given up; or killed, while the others still send each other; or another thread of it aborts. */
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 
 enum { COUNT = 1 << 20, CALLS_MAX = 100000, TIMEOUT_MS = 150, WATCHED_MS = 60, TRIALS = 4, PATTERN = 0x5a };
 
-enum way { STOPPED, KILLED };
+enum way { STOPPED, KILLED, ABORTED };
 
 struct setup {
     enum way way;
@@ -20,12 +21,25 @@ struct setup {
 };
 
 /* Lets the last rank get on with some calls first. */
+static void let_begin(const struct setup *setup, int ranks) {
+    await_counter((uint64_t)ranks);
+    sleep_ms(5 + (int64_t)(random_seed(2, (uint64_t)setup->trial) % 15));
+}
+
+static void *abort_later(void *argument) {
+    const struct rank *rank = argument;
+    let_begin(rank->team->argument, rank->ranks);
+    kolo_comm_abort(rank->comm, 1);
+    return NULL;
+}
+
 static void disturb(const struct team *team, const pid_t *pids) {
     const struct setup *setup = team->argument;
     const uint64_t ranks = (uint64_t)team->ranks;
     const pid_t last = pids[team->ranks - 1];
-    await_counter(ranks);
-    sleep_ms(5 + (int64_t)(random_seed(2, (uint64_t)setup->trial) % 15));
+    if (setup->way == ABORTED)
+        return;
+    let_begin(setup, team->ranks);
     kill(last, setup->way == STOPPED ? SIGSTOP : SIGKILL);
     if (setup->way == KILLED)
         return;
@@ -64,7 +78,10 @@ static void call_until_failure(struct rank *rank, float *send, float *recv) {
     memset(recv, PATTERN, COUNT * sizeof *recv);
     memset(send, PATTERN, COUNT * sizeof *send);
     counter_add(1);
-    expect(rank, status == KOLO_ERR_TIMEOUT || status == KOLO_ERR_PEER_DEAD, "status %d", status);
+    expect(rank,
+           status == KOLO_ERR_TIMEOUT || status == KOLO_ERR_PEER_DEAD || status == KOLO_ERR_ABORTED ||
+               status == KOLO_ERR_STATE,
+           "status %d", status);
     sleep_ms(WATCHED_MS);
     expect(rank, has_pattern(recv) && has_pattern(send), "a buffer was written to after its call had failed");
 }
@@ -73,10 +90,15 @@ static void run(struct rank *rank) {
     const struct setup *setup = rank->team->argument;
     kolo_options options = rank->options;
     float *send = malloc(COUNT * sizeof *send), *recv = malloc(COUNT * sizeof *recv);
+    const bool aborts = setup->way == ABORTED && rank->rank == rank->ranks - 1;
+    pthread_t thread;
     nodes_place(&options, setup->node_of[rank->rank]);
-    if (expect_status(rank, kolo_comm_create(&rank->comm, &options), 0, "kolo_comm_create")) {
+    if (expect_status(rank, kolo_comm_create(&rank->comm, &options), 0, "kolo_comm_create") &&
+        expect(rank, !aborts || pthread_create(&thread, NULL, abort_later, rank) == 0, "no thread")) {
         counter_add(1);
         call_until_failure(rank, send, recv);
+        if (aborts)
+            pthread_join(thread, NULL);
     }
     kolo_comm_destroy(rank->comm);
     rank->comm = NULL;
@@ -116,6 +138,7 @@ int main(int argc, char **argv) {
             setenv("KOLO_NET", transports[transport], 1);
             run_trial(STOPPED, trial);
             run_trial(KILLED, trial);
+            run_trial(ABORTED, trial);
         }
     return harness_end();
 }
