@@ -23,18 +23,21 @@
  *
  * Writers: the leader writes orders[t % KOLO_SLOTS] and then `ordered`. The driving thread writes all else here and the
  * lane's kolo_shared_lane. An order's place is written again for ticket t + KOLO_SLOTS, which the leader orders after
- * it has seen that t is done. What the frames of an exchange mean is in internode/exchange.h.
- *
- * Nodes whose ranks make different calls find out by what they exchange, or wait to (internode/exchange_calls.c).
+ * it has seen that t is done. What the frames of an exchange mean is in internode/exchange.h, and how nodes whose ranks
+ * make different calls find out in internode/exchange_calls.c.
  *
  * Failures go both ways. The proxy looks at the segment's failure word at least every 20 ms, and tells all other nodes
  * once what it finds there; what another node tells, it publishes here, unless there is one already, and passes on.
  * Otherwise a node that is slow to hear of a failure might take the end of a node that left because of it for the
  * cause. A node whose streams have all ended is at fault only if something is awaited from it, now or by a later order:
  * it may have finished and left, with all that it had sent still on the way. A node that is silent for too long is
- * given up at once. After a failure the proxy exchanges nothing more: whoever drives it next stops all data
- * (net/engine_stop.c), and the leader's failed call does not return before (kolo_proxy_abandon). It goes on telling
- * others that it lives until the leader leaves, since the ranks that shrink the communicator still need to know. */
+ * given up at once. After a failure the proxy exchanges nothing more, but goes on telling others that it lives until
+ * the leader leaves, since the ranks that shrink the communicator still need to know.
+ *
+ * Buffers. Frames lie in the segment, in boxes, or in the buffers of the leader of a node of one rank. Its call returns
+ * 0 when its tickets are done: all that they await is there, and the kernel has let go of all that they send. It
+ * returns an error after all data of all lanes is stopped (kolo_proxy_abandon): a frame that is cut off then never
+ * becomes whole, so that no result is made of what the caller writes there afterwards. */
 #ifndef KOLO_INTERNODE_PROXY_H
 #define KOLO_INTERNODE_PROXY_H
 
