@@ -12,7 +12,8 @@
  * SUM_EXACT has no order: it adds without rounding, and rounds once, to nearest, ties to even.
  *
  * Buffers need no alignment. A destination may be the same buffer as a source (the same address), but must
- * not overlap one otherwise. */
+ * not overlap one otherwise. Nothing but results is stored in it: it may be memory in which other ranks store
+ * the same results meanwhile (KOLO_ALLOC_SHARED), or have read them already. */
 #ifndef KOLO_REDUCE_REDUCER_H
 #define KOLO_REDUCE_REDUCER_H
 

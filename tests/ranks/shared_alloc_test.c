@@ -11,8 +11,9 @@
 
 #include "harness.h"
 #include "oracle.h"
+#include "own_operations.h"
 
-enum { CASES = 120, SHARED_MAX = 4 << 20, OWN_MAX = 1 << 20, GUARD = 64 };
+enum { CASES = 120, SHARED_MAX = 4 << 20, OWN_MAX = 1 << 20, OWN_BYTES_MAX = 100000, GUARD = 64 };
 
 enum sends { SEND_PRIVATE, SEND_OWN_BUFFER, SEND_SHARED, SENDS };
 enum calls { CALL_ALLREDUCE, CALL_BROADCAST, CALL_ALLGATHER, CALL_ALLGATHERV, CALLS };
@@ -29,7 +30,9 @@ struct plan {
     enum calls call;
     enum sends sends;
     kolo_dtype dtype;
+    size_t element_bytes;
     kolo_op op;
+    const struct own_operation *own; /* NULL: it is none of those */
     input_style style;
     size_t count;  /* of the message, or of a block */
     size_t offset; /* elements, of the result */
@@ -54,6 +57,15 @@ static struct plan draw_plan(const struct rank *rank, uint32_t index, uint64_t *
         plan.count /= (size_t)rank->ranks;
     if (!kolo_op_supports(plan.op, plan.dtype))
         plan.op = KOLO_SUM;
+    plan.element_bytes = kolo_dtype_bytes(plan.dtype);
+    if (plan.call == CALL_ALLREDUCE && draw >> 50 & 1) {
+        plan.own = &own_operations[(draw >> 51) % OWN_OPERATIONS];
+        plan.op = plan.own->op;
+        plan.dtype = plan.own->dtype;
+        plan.element_bytes = plan.own->bytes;
+        if (plan.count > OWN_BYTES_MAX / plan.element_bytes)
+            plan.count = OWN_BYTES_MAX / plan.element_bytes;
+    }
     return plan;
 }
 
@@ -62,18 +74,29 @@ static uint64_t seed_of(const struct plan *plan, int rank) {
     return random_seed(plan->sends == SEND_SHARED && plan->call == CALL_ALLREDUCE ? 0 : (uint64_t)rank, plan->index);
 }
 
+/* What this rank sends or, where all send the same memory, rank 0. */
+static void fill(const struct plan *plan, int rank, unsigned char *elements) {
+    const bool is_common = plan->sends == SEND_SHARED && plan->call == CALL_ALLREDUCE;
+    if (plan->own)
+        own_operation_fill(plan->own, elements, plan->count, is_common ? 0 : rank, seed_of(plan, rank));
+    else
+        input_fill(plan->style, plan->dtype, plan->op, elements, plan->count, seed_of(plan, rank));
+}
+
 /* What all ranks receive. Returns its bytes; the caller frees it. */
 static size_t expect_result(const struct rank *rank, const struct plan *plan, unsigned char **expected) {
-    const size_t bytes = plan->count * kolo_dtype_bytes(plan->dtype);
+    const size_t bytes = plan->count * plan->element_bytes;
     const bool gathers = plan->call == CALL_ALLGATHER || plan->call == CALL_ALLGATHERV;
     unsigned char *all = malloc(bytes * (size_t)rank->ranks + 1);
     void *inputs[HARNESS_RANKS_MAX];
     for (int peer = 0; peer < rank->ranks; peer++) {
         inputs[peer] = all + (size_t)peer * bytes;
-        input_fill(plan->style, plan->dtype, plan->op, inputs[peer], plan->count, seed_of(plan, peer));
+        fill(plan, peer, inputs[peer]);
     }
     *expected = gathers ? all : malloc(bytes + 1);
-    if (plan->call == CALL_ALLREDUCE)
+    if (plan->own)
+        own_operation_reduce(plan->own, (const void *const *)inputs, rank->ranks, plan->count, *expected);
+    else if (plan->call == CALL_ALLREDUCE)
         oracle_reduce(plan->dtype, plan->op, (const void *const *)inputs, rank->ranks, plan->count, *expected);
     else if (!gathers)
         memcpy(*expected, inputs[plan->root], bytes);
@@ -86,7 +109,7 @@ static size_t expect_result(const struct rank *rank, const struct plan *plan, un
  * place, each rank's own. */
 static unsigned char *fill_input(const struct rank *rank, const struct plan *plan, const struct memory *memory,
                                  unsigned char *recv) {
-    const size_t bytes = plan->count * kolo_dtype_bytes(plan->dtype);
+    const size_t bytes = plan->count * plan->element_bytes;
     unsigned char *send = plan->sends == SEND_PRIVATE ? memory->apart : memory->own;
     bool fills = true;
     if (plan->call == CALL_BROADCAST) {
@@ -99,7 +122,7 @@ static unsigned char *fill_input(const struct rank *rank, const struct plan *pla
         send = recv + (size_t)rank->rank * bytes;
     }
     if (fills)
-        input_fill(plan->style, plan->dtype, plan->op, send, plan->count, seed_of(plan, rank->rank));
+        fill(plan, rank->rank, send);
     return send;
 }
 
@@ -121,7 +144,7 @@ static int make_call(const struct rank *rank, const struct plan *plan, const voi
 
 static bool run_case(const struct rank *rank, const struct plan *plan, const struct memory *memory) {
     unsigned char *guarded = memory->shared + SHARED_MAX / 2;
-    unsigned char *recv = guarded + GUARD + plan->offset * kolo_dtype_bytes(plan->dtype), *expected;
+    unsigned char *recv = guarded + GUARD + plan->offset * plan->element_bytes, *expected;
     const unsigned char *send = fill_input(rank, plan, memory, recv);
     const size_t bytes = expect_result(rank, plan, &expected);
     if (rank->rank == 0) {
@@ -132,9 +155,9 @@ static bool run_case(const struct rank *rank, const struct plan *plan, const str
                  expect_status(rank, make_call(rank, plan, send, recv), 0, "a collective into shared memory");
     if (right) {
         const size_t at = first_difference(recv, expected, bytes);
-        right =
-            expect(rank, at == bytes, "case %" PRIu32 ": call %d of %zu %s, %s: byte %zu of %zu is wrong", plan->index,
-                   plan->call, plan->count, kolo_dtype_name(plan->dtype), kolo_op_name(plan->op), at, bytes);
+        right = expect(rank, at == bytes, "case %" PRIu32 ": call %d of %zu %s, %s: byte %zu of %zu is wrong",
+                       plan->index, plan->call, plan->count, kolo_dtype_name(plan->dtype),
+                       plan->own ? plan->own->name : kolo_op_name(plan->op), at, bytes);
     }
     right = right && expect_status(rank, kolo_barrier(rank->comm), 0, "kolo_barrier") &&
             expect(rank, recv[-1] == 0x5a && recv[bytes] == 0x5a && recv[bytes + GUARD - 1] == 0x5a,
@@ -425,6 +448,7 @@ static void run_teams(int ranks) {
 int main(int argc, char **argv) {
     static const int counts[] = {1, 2, 3, 4, 5, 9};
     harness_begin(argc, argv, "Checks buffers that all ranks have, and what is received in them.");
+    own_operations_create();
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         if (wants_ranks(counts[i]) && (!arguments.quick || counts[i] != 4))
             run_teams(counts[i]);

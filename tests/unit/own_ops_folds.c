@@ -1,4 +1,5 @@
-/* The kernels of own operations: every input once, in order, for 1 to 1024 of them, whichever the result replaces. */
+/* The kernels of own operations: every input once, in order, for 1 to 1024 of them, whichever the result replaces, and
+ * nothing but results where those go. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,11 +19,14 @@ struct run {
 };
 
 static int own_context;
+static const struct run *destinations[2]; /* of the kernel under way */
 
 static void join(const void *in, void *inout, size_t count, void *context) {
     const struct run *left = in;
     struct run *result = inout;
     assert_true(context == &own_context);
+    for (int i = 0; i < 2; i++) /* other ranks may look there */
+        assert_true(result + count <= destinations[i] || result >= destinations[i] + COUNT_MAX);
     for (size_t i = 0; i < count; i++) {
         assert_true(left[i].end == result[i].first && left[i].element == result[i].element);
         result[i].first = left[i].first;
@@ -33,7 +37,10 @@ static struct run (*inputs)[COUNT_MAX];
 static const void *sources[SOURCES_MAX];
 static kolo_op op;
 
-static void fill(uint32_t n) {
+/* The kernel's next results go to `one` and `other`. */
+static void fill(uint32_t n, const struct run *one, const struct run *other) {
+    destinations[0] = one;
+    destinations[1] = other;
     for (uint32_t i = 0; i < n; i++) {
         sources[i] = inputs[i];
         for (uint32_t element = 0; element < COUNT_MAX; element++)
@@ -57,8 +64,8 @@ static void test_fold(void **state) {
     for (uint32_t i = 0; i < 10 * 4; i++) {
         const uint32_t n = several[i / 4];
         for (uint32_t replaced = 0; replaced <= n; replaced += n > 40 ? 341 : 1) {
-            fill(n);
             struct run *result = replaced < n ? inputs[replaced] : apart;
+            fill(n, result, result);
             memset(apart, 0xff, sizeof apart);
             kernel->fold(result, sources, n, counts[i % 4], n);
             check(result, n, counts[i % 4]);
@@ -70,23 +77,23 @@ static void test_others(void **state) {
     const kolo_kernel *kernel = kolo_own_op_kernel(op);
     (void)state;
     for (int replaced = 0; replaced < 2; replaced++) {
-        fill(3);
+        fill(3, inputs[0], inputs[1]);
         kernel->fold_to_both(inputs[replaced], inputs[!replaced], sources, COUNT_MAX, 2);
         check(inputs[0], 2, COUNT_MAX);
         check(inputs[1], 2, COUNT_MAX);
-        fill(3);
+        fill(3, inputs[replaced], inputs[replaced]);
         kernel->chain(inputs[replaced], inputs[0], inputs[1], COUNT_MAX);
         check(inputs[replaced], 2, COUNT_MAX);
-        fill(3);
+        fill(3, inputs[2], inputs[2]);
         kernel->chain_end(inputs[2], inputs[0], inputs[1], COUNT_MAX, 2);
         check(inputs[2], 2, COUNT_MAX);
-        fill(3);
+        fill(3, inputs[replaced], inputs[replaced]);
         kernel->fold_partial(inputs[replaced], sources, 3, COUNT_MAX);
         check(inputs[replaced], 3, COUNT_MAX);
-        fill(3);
+        fill(3, inputs[replaced], inputs[replaced]);
         kernel->fold_partials(inputs[replaced], sources, 3, COUNT_MAX);
         check(inputs[replaced], 3, COUNT_MAX);
-        fill(3);
+        fill(3, inputs[replaced], inputs[replaced]);
         kernel->finish(inputs[replaced], sources, 3, COUNT_MAX, 3);
         check(inputs[replaced], 3, COUNT_MAX);
     }

@@ -157,6 +157,7 @@ static ALWAYS_INLINE pair KERNEL_NAME(read_wide)(const unsigned char *from, size
 static void KERNEL_NAME(finish_partials)(void *dst, const void *const *acc_sources, uint32_t n, size_t count,
                                          uint32_t ranks) {
     float results[PIECE_ELEMENTS];
+    ELEMENT narrowed[PIECE_ELEMENTS];
     const size_t end = count * sizeof(float);
     (void)ranks;
     for (size_t begin = 0; begin < end; begin += sizeof results) {
@@ -167,13 +168,11 @@ static void KERNEL_NAME(finish_partials)(void *dst, const void *const *acc_sourc
             const pair joined = KERNEL_NAME(join)(KERNEL_NAME(read_wide), acc_sources, n, begin + at, step, &unsure);
             store_pair((unsigned char *)results + at, joined, step);
         }
-        unsigned char *to = (unsigned char *)dst + begin / sizeof(float) * sizeof(ELEMENT);
-        DTYPE_NAME(narrow)(to, results, piece / sizeof(float));
-        for (size_t i = 0; is_any_set(unsure) && i < piece / sizeof(float); i++) {
-            const ELEMENT element =
-                (ELEMENT)kolo_exact_element(KOLO_DTYPE, KOLO_F32, acc_sources, n, begin / sizeof(float) + i);
-            memcpy(to + i * sizeof element, &element, sizeof element);
-        }
+        const size_t first = begin / sizeof(float), elements = piece / sizeof(float);
+        DTYPE_NAME(narrow)(narrowed, results, elements);
+        for (size_t i = 0; is_any_set(unsure) && i < elements; i++)
+            narrowed[i] = (ELEMENT)kolo_exact_element(KOLO_DTYPE, KOLO_F32, acc_sources, n, first + i);
+        memcpy((unsigned char *)dst + first * sizeof(ELEMENT), narrowed, elements * sizeof(ELEMENT));
     }
 }
 

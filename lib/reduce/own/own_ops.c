@@ -7,8 +7,7 @@
 #include "sync/atomic.h"
 #include "sync/common_lock.h"
 
-/* What is folded at a time where results have to wait: a few such blocks are on the stack, one for each level of the
- * tree over the inputs. */
+/* What is folded at a time: a few such blocks are on the stack, one for each level of the tree over the inputs. */
 enum { BLOCK_BYTES = 4096 };
 
 static_assert(KOLO_OP_ELEMENT_BYTES_MAX <= BLOCK_BYTES, "a block has at least one element");
@@ -47,27 +46,16 @@ static const void *fold_block(const struct own_op *own, const void *const *sourc
     return room;
 }
 
-/* Whether `dst` is one of the sources. */
-static bool is_source(const void *dst, const void *const *sources, uint32_t n) {
-    for (uint32_t i = 0; i < n; i++)
-        if (sources[i] == dst)
-            return true;
-    return false;
-}
-
-/* A kolo_fold_fn but for the operation. The result is made in `dst`, unless that holds a source which is still to be
- * read then: every source but the last. */
+/* A kolo_fold_fn but for the operation. The function reads what it writes, so it never gets memory of `dst`. */
 static void fold(const struct own_op *own, void *dst, const void *const *sources, uint32_t n, size_t count) {
-    _Alignas(64) uint8_t apart[BLOCK_BYTES];
+    _Alignas(64) uint8_t room[BLOCK_BYTES];
     const size_t element_bytes = own->kernel.element_bytes, end = count * element_bytes;
-    const bool is_apart = is_source(dst, sources, n - 1);
-    const size_t block_bytes = n <= 2 && !is_apart ? end : BLOCK_BYTES / element_bytes * element_bytes;
+    const size_t block_bytes = BLOCK_BYTES / element_bytes * element_bytes;
     for (size_t at = 0; at < end; at += block_bytes) {
         const size_t bytes = end - at < block_bytes ? end - at : block_bytes;
-        uint8_t *to = (uint8_t *)dst + at;
-        const void *result = fold_block(own, sources, n, at, bytes, is_apart ? apart : to);
-        if (result != to)
-            memcpy(to, result, bytes);
+        const void *result = fold_block(own, sources, n, at, bytes, room);
+        if (result != (uint8_t *)dst + at)
+            memcpy((uint8_t *)dst + at, result, bytes);
     }
 }
 
