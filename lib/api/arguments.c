@@ -153,6 +153,15 @@ static int explain_overlap(const struct kolo_descriptor *descriptor, const kolo_
                      (const void *)recv->begin, fix);
 }
 
+/* Counts that all ranks know; NULL: there are none. */
+static void digest_counts(const kolo_comm *comm, struct kolo_arguments *call, const size_t *counts) {
+    uint64_t digest = call->opaque;
+    for (uint32_t rank = 0; counts && rank < comm->global_size; rank++)
+        digest = kolo_digest_after(digest, counts[rank]);
+    if (counts)
+        call->digest = digest;
+}
+
 int kolo_arguments_resolve(const struct kolo_descriptor *descriptor, const kolo_comm *comm, struct kolo_arguments *call,
                            size_t element_bytes, size_t *const *offsets) {
     if (descriptor->has_root && (call->root < 0 || (uint32_t)call->root >= comm->global_size))
@@ -183,12 +192,14 @@ int kolo_arguments_resolve(const struct kolo_descriptor *descriptor, const kolo_
         call->send = NULL;
     if (!recv.exists)
         call->recv = NULL;
+    if (!descriptor->is_unequal)
+        digest_counts(comm, call, call->send_blocks.counts ? call->send_blocks.counts : call->recv_blocks.counts);
     return 0;
 }
 
 int kolo_arguments_count_tensors(const struct kolo_descriptor *descriptor, const kolo_comm *comm,
                                  struct kolo_arguments *call) {
-    uint64_t digest = call->ntensors;
+    uint64_t digest = kolo_digest_after(call->opaque, call->ntensors);
     size_t count = 0;
     if (!call->tensors && call->ntensors)
         return refuse_null(descriptor, comm, "tensors", call->ntensors);
@@ -201,19 +212,29 @@ int kolo_arguments_count_tensors(const struct kolo_descriptor *descriptor, const
             return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: data of tensor %zu is NULL with count %zu", comm->global_rank,
                              descriptor->function, i, tensor->count);
         count += tensor->count;
-        digest = (digest ^ tensor->count) * UINT64_C(0x9e3779b97f4a7c15);
-        digest ^= digest >> 32;
+        digest = kolo_digest_after(digest, tensor->count);
     }
     call->count = count;
     call->digest = digest;
     return 0;
 }
 
-size_t kolo_arguments_digest(const size_t *counts, uint32_t ranks) {
-    uint64_t digest = 0;
-    for (uint32_t rank = 0; rank < ranks; rank++) {
-        digest = (digest ^ counts[rank]) * UINT64_C(0x9e3779b97f4a7c15);
-        digest ^= digest >> 32;
-    }
-    return digest & KOLO_CALL_COUNT;
+struct kolo_told kolo_arguments_told(const struct kolo_descriptor *descriptor, const struct kolo_arguments *call) {
+    const bool is_counted = descriptor->send == COUNTED || descriptor->recv == COUNTED;
+    const unsigned bits = call->opaque ? KOLO_CALL_OPAQUE_BITS : KOLO_CALL_COUNT_BITS;
+    const uint64_t fitting = kolo_call_count(call->count, bits);
+    uint64_t count = fitting | call->opaque, detail = call->digest;
+    uint32_t root = (uint32_t)call->root;
+    if (descriptor->has_tensors)
+        count = kolo_call_many_count(call->count, call->digest, call->opaque);
+    else if (is_counted) /* the count is this rank's alone */
+        count = (call->digest & ((UINT64_C(1) << bits) - 1)) | call->opaque;
+    else if (fitting != call->count)
+        detail = kolo_digest_after(detail ^ call->opaque, call->count);
+    if (call->digest && !descriptor->has_root)
+        root = call->digest & KOLO_CALL_DIGEST_ROOT;
+    return (struct kolo_told){kolo_call_word(descriptor->collective,
+                                             call->by_lane ? kolo_call_dtype_by_lanes(call->dtype) : call->dtype,
+                                             call->op, root, count),
+                              detail};
 }

@@ -40,9 +40,10 @@ struct kolo_arguments {
     const kolo_kernel *kernel;  /* of a call in the background */
     uint64_t opaque;            /* kolo_call_opaque; 0: the dtype says all */
     bool by_lane;               /* a call of kolo_lanes.h */
-    const kolo_tensor *tensors; /* where the collective has them; then `count` and `digest` are found in the check */
+    const kolo_tensor *tensors; /* where the collective has them; then `count` is found in the check */
     size_t ntensors;
-    uint64_t digest; /* of their counts */
+    uint64_t
+        digest; /* of what all ranks have to pass alike besides; of tensors and of blocks' counts found in the check */
 };
 
 /* What callers pass, as a literal: of a function's result the compiler would make copies. */
@@ -87,7 +88,11 @@ int kolo_collective_issue(kolo_collective collective, const char *function, kolo
 int kolo_arguments_count_tensors(const struct kolo_descriptor *descriptor, const kolo_comm *comm,
                                  struct kolo_arguments *call);
 
-/* What stands for the count in the word of a call whose blocks have counts that all ranks know. */
-size_t kolo_arguments_digest(const size_t *counts, uint32_t ranks);
+/* What the ranks are told of a legal call: its word, and its detail (comm/step/call_word.h). */
+struct kolo_told {
+    uint64_t word, detail;
+};
+
+struct kolo_told kolo_arguments_told(const struct kolo_descriptor *descriptor, const struct kolo_arguments *call);
 
 #endif

@@ -275,28 +275,10 @@ static int run_slice(kolo_comm *lane, const struct divided *divided) {
                        divided->lanes);
 }
 
-/* What stands for the dtype in the word of a call. */
-static inline kolo_dtype told_dtype(const struct kolo_arguments *call) {
-    return call->by_lane ? kolo_call_dtype_by_lanes(call->dtype) : call->dtype;
-}
-
-/* What stands for the count in the word of a call. Counts that two ranks alone know are not in it. */
-static inline size_t told_count(const struct kolo_descriptor *descriptor, const kolo_comm *comm,
-                                const struct kolo_arguments *call) {
-    if (descriptor->has_tensors)
-        return kolo_call_many_count(call->count, call->digest, call->opaque);
-    if (descriptor->send != COUNTED && descriptor->recv != COUNTED)
-        return call->count ^ call->opaque;
-    if (descriptor->is_unequal)
-        return 0;
-    const size_t digest = kolo_arguments_digest(
-        descriptor->send == COUNTED ? call->send_blocks.counts : call->recv_blocks.counts, comm->global_size);
-    return call->opaque ? (digest & KOLO_CALL_OPAQUE_COUNT) | call->opaque : digest;
-}
-
-/* What stands for the root. */
-static inline uint32_t told_root(const struct kolo_descriptor *descriptor, const struct kolo_arguments *call) {
-    return descriptor->has_tensors ? kolo_call_many_root(call->digest) : (uint32_t)call->root;
+/* Begins a call. */
+static inline void begin(const struct kolo_descriptor *descriptor, kolo_comm *comm, const struct kolo_arguments *call) {
+    const struct kolo_told told = kolo_arguments_told(descriptor, call);
+    kolo_call_begin(comm, told.word, told.detail);
 }
 
 /* A kolo_lane_fn: of lane 0, where the call has begun, only the slice; in any other lane that has one all of the call.
@@ -312,8 +294,7 @@ static int run_divided(kolo_comm *lane, const void *argument) {
     int rc = kolo_enter(descriptor->function, lane);
     if (rc < 0)
         return rc;
-    kolo_call_begin(lane, descriptor->collective, told_dtype(call), call->op, told_root(descriptor, call),
-                    told_count(descriptor, lane, call));
+    begin(descriptor, lane, call);
     const uint32_t callers_fpenv = kolo_fpenv_enter();
     kolo_history_begin(lane);
     rc = run_slice(lane, divided);
@@ -392,8 +373,7 @@ static inline size_t sent_bytes(const struct kolo_descriptor *descriptor, const 
 /* Begins, runs and leaves a call of several ranks whose arguments are legal. */
 static inline __attribute__((always_inline)) int run(const struct kolo_descriptor *descriptor, kolo_comm *comm,
                                                      const struct kolo_arguments *call, const kolo_kernel *kernel) {
-    kolo_call_begin(comm, descriptor->collective, told_dtype(call), call->op, told_root(descriptor, call),
-                    told_count(descriptor, comm, call));
+    begin(descriptor, comm, call);
     const uint32_t callers_fpenv = descriptor->has_op ? kolo_fpenv_enter() : 0;
     int rc;
     if (descriptor->lines &&
@@ -569,8 +549,7 @@ static int make_in_lane(const struct kolo_descriptor *descriptor, kolo_comm *lan
         lane->stats.calls_by_collective[descriptor->collective]++;
         lane->stats.payload_bytes += call->count * kernel->element_bytes;
     }
-    kolo_call_begin(lane, descriptor->collective, told_dtype(call), call->op, told_root(descriptor, call),
-                    told_count(descriptor, lane, call));
+    begin(descriptor, lane, call);
     const uint32_t callers_fpenv = kolo_fpenv_enter();
     kolo_history_begin(lane);
     int rc = 0;

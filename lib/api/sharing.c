@@ -25,7 +25,7 @@ void kolo_shared_call_begin(kolo_comm *comm, kolo_collective collective, size_t 
 void kolo_shared_call_begin_with(kolo_comm *comm, kolo_collective collective, uint32_t flags, size_t count) {
     comm->stats.calls_by_collective[collective]++;
     if (comm->global_size > 1)
-        kolo_call_begin(comm, collective, KOLO_U8, KOLO_SUM, flags, count);
+        kolo_call_begin(comm, kolo_call_word(collective, KOLO_U8, KOLO_SUM, flags, count), 0);
 }
 
 void kolo_shared_call_leave(kolo_comm *comm) {

@@ -54,7 +54,7 @@ static inline __attribute__((always_inline)) int kolo_short_make(const struct ko
         return rc;
     comm->stats.calls_by_collective[descriptor->collective]++;
     comm->stats.payload_bytes += count * kernel->element_bytes;
-    kolo_call_begin(comm, descriptor->collective, dtype, op, (uint32_t)root, count);
+    kolo_call_begin(comm, kolo_call_word(descriptor->collective, dtype, op, (uint32_t)root, count), 0);
     const uint32_t callers_fpenv = descriptor->has_op ? kolo_fpenv_enter() : 0;
     if (descriptor->has_op)
         comm->stats.calls_by_algorithm[KOLO_ALGORITHM_ONESHOT]++;

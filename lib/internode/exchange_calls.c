@@ -18,10 +18,10 @@
  *
  * Which call. Nodes that differ in a call may go on with others, and frames overtake each other: by another stream, or
  * another lane. A stamp tells all calls so far and, with the last one's word, those before it. So a node that receives
- * a frame of a call that differs knows whether it is the first that does. Else it waits for somebody to find that one,
- * for the same time. That happens in the first call itself: of the nodes that make it differently, one sends what
- * another one gets, or waits for what that one does not send, and announces it (below). What is sent is not held up by
- * frames that differ: they come later on any stream.
+ * a frame of a call that differs knows whether it is the first that does. Else, and where a call's detail is in the
+ * way, it waits for somebody to find that one, for the same time. That happens in the first call itself: of the nodes
+ * that make it differently, one sends what another one gets, or waits for what that one does not send, and announces it
+ * (below). What is sent is not held up by frames that differ: they come later on any stream.
  *
  * Nodes that wait for each other send nothing (each names another one as root). So a node that still waits in the same
  * exchange after a while announces it, by KOLO_FRAME_BEGUN, to the nodes from which it awaits something. Such a node

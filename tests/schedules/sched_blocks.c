@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "api/arguments.h"
 #include "comm/step/call_word.h"
 
 /* Elements of the block that rank `from` has for rank `to`: where blocks may have any length, 0 to 3/2 of the call's
@@ -47,26 +46,31 @@ static size_t first_tensor(const sched_call *call) {
     return call->count * (call->skew + 1) / 7;
 }
 
-uint64_t sched_call_word(const sched_call *call, uint32_t ranks) {
+struct kolo_told sched_tell(const sched_call *call, uint32_t ranks) {
+    static uint8_t some;
     const collective_shape *buffers = &collective_shapes[call->collective];
-    size_t count = buffers->counted ? 0 : call->count;
+    const bool is_barrier = call->collective == KOLO_BARRIER, has_op = kolo_collective_has_op(call->collective);
+    const size_t first = first_tensor(call);
+    const kolo_tensor tensors[] = {{&some, first}, {&some, call->count - first}};
+    const struct kolo_descriptor descriptor = {.collective = call->collective,
+                                               .has_root = kolo_collective_has_root(call->collective),
+                                               .recv = buffers->counted ? COUNTED : WHOLE,
+                                               .is_unequal = buffers->counted && !knows_all(buffers),
+                                               .has_tensors = call->collective == KOLO_ALLREDUCE_MANY};
+    struct kolo_arguments made = {.count = is_barrier ? 0 : call->count,
+                                  .dtype = is_barrier ? KOLO_U8 : call->dtype,
+                                  .op = has_op ? call->op : KOLO_SUM,
+                                  .root = descriptor.has_root ? (int)call->root : 0,
+                                  .tensors = tensors,
+                                  .ntensors = 2};
+    if (descriptor.has_tensors)
+        kolo_arguments_count_tensors(NULL, NULL, &made);
     if (knows_all(buffers)) {
         const sched_layout blocks = sched_lay_out(call, 0, ranks, buffers->sends_blocks);
-        count = kolo_arguments_digest(blocks.counts, ranks);
+        for (uint32_t rank = 0; rank < ranks; rank++)
+            made.digest = kolo_digest_after(made.digest, blocks.counts[rank]);
     }
-    if (call->collective == KOLO_ALLREDUCE_MANY) {
-        static uint8_t some;
-        const size_t first = first_tensor(call);
-        const kolo_tensor tensors[] = {{&some, first}, {&some, count - first}};
-        struct kolo_arguments made = {.tensors = tensors, .ntensors = 2};
-        kolo_arguments_count_tensors(NULL, NULL, &made);
-        return kolo_call_word(call->collective, call->dtype, call->op, kolo_call_many_root(made.digest),
-                              kolo_call_many_count(count, made.digest, 0));
-    }
-    if (call->collective == KOLO_BARRIER)
-        return kolo_call_word(KOLO_BARRIER, KOLO_U8, KOLO_SUM, 0, 0);
-    return kolo_call_word(call->collective, call->dtype, kolo_collective_has_op(call->collective) ? call->op : KOLO_SUM,
-                          kolo_collective_has_root(call->collective) ? call->root : 0, count);
+    return kolo_arguments_told(&descriptor, &made);
 }
 
 static void expect_reduced(const sched_call *call, uint32_t self, uint32_t ranks, uint8_t inputs[][SCHED_BUFFER_BYTES],

@@ -2,6 +2,7 @@
 #ifndef SCHED_BLOCKS_H
 #define SCHED_BLOCKS_H
 
+#include "api/arguments.h"
 #include "collective_shapes.h"
 #include "sched_engine.h"
 #include "sched_plan.h"
@@ -19,8 +20,8 @@ sched_layout sched_lay_out(const sched_call *call, uint32_t rank, uint32_t ranks
 /* The largest count of a call that fits SCHED_BUFFER_BYTES on each rank. */
 size_t sched_count_max(kolo_collective collective, kolo_dtype dtype, uint32_t ranks);
 
-/* As the library sees it: kolo_call_word. */
-uint64_t sched_call_word(const sched_call *call, uint32_t ranks);
+/* As the library tells it. */
+struct kolo_told sched_tell(const sched_call *call, uint32_t ranks);
 
 /* Writes what each rank must hold after the call, whose inputs are there. */
 void sched_expect(const sched_call *call, uint32_t ranks, uint8_t inputs[][SCHED_BUFFER_BYTES],

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "comm/step/call_word.h"
 #include "sched_blocks.h"
 #include "sched_control.h"
 #include "sched_engine.h"
@@ -127,6 +128,14 @@ static bool was_written(const ending *ending) {
     return false;
 }
 
+/* The stamp from which `own` leads to where `other` leads from `stamp`. */
+static uint64_t stamp_for(uint64_t stamp, struct kolo_told own, struct kolo_told other) {
+    if (other.detail)
+        stamp = kolo_stamp_after(stamp, other.detail);
+    stamp = kolo_stamp_before(kolo_stamp_after(stamp, other.word), own.word);
+    return own.detail ? kolo_stamp_before(stamp, own.detail) : stamp;
+}
+
 static int make_call(kolo_comm *comm, uint32_t index) {
     const uint32_t rank = comm->rank;
     const sched_call *call = sched_plan_call(&run.plan, rank, index);
@@ -152,7 +161,8 @@ static int make_call(kolo_comm *comm, uint32_t index) {
         comm->call.line_rounds++;
     }
     if (sched_breaks(SCHED_STAMPS_EQUAL))
-        comm->call.stamp ^= sched_call_word(call, comm->size) ^ sched_call_word(&run.plan.call[index], comm->size);
+        comm->call.stamp =
+            stamp_for(comm->call.stamp, sched_tell(call, comm->size), sched_tell(&run.plan.call[index], comm->size));
     sched_memory_write(recv, taken_bytes);
     memset(recv, POISON, taken_bytes);
     sched_memory_write(send, sent_bytes);

@@ -382,7 +382,7 @@ static void draw_mismatch(sched_plan *plan, const sched_case *from, uint64_t *ra
         if (in_slots)
             draw_call(&plan->call[first], from, &plan->shape, random);
         plan->other[first] = draw_other(&plan->call[first], from, &plan->shape, random);
-    } while (sched_call_word(&plan->other[first], ranks) == sched_call_word(&plan->call[first], ranks) ||
+    } while (sched_tell(&plan->other[first], ranks).word == sched_tell(&plan->call[first], ranks).word ||
              (in_slots && any_fits_lines(plan, first)));
     plan->dissenters = 1 + below(random, (UINT64_C(1) << plan->shape.team.ranks) - 2);
     if (!has(from, SCHED_LASTING)) {

@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/arguments.h"
 #include "base/status.h"
+#include "comm/step/call_word.h"
 #include "cpu/fpenv.h"
 #include "reduce/compress/compressor.h"
 #include "reduce/compress/topk.h"
@@ -201,6 +203,17 @@ static kolo_dtype half_of(const struct kolo_compressed *compressed) {
     return compressed->kind == KOLO_COMPRESSION_BF16 ? KOLO_BF16 : KOLO_F16;
 }
 
+/* What ranks have to agree on beyond the length of their messages: how these are made, and of which tensors. */
+static uint64_t digest_of(const struct kolo_compressed *compressed, const struct kolo_compressed_bucket *bucket) {
+    uint64_t digest, share;
+    memcpy(&share, &compressed->share, sizeof share);
+    digest = kolo_digest_after(kolo_digest_after(compressed->kind, (uint64_t)compressed->op),
+                               compressed->kind == KOLO_COMPRESSION_TOPK ? share : 0);
+    for (size_t i = 0; i < bucket->count; i++)
+        digest = kolo_digest_after(digest, bucket->tensors[i].count);
+    return digest;
+}
+
 int kolo_compressed_issue(struct kolo_compressed *compressed, kolo_comm *comm,
                           const struct kolo_compressed_bucket *bucket, kolo_request **request) {
     uint8_t *messages = compressed->messages + copies(compressed) * bucket->at;
@@ -210,9 +223,12 @@ int kolo_compressed_issue(struct kolo_compressed *compressed, kolo_comm *comm,
     encode(compressed, own, bucket);
     kolo_fpenv_leave(callers_fpenv);
     KOLO_POINT("compressed.encoded");
-    if (is_half(compressed))
-        return kolo_iallreduce(comm, own, own, bytes / sizeof(uint16_t), half_of(compressed), compressed->op, request);
-    return kolo_iallgather(comm, own, messages, bytes / PART_ALIGNMENT, KOLO_U64, request);
+    struct kolo_arguments call = WITH_COUNT(own, own, bytes / sizeof(uint16_t), half_of(compressed), compressed->op, 0);
+    if (!is_half(compressed))
+        call = WITH_COUNT(own, messages, bytes / PART_ALIGNMENT, KOLO_U64, KOLO_SUM, 0);
+    call.digest = digest_of(compressed, bucket);
+    return is_half(compressed) ? kolo_collective_issue(KOLO_ALLREDUCE, "kolo_iallreduce", comm, &call, request)
+                               : kolo_collective_issue(KOLO_ALLGATHER, "kolo_iallgather", comm, &call, request);
 }
 
 /* What a rank's part says of the elements from `begin` on, `count` of them. */

@@ -179,6 +179,13 @@ static void describe_death(const struct kolo_failure_report *report, const char 
         snprintf(text, text_bytes, "%s %s; found by rank %u %s", culprit, end, report->reporter, where);
 }
 
+/* What calls differ in whose words may be alike. */
+static const char *describe_likeness(uint64_t theirs, uint64_t own) {
+    return theirs != own                 ? ""
+           : kolo_call_parts(own).digest ? ", but the digest is of other counts, or they differ in an earlier call"
+                                         : ", but they differ in an earlier call";
+}
+
 /* Fills in what is zeroed. */
 static void describe_report(const kolo_comm *comm, const struct kolo_failure_report *report, kolo_failure *failure) {
     char where[KOLO_CALL_TEXT_BYTES + 4], culprit[128];
@@ -233,8 +240,7 @@ static void describe_report(const kolo_comm *comm, const struct kolo_failure_rep
                      (uint64_t)report->code & COUNT_MAX, own_call);
         else
             snprintf(text, bytes, "ranks disagree %.40s: rank %d calls %.110s, rank %d calls %.110s%s", where,
-                     failure->reporter, own_call, failure->rank, their_call,
-                     theirs == own ? ", but they differ in an earlier call" : "");
+                     failure->reporter, own_call, failure->rank, their_call, describe_likeness(theirs, own));
         break;
     }
     case KOLO_ERR_ABORTED:

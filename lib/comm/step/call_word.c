@@ -5,6 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Whether its words have a part of a detail in place of a root. */
+static bool may_have_detail(kolo_collective collective) {
+    return collective == KOLO_ALLREDUCE || collective == KOLO_ALLREDUCE_MANY || collective == KOLO_ALLGATHER ||
+           collective == KOLO_ALLGATHERV || collective == KOLO_REDUCE_SCATTERV;
+}
+
 struct kolo_call_parts kolo_call_parts(uint64_t word) {
     const uint32_t code = word >> 54 & 31;
     const kolo_dtype dtype = code == KOLO_CALL_OPAQUE_BY_LANES || code == KOLO_OPAQUE ? KOLO_OPAQUE : code & 15;
@@ -14,7 +20,7 @@ struct kolo_call_parts kolo_call_parts(uint64_t word) {
                                     .root = word >> 40 & 1023,
                                     .count = word & KOLO_CALL_COUNT,
                                     .by_lanes = code >= KOLO_CALL_BY_LANES && code != KOLO_OPAQUE};
-    if (parts.collective == KOLO_ALLREDUCE_MANY) {
+    if (may_have_detail(parts.collective)) {
         parts.digest = parts.root;
         parts.root = 0;
     }
@@ -79,8 +85,11 @@ static void describe_message(const struct kolo_call_parts *parts, char *text, si
     case KOLO_ALLTOALLV:
         snprintf(text, text_bytes, " of %s", dtype);
         break;
-    default:
-        snprintf(text, text_bytes, " of %" PRIu64 " %s", parts->count, dtype);
+    default: {
+        const int used = snprintf(text, text_bytes, " of %" PRIu64 " %s", parts->count, dtype);
+        if (parts->digest)
+            snprintf(text + used, text_bytes - (size_t)used, ", tensors with digest %" PRIx64, parts->digest);
+    }
     }
 }
 

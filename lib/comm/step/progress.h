@@ -19,11 +19,11 @@
  * let two ranks swap theirs (algo/phases.h). An algorithm that knows by itself that a slot is free again need not claim
  * it for its next tickets (mesh). tests/schedules runs all pairs of collectives in succession.
  *
- * Stamps. A stamp is a mix of the words of this call and of all calls before it, so ranks with equal stamps have made
- * the same calls. Before a rank publishes its first step of a call, it stores the stamp on the same cache line. A rank
- * that waits for a step compares that stamp with its own. So ranks that make different calls find out on the line that
- * they read anyway. KOLO_STAMPS of them are kept, one more than there are slots: a rank must not begin call c +
- * KOLO_STAMPS while another one may still have to compare its stamp of call c.
+ * Stamps. A stamp is a mix of the words of this call and of all calls before it, and of their details, so ranks with
+ * equal stamps have made the same calls. Before a rank publishes its first step of a call, it stores the stamp on the
+ * same cache line. A rank that waits for a step compares that stamp with its own. So ranks that make different calls
+ * find out on the line that they read anyway. KOLO_STAMPS of them are kept, one more than there are slots: a rank must
+ * not begin call c + KOLO_STAMPS while another one may still have to compare its stamp of call c.
  *
  * The rule that makes this right. Whoever waits for steps of its peers in a call is among the readers that every other
  * rank names when it retires the call's tickets. In a gather that is the root alone (kolo_slot_retire_by), in a
@@ -60,13 +60,15 @@
 #include "comm/failure/failure.h"
 #include "sync/point.h"
 
-/* Begins a call: numbers it, and shows what it is to ranks that wait long for this one. */
-static inline void kolo_call_begin(kolo_comm *comm, kolo_collective collective, kolo_dtype dtype, kolo_op op,
-                                   uint32_t root, size_t count) {
+/* Begins a call: numbers it, and shows what it is to ranks that wait long for this one. `detail`: what the word has no
+ * room for; 0: nothing. */
+static inline void kolo_call_begin(kolo_comm *comm, uint64_t word, uint64_t detail) {
     KOLO_POINT("call.beginning");
     comm->call.number++;
-    comm->call.word = kolo_call_word(collective, dtype, op, root, count);
-    comm->call.stamp = kolo_stamp_after(comm->call.stamp, comm->call.word);
+    comm->call.word = word;
+    if (detail)
+        comm->call.stamp = kolo_stamp_after(comm->call.stamp, detail);
+    comm->call.stamp = kolo_stamp_after(comm->call.stamp, word);
     /* Pairs with failure.c's look, as does the next. */
     kolo_store_release(&comm->history->words[comm->call.number % (2 * KOLO_HISTORY)], comm->call.word);
     KOLO_POINT("call.described");

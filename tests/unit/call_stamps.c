@@ -1,0 +1,168 @@
+/* The stamps of calls: no two of millions that differ in anything are alike, nor are those of programs of two calls,
+ * and a stamp tells the one before. What calls differ in is drawn from what their words have little room for: divisions
+ * of the same elements, counts beyond a field's bits, elements of the program's own. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "api/arguments.h"
+#include "comm/step/call_word.h"
+
+enum { STAMPS_MAX = 3000000, RANKS = 4 };
+
+static uint64_t *stamps;
+static size_t nstamps;
+static kolo_comm *comm;
+
+static const struct kolo_descriptor
+    whole = {.function = "", .collective = KOLO_ALLREDUCE, .has_op = true},
+    many = {.function = "", .collective = KOLO_ALLREDUCE_MANY, .has_op = true, .has_tensors = true},
+    counted = {.function = "", .collective = KOLO_REDUCE_SCATTERV, .has_op = true, .send = COUNTED};
+
+static int compare(const void *a, const void *b) {
+    const uint64_t one = *(const uint64_t *)a, other = *(const uint64_t *)b;
+    return (one > other) - (one < other);
+}
+
+static int begin(void **state) {
+    (void)state;
+    nstamps = 0;
+    return 0;
+}
+
+/* No two of those that were added are alike. */
+static void expect_all_differ(void) {
+    assert_true(nstamps <= STAMPS_MAX);
+    qsort(stamps, nstamps, sizeof *stamps, compare);
+    for (size_t i = 1; i < nstamps; i++)
+        assert_true(stamps[i] != stamps[i - 1]);
+}
+
+static uint64_t after_call(uint64_t stamp, struct kolo_told told) {
+    return kolo_stamp_after(told.detail ? kolo_stamp_after(stamp, told.detail) : stamp, told.word);
+}
+
+static void add(const struct kolo_descriptor *descriptor, const struct kolo_arguments *call) {
+    stamps[nstamps++] = after_call(UINT64_C(0x123456789abcdef), kolo_arguments_told(descriptor, call));
+}
+
+/* Elements of so many bytes of an operation of the program's own; 0: a dtype. */
+static struct kolo_arguments with_elements(size_t element_bytes) {
+    return (struct kolo_arguments){.dtype = element_bytes ? KOLO_OPAQUE : KOLO_U32,
+                                   .op = (kolo_op)(element_bytes ? KOLO_CALL_OWN : KOLO_SUM),
+                                   .opaque = element_bytes ? kolo_call_opaque(element_bytes) : 0};
+}
+
+static void add_many(const kolo_tensor *tensors, size_t ntensors, size_t element_bytes) {
+    struct kolo_arguments call = with_elements(element_bytes);
+    call.tensors = tensors;
+    call.ntensors = ntensors;
+    assert_int_equal(kolo_arguments_count_tensors(&many, comm, &call), 0);
+    add(&many, &call);
+}
+
+/* 100,000 elements, and 2^36, in two tensors and in three, of dtypes and of operations of the program's own. */
+static void test_divisions(void **state) {
+    static uint8_t data;
+    (void)state;
+    for (int is_own = 0; is_own < 2; is_own++)
+        for (uint64_t total = 100000; total <= UINT64_C(1) << 36; total += (UINT64_C(1) << 36) - 100000)
+            for (size_t i = 0; i < 300000; i++) {
+                const size_t first = i % 100000, second = i / 100000 * 7;
+                const kolo_tensor tensors[] = {{&data, first}, {&data, second}, {&data, total - first - second}};
+                if (first + second <= total)
+                    add_many(tensors, 3, is_own ? 4 : 0);
+                if (second == 0)
+                    add_many((kolo_tensor[]){tensors[0], tensors[2]}, 2, is_own ? 4 : 0);
+            }
+    expect_all_differ();
+}
+
+/* Counts that are alike in their lower 28 or 40 bits, and elements that make up for the rest. */
+static void test_counts(void **state) {
+    static const unsigned bits[] = {0, 28, 34, 40, 50};
+    (void)state;
+    for (size_t element_bytes = 0; element_bytes <= 2048; element_bytes += element_bytes < 40 ? 1 : 8)
+        for (size_t low = 0; low < (element_bytes == 8 ? 20000 : 20); low++)
+            for (size_t b = 0; b < 5; b++)
+                for (size_t high = b > 0; high <= (b > 0 ? 3 : 0); high++) {
+                    struct kolo_arguments call = with_elements(element_bytes);
+                    call.count = low + (high << bits[b]);
+                    add(&whole, &call);
+                    call.by_lane = true;
+                    add(&whole, &call);
+                    call.by_lane = false;
+                    call.op = (kolo_op)(element_bytes ? KOLO_CALL_OWN_ORDERED : KOLO_MAX);
+                    add(&whole, &call);
+                }
+    expect_all_differ();
+}
+
+/* Blocks' counts, large and small, in any order. */
+static void test_blocks(void **state) {
+    static const size_t values[] = {
+        0, 1, 2, 3, 100, 100000, 1 << 28, 1 << 30, 3 << 28, UINT64_C(1) << 34, UINT64_C(1) << 40, UINT64_C(3) << 40};
+    enum { VALUES = sizeof values / sizeof *values };
+    static size_t first[RANKS], second[RANKS];
+    size_t *const offsets[] = {first, second};
+    static uint8_t data[2];
+    (void)state;
+    for (size_t element_bytes = 0; element_bytes <= 24; element_bytes += 8)
+        for (size_t i = 0; i < (size_t)VALUES * VALUES * VALUES * VALUES; i++) {
+            const size_t counts[RANKS] = {values[i % VALUES], values[i / VALUES % VALUES],
+                                          values[i / VALUES / VALUES % VALUES], values[i / VALUES / VALUES / VALUES]};
+            struct kolo_arguments call = with_elements(element_bytes);
+            call.send_blocks.counts = counts;
+            call.send = call.recv = data;
+            assert_int_equal(kolo_arguments_resolve(&counted, comm, &call, element_bytes ? element_bytes : 4, offsets),
+                             0);
+            add(&counted, &call);
+        }
+    expect_all_differ();
+}
+
+/* Programs of two calls, of 1600 that differ in every part of the word: a difference in the second makes up for one in
+ * the first with no stamp. */
+static void test_programs(void **state) {
+    enum { WORDS = 1600 };
+    static uint64_t words[WORDS];
+    size_t nwords = 0;
+    (void)state;
+    for (int collective = 0; collective < KOLO_ALLOC; collective += 2)
+        for (int dtype = 0; dtype < KOLO_DTYPES; dtype += 4)
+            for (uint32_t root = 0; root < 1024; root = root * 4 + 1)
+                for (size_t count = 0; count <= 1 << 30; count = count * 40 + 1)
+                    words[nwords++] =
+                        kolo_call_word((kolo_collective)collective, (kolo_dtype)dtype, KOLO_SUM, root, count);
+    assert_true(nwords <= WORDS);
+    for (size_t i = 0; i < nwords; i++)
+        for (size_t j = 0; j < nwords; j++) {
+            const uint64_t stamp = kolo_stamp_after(kolo_stamp_after(7, words[i]), words[j]);
+            assert_true(kolo_stamp_before(kolo_stamp_before(stamp, words[j]), words[i]) == 7);
+            stamps[nstamps++] = stamp;
+        }
+    expect_all_differ();
+}
+
+int main(void) {
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_divisions, begin),
+        cmocka_unit_test_setup(test_counts, begin),
+        cmocka_unit_test_setup(test_blocks, begin),
+        cmocka_unit_test_setup(test_programs, begin),
+    };
+    stamps = malloc(STAMPS_MAX * sizeof *stamps);
+    comm = calloc(1, sizeof *comm);
+    if (!stamps || !comm)
+        return 1;
+    comm->size = comm->global_size = RANKS;
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    free(stamps);
+    free(comm);
+    return failed;
+}
