@@ -155,7 +155,7 @@ static int explain_overlap(const struct kolo_descriptor *descriptor, const kolo_
 
 /* Counts that all ranks know; NULL: there are none. */
 static void digest_counts(const kolo_comm *comm, struct kolo_arguments *call, const size_t *counts) {
-    uint64_t digest = call->opaque;
+    uint64_t digest = call->digest ^ call->opaque;
     for (uint32_t rank = 0; counts && rank < comm->global_size; rank++)
         digest = kolo_digest_after(digest, counts[rank]);
     if (counts)
@@ -227,12 +227,14 @@ struct kolo_told kolo_arguments_told(const struct kolo_descriptor *descriptor, c
     uint32_t root = (uint32_t)call->root;
     if (descriptor->has_tensors)
         count = kolo_call_many_count(call->count, call->digest, call->opaque);
+    else if (descriptor->is_unequal)
+        count = 0;
     else if (is_counted) /* the count is this rank's alone */
         count = (call->digest & ((UINT64_C(1) << bits) - 1)) | call->opaque;
     else if (fitting != call->count)
         detail = kolo_digest_after(detail ^ call->opaque, call->count);
-    if (call->digest && !descriptor->has_root)
-        root = call->digest & KOLO_CALL_DIGEST_ROOT;
+    if (!descriptor->has_root) /* elsewhere it is 0, or the flags of kolo_allreduce_apply */
+        root |= kolo_call_digest_root(call->digest, descriptor->applies);
     return (struct kolo_told){kolo_call_word(descriptor->collective,
                                              call->by_lane ? kolo_call_dtype_by_lanes(call->dtype) : call->dtype,
                                              call->op, root, count),

@@ -84,6 +84,10 @@ int kolo_collective_make(kolo_collective collective, kolo_comm *comm, const stru
 int kolo_collective_issue(kolo_collective collective, const char *function, kolo_comm *comm,
                           const struct kolo_arguments *call, kolo_request **request);
 
+/* Of a kolo_allreduce_apply: puts together the rest of its arguments, and checks what no other collective has. 0 or
+ * KOLO_ERR_ARG. */
+int kolo_apply_arguments(const char *function, const kolo_comm *comm, struct kolo_arguments *call);
+
 /* Checks a list of tensors, of elements of that size, and fills in what follows from it. 0 or KOLO_ERR_ARG. */
 int kolo_arguments_count_tensors(const struct kolo_descriptor *descriptor, const kolo_comm *comm,
                                  struct kolo_arguments *call);

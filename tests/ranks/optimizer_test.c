@@ -429,6 +429,44 @@ static void run_refused(struct rank *rank) {
     expect_status(rank, kolo_optimizer_destroy(NULL), 0, "kolo_optimizer_destroy");
 }
 
+/* Ranks that differ in what no count tells: in the segment that they begin, in settings, in how many steps there were,
+ * and in the state that they read. */
+static void run_mismatch(struct rank *rank) {
+    static const size_t ends[] = {20, 40};
+    float gradients[40] = {0}, parameters[40] = {0}, values[40];
+    const bool is_odd = rank->rank == 1;
+    for (int what = 0; what < 4; what++) {
+        kolo_optimizer_options options = KOLO_OPTIMIZER_OPTIONS_INIT;
+        kolo_parameter_group group = KOLO_PARAMETER_GROUP_INIT;
+        kolo_comm *comm;
+        kolo_optimizer *optimizer = NULL;
+        options.count = group.end = 40;
+        options.segments = ends;
+        options.nsegments = 2;
+        if (!expect_status(rank, kolo_comm_dup(rank->comm, &comm), 0, "kolo_comm_dup") ||
+            !expect_status(rank, kolo_optimizer_create(comm, &options, &group, 1, &optimizer), 0, "create"))
+            return;
+        int status = 0;
+        if (what == 0)
+            status = kolo_optimizer_begin_segment(optimizer, is_odd, gradients + 20 * is_odd, parameters + 20 * is_odd);
+        group.learning_rate *= 2;
+        if (what == 1 && is_odd)
+            status = kolo_optimizer_set_group(optimizer, 0, &group);
+        if (what == 2 && is_odd)
+            status = kolo_optimizer_set_steps(optimizer, 5);
+        expect_status(rank, status, 0, "what one rank does differently");
+        status = what == 3 ? kolo_optimizer_read_state(
+                                 optimizer, is_odd ? KOLO_OPTIMIZER_VARIANCE : KOLO_OPTIMIZER_MOMENTUM, values, -1)
+                           : kolo_optimizer_step(optimizer, gradients, parameters, NULL);
+        kolo_failure failure = {.failure_bytes = sizeof failure};
+        kolo_comm_failure(comm, &failure);
+        expect(rank, status < 0 && failure.status == KOLO_ERR_MISMATCH, "difference %d: status %d: %s", what, status,
+               failure.message);
+        kolo_optimizer_destroy(optimizer);
+        kolo_comm_destroy(comm);
+    }
+}
+
 int main(int argc, char **argv) {
     static const int counts[] = {1, 2, 3, 4, 5, 9};
     harness_begin(argc, argv, "Checks optimizers.");
@@ -445,5 +483,7 @@ int main(int argc, char **argv) {
         harness_run(&(struct team){.ranks = 4, .run = run_moved});
     if (wants_ranks(2))
         harness_run(&(struct team){.ranks = 2, .run = run_refused});
+    if (wants_ranks(3))
+        harness_run(&(struct team){.ranks = 3, .run = run_mismatch});
     return harness_end();
 }

@@ -4,8 +4,7 @@
 #include "base/status.h"
 #include "comm/step/call_word.h"
 
-/* Puts together the call's arguments, and checks what no other collective has. */
-static int gather_arguments(const char *function, const kolo_comm *comm, struct kolo_arguments *call) {
+int kolo_apply_arguments(const char *function, const kolo_comm *comm, struct kolo_arguments *call) {
     const struct kolo_apply *apply = &call->apply;
     const uint32_t rank = comm ? comm->global_rank : 0;
     if (comm && !apply->function)
@@ -39,14 +38,14 @@ static int gather_arguments(const char *function, const kolo_comm *comm, struct 
 int kolo_allreduce_apply(kolo_comm *comm, const void *gradients, void *parameters, size_t count, kolo_dtype dtype,
                          kolo_op op, kolo_apply_function *function, void *context) {
     struct kolo_arguments call = ARGUMENTS;
-    const int rc = gather_arguments(__func__, comm, &call);
+    const int rc = kolo_apply_arguments(__func__, comm, &call);
     return rc < 0 ? rc : kolo_collective_make(KOLO_ALLREDUCE_APPLY, comm, &call);
 }
 
 int kolo_iallreduce_apply(kolo_comm *comm, const void *gradients, void *parameters, size_t count, kolo_dtype dtype,
                           kolo_op op, kolo_apply_function *function, void *context, kolo_request **request) {
     struct kolo_arguments call = ARGUMENTS;
-    const int rc = gather_arguments(__func__, comm, &call);
+    const int rc = kolo_apply_arguments(__func__, comm, &call);
     return rc < 0 ? rc : kolo_collective_issue(KOLO_ALLREDUCE_APPLY, __func__, comm, &call, request);
 }
 

@@ -1,5 +1,6 @@
 /* An optimizer, as its own rank holds it. Nothing of it is shared: ranks meet in kolo_allreduce_apply and in other
- * collectives of the communicator, which it makes as a program would.
+ * collectives of the communicator, which it makes as a program would, but that these tell which segment, settings and
+ * step they are of.
  *
  * The message is divided into segments, each of which is a message of kolo_allreduce_apply. What a rank owns of all of
  * them lies one behind the other in its arrays of state. A step is, for each segment,
@@ -36,6 +37,8 @@ struct kolo_optimizer {
     bool has_momentum;
     bool is_under_way; /* a step has begun */
     uint64_t steps;
+    uint64_t settings;  /* digest of what ranks have to agree on */
+    uint64_t under_way; /* and of that and the step that has begun */
 
     const kolo_steps *kernels;
     const kolo_kernel *convert; /* of F16 and BF16 to f32 and back; NULL: the message needs no conversion */

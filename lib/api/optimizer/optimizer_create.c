@@ -188,7 +188,8 @@ static bool allocate(kolo_optimizer *made) {
 static int meet(kolo_optimizer *made) {
     kolo_comm *comm = made->comm;
     const uint64_t size = comm->global_size;
-    int rc = kolo_digest_agree(comm, "kolo_optimizer_create", digest_of(made), "options or groups");
+    made->settings = digest_of(made);
+    int rc = kolo_digest_agree(comm, "kolo_optimizer_create", made->settings, "options or groups");
     uint64_t failed = rc == 0 && !allocate(made) ? comm->global_rank : size;
     if (rc == 0)
         rc = kolo_allreduce(comm, &failed, &failed, 1, KOLO_U64, KOLO_MIN);
@@ -280,6 +281,7 @@ int kolo_optimizer_set_group(kolo_optimizer *optimizer, size_t index, const kolo
         return refuse(comm, function, index, "momentum", read.momentum, "0, as no group had any at the beginning");
     read.group_bytes = sizeof read;
     optimizer->groups[index] = read;
+    optimizer->settings = digest_of(optimizer);
     return 0;
 }
 

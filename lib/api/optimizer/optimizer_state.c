@@ -1,9 +1,10 @@
 /* State of optimizers: where it is, saving it whole, and taking it from what was saved. */
 #include <string.h>
 
+#include "api/arguments.h"
 #include "api/optimizer/optimizer.h"
 #include "base/status.h"
-#include "comm/comm.h"
+#include "comm/step/call_word.h"
 
 static int check_segment_free(const kolo_optimizer *optimizer, const char *function) {
     return optimizer->begun == 0
@@ -71,8 +72,10 @@ int kolo_optimizer_read_state(kolo_optimizer *optimizer, kolo_optimizer_state wh
         uint8_t *whole = values ? (uint8_t *)values + segment->begin * optimizer->real_bytes : NULL;
         for (int rank = 0; rank < size; rank++)
             kolo_apply_owned(comm, rank, segment->count, optimizer->options.dtype, &offsets[rank], &counts[rank]);
-        rc = root < 0 ? kolo_allgatherv(comm, own, whole, counts, offsets, optimizer->real)
-                      : kolo_gatherv(comm, own, segment->owned, whole, counts, offsets, optimizer->real, root);
+        struct kolo_arguments call = WITH_COUNTS(own, whole, segment->owned, optimizer->real, KOLO_SUM,
+                                                 root < 0 ? 0 : root, NULL, NULL, counts, offsets);
+        call.digest = kolo_digest_after(which + 1, segment->begin);
+        rc = kolo_collective_make(root < 0 ? KOLO_ALLGATHERV : KOLO_GATHERV, comm, &call);
     }
     return rc;
 }

@@ -2,10 +2,11 @@
 #include <math.h>
 #include <string.h>
 
+#include "api/arguments.h"
 #include "api/optimizer/optimizer.h"
 #include "base/sized.h"
 #include "base/status.h"
-#include "comm/comm.h"
+#include "comm/step/call_word.h"
 #include "cpu/fpenv.h"
 
 enum { BLOCK_ELEMENTS = 1024 }; /* of F16 and BF16, converted at a time */
@@ -46,6 +47,7 @@ static void begin_step(kolo_optimizer *optimizer) {
     for (size_t i = 0; i < optimizer->ngroups; i++)
         optimizer->factors[i] = factors_of(optimizer, &optimizer->groups[i], optimizer->steps + 1);
     kolo_fpenv_leave(callers_fpenv);
+    optimizer->under_way = kolo_digest_after(optimizer->settings, optimizer->steps);
     optimizer->is_under_way = true;
 }
 
@@ -147,20 +149,33 @@ static void apply_kept(void *context, size_t first, size_t count, const void *gr
     update(context, first, count, kept_at(context, first), parameters);
 }
 
+/* A kolo_allreduce_apply of the segment; in the background if `request` is not NULL. */
+static int make_call(struct kolo_optimizer_segment *segment, const void *gradients, void *parameters,
+                     kolo_apply_function *function, kolo_request **request) {
+    static const char *const name = "kolo_optimizer_step";
+    const kolo_optimizer *optimizer = segment->optimizer;
+    struct kolo_arguments call = {.send = gradients,
+                                  .recv = parameters,
+                                  .count = segment->count,
+                                  .dtype = optimizer->options.dtype,
+                                  .op = optimizer->options.op,
+                                  .apply = {function, segment, gradients != NULL, parameters != NULL},
+                                  .digest = kolo_digest_after(optimizer->under_way, segment->begin)};
+    const int rc = kolo_apply_arguments(name, optimizer->comm, &call);
+    if (rc < 0)
+        return rc;
+    return request ? kolo_collective_issue(KOLO_ALLREDUCE_APPLY, name, optimizer->comm, &call, request)
+                   : kolo_collective_make(KOLO_ALLREDUCE_APPLY, optimizer->comm, &call);
+}
+
 /* What of a segment's step can be done before the norm is known; in the background if `request` is not NULL. */
 static int start(struct kolo_optimizer_segment *segment, const void *gradients, void *parameters,
                  kolo_request **request) {
-    const kolo_optimizer *optimizer = segment->optimizer;
-    const kolo_optimizer_options *options = &optimizer->options;
-    const bool needs_norm = kolo_optimizer_needs_norm(optimizer);
-    kolo_apply_function *const function = needs_norm ? keep_gradients : apply_all;
-    void *target = needs_norm ? NULL : parameters;
+    const bool needs_norm = kolo_optimizer_needs_norm(segment->optimizer);
     segment->gradients = gradients;
     segment->parameters = parameters;
-    return request ? kolo_iallreduce_apply(optimizer->comm, gradients, target, segment->count, options->dtype,
-                                           options->op, function, segment, request)
-                   : kolo_allreduce_apply(optimizer->comm, gradients, target, segment->count, options->dtype,
-                                          options->op, function, segment);
+    return make_call(segment, gradients, needs_norm ? NULL : parameters, needs_norm ? keep_gradients : apply_all,
+                     request);
 }
 
 static bool overlap(const void *a, const void *b, size_t bytes) {
@@ -249,14 +264,12 @@ static int find_norm(kolo_optimizer *optimizer, double *norm) {
 
 /* The second half of a step whose norm is known. */
 static int update_segments(kolo_optimizer *optimizer, double clip) {
-    const kolo_optimizer_options *options = &optimizer->options;
     int rc = 0;
     for (size_t i = 0; i < optimizer->ngroups; i++)
         optimizer->factors[i].scale *= clip;
     for (size_t i = 0; rc == 0 && i < optimizer->nsegments; i++) {
         struct kolo_optimizer_segment *segment = &optimizer->segments[i];
-        rc = kolo_allreduce_apply(optimizer->comm, NULL, segment->parameters, segment->count, options->dtype,
-                                  options->op, apply_kept, segment);
+        rc = make_call(segment, NULL, segment->parameters, apply_kept, NULL);
     }
     return rc;
 }

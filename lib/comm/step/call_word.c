@@ -20,7 +20,10 @@ struct kolo_call_parts kolo_call_parts(uint64_t word) {
                                     .root = word >> 40 & 1023,
                                     .count = word & KOLO_CALL_COUNT,
                                     .by_lanes = code >= KOLO_CALL_BY_LANES && code != KOLO_OPAQUE};
-    if (may_have_detail(parts.collective)) {
+    if (parts.collective == KOLO_ALLREDUCE_APPLY) {
+        parts.digest = parts.root >> 2;
+        parts.root &= 3;
+    } else if (may_have_detail(parts.collective)) {
         parts.digest = parts.root;
         parts.root = 0;
     }
@@ -74,12 +77,15 @@ static void describe_message(const struct kolo_call_parts *parts, char *text, si
         snprintf(text, text_bytes, " of %" PRIu64 " %s, tensors with digest %" PRIx64, parts->count, dtype,
                  parts->digest);
         break;
-    case KOLO_ALLREDUCE_APPLY:
-        snprintf(text, text_bytes, " of %" PRIu64 " %s%s", parts->count, dtype,
-                 parts->root == KOLO_CALL_NO_GRADIENTS    ? " without gradients"
-                 : parts->root == KOLO_CALL_NO_PARAMETERS ? " without parameters"
-                                                          : "");
+    case KOLO_ALLREDUCE_APPLY: {
+        const int used = snprintf(text, text_bytes, " of %" PRIu64 " %s%s", parts->count, dtype,
+                                  parts->root == KOLO_CALL_NO_GRADIENTS    ? " without gradients"
+                                  : parts->root == KOLO_CALL_NO_PARAMETERS ? " without parameters"
+                                                                           : "");
+        if (parts->digest)
+            snprintf(text + used, text_bytes - (size_t)used, ", step with digest %" PRIx64, parts->digest);
         break;
+    }
     case KOLO_GATHERV:
     case KOLO_SCATTERV:
     case KOLO_ALLTOALLV:

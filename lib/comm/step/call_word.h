@@ -97,18 +97,21 @@ struct kolo_call_parts {
     bool by_lanes;
 };
 
-/* In place of a root that the collective does not have: the lower bits of the call's detail. KOLO_ALLREDUCE_MANY has
- * more of them above a count of 34 bits, but with KOLO_OPAQUE. */
-#define KOLO_CALL_DIGEST_ROOT ((UINT64_C(1) << 10) - 1)
-#define KOLO_CALL_MANY_BITS   34
-#define KOLO_CALL_MANY_COUNT  ((UINT64_C(1) << KOLO_CALL_MANY_BITS) - 1)
+/* In place of a root that the collective does not have: the lower bits of the call's detail, with KOLO_ALLREDUCE_APPLY
+ * above two bits for flags. KOLO_ALLREDUCE_MANY has more of them above a count of 34 bits, but with KOLO_OPAQUE. */
+static inline uint32_t kolo_call_digest_root(uint64_t digest, bool has_flags) {
+    return (has_flags ? digest << 2 : digest) & 1023;
+}
+
+#define KOLO_CALL_MANY_BITS  34
+#define KOLO_CALL_MANY_COUNT ((UINT64_C(1) << KOLO_CALL_MANY_BITS) - 1)
 
 static inline uint64_t kolo_call_many_count(uint64_t count, uint64_t digest, uint64_t opaque) {
     return opaque ? kolo_call_count(count, KOLO_CALL_OPAQUE_BITS) | opaque
                   : kolo_call_count(count, KOLO_CALL_MANY_BITS) | digest >> 10 << KOLO_CALL_MANY_BITS;
 }
 
-/* With KOLO_ALLREDUCE_APPLY, in place of `root`: what the ranks have to agree on. */
+/* With KOLO_ALLREDUCE_APPLY, the flags. */
 enum { KOLO_CALL_BOTH, KOLO_CALL_NO_GRADIENTS, KOLO_CALL_NO_PARAMETERS };
 
 struct kolo_call_parts kolo_call_parts(uint64_t word);
