@@ -151,6 +151,30 @@ static void run_each(struct rank *rank) {
     kolo_comm_destroy(rank->comm);
 }
 
+/* A call in the background, and messages round the ranks, which end while lanes are at work. */
+static bool run_in_background(const struct rank *rank, const struct call *call) {
+    enum { MESSAGES = 5 };
+    const int before = (rank->rank + rank->ranks - 1) % rank->ranks, next = (rank->rank + 1) % rank->ranks;
+    struct prepared prepared;
+    kolo_request *request = NULL, *taking[MESSAGES], *sending[MESSAGES];
+    int taken[MESSAGES];
+    bool right = true;
+    call_prepare(&prepared, call, rank->comm);
+    int status = call_issue(&prepared, rank->comm, &request);
+    for (int i = 0; status == 0 && i < MESSAGES; i++) {
+        status = kolo_irecv(rank->comm, &taken[i], 1, KOLO_I32, before, i, NULL, &taking[i]);
+        if (status == 0)
+            status = kolo_isend(rank->comm, &rank->rank, 1, KOLO_I32, next, i, &sending[i]);
+    }
+    for (int i = 0; status == 0 && i < MESSAGES; i++) {
+        status = kolo_request_wait(taking[i]);
+        right = right && (status || expect(rank, taken[i] == before, "%d has come from rank %d", taken[i], before));
+        status = status < 0 ? status : kolo_request_wait(sending[i]);
+    }
+    status = status < 0 ? status : kolo_request_wait(request);
+    return call_check(rank, &prepared, status) && right;
+}
+
 /* Random calls, the same on all ranks: by lanes, without, and in the background. */
 static void run_mixed(struct rank *rank) {
     const struct mode *mode = mode_of(rank);
@@ -173,12 +197,7 @@ static void run_mixed(struct rank *rank) {
         if ((draw >> 32) % 8 == 0)
             call.count = count_for(mode, kind, call.dtype, rank->ranks, index);
         if (draw >> 60 & 1) {
-            struct prepared prepared;
-            kolo_request *request = NULL;
-            call_prepare(&prepared, &call, rank->comm);
-            int status = call_issue(&prepared, rank->comm, &request);
-            status = status < 0 ? status : kolo_request_wait(request);
-            if (!call_check(rank, &prepared, status))
+            if (!run_in_background(rank, &call))
                 break;
         } else if (!run_call(rank, &crew, &call, draw >> 61 & 1)) {
             break;
@@ -387,7 +406,7 @@ int main(int argc, char **argv) {
         mode = (struct mode){.threads = 2};
         team.run = run_mixed;
         harness_run(&team);
-        mode.shared = true;
+        mode.shared = mode.helpers = true;
         harness_run(&team);
         mode = (struct mode){.threads = 3};
         team.run = run_groups;

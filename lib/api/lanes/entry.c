@@ -1,10 +1,13 @@
 /* What calls need of lanes that there are. */
+#include <string.h>
+
 #include "api/checks.h"
 #include "api/lanes/lanes.h"
 #include "base/environment.h"
 #include "base/status.h"
 
-void kolo_lanes_add_stats(const kolo_comm *comm, kolo_stats *stats) {
+void kolo_lanes_read_stats(const kolo_comm *comm, kolo_stats *stats) {
+    memset(stats, 0, sizeof *stats);
     for (uint32_t index = 1; index < kolo_lanes_count(comm); index++) {
         const kolo_comm *lane = comm->lanes->lane[index];
         stats->sent_bytes += lane->stats.sent_bytes;

@@ -54,8 +54,8 @@ static inline size_t *kolo_lanes_tables(const kolo_comm *first, uint32_t lane) {
     return first->lanes->tables + (size_t)lane * 4 * first->global_size;
 }
 
-/* Adds to the totals of lane 0, which counts the calls, what the others have moved and waited. */
-void kolo_lanes_add_stats(const kolo_comm *comm, kolo_stats *stats);
+/* What the lanes but 0, which counts the calls, have moved and waited, while no thread is in them. */
+void kolo_lanes_read_stats(const kolo_comm *comm, kolo_stats *stats);
 
 /* Every call of kolo_lanes.h begins with this: *own becomes lane `lane`, which kolo_enter lets this thread use. */
 int kolo_lanes_enter(const char *function, kolo_comm *comm, int lane, kolo_comm **own);

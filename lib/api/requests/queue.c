@@ -26,11 +26,17 @@ static uint32_t sleepers;
 static uint64_t issued;
 static struct kolo_queue *queues;
 
-static void read_stats(const kolo_comm *comm, kolo_stats *stats) {
+/* What the first lane has counted so far, and the others, in none of which a thread is, but where `in_call`: then what
+ * they had before stays. */
+static void read_stats(const kolo_comm *comm, bool in_call, kolo_stats *others, kolo_stats *stats) {
+    if (!in_call)
+        kolo_lanes_read_stats(comm, others);
     *stats = comm->stats;
-    stats->waits_slept = comm->waiter.slept;
-    stats->waited_ns = comm->waiter.waited_ns;
-    kolo_lanes_add_stats(comm, stats);
+    stats->sent_bytes += others->sent_bytes;
+    stats->received_bytes += others->received_bytes;
+    stats->segment_bytes += others->segment_bytes;
+    stats->waits_slept = comm->waiter.slept + others->waits_slept;
+    stats->waited_ns = comm->waiter.waited_ns + others->waited_ns;
 }
 
 /* Completing. */
@@ -58,7 +64,7 @@ static void complete_transfer(kolo_request *request, int status) {
     struct kolo_queue *queue = request->comm->queue;
     kolo_common_lock();
     if (queue->has_thread)
-        read_stats(queue->comm, &queue->stats);
+        read_stats(queue->comm, true, &queue->other_lanes, &queue->stats);
     complete(queue, request, status, kolo_error_message());
     kolo_common_unlock();
 }
@@ -173,7 +179,7 @@ static void go_on_with_transfers(struct kolo_queue *queue, const struct until *u
     kolo_comm *comm = queue->comm;
     queue->running = true;
     if (queue->has_thread)
-        read_stats(comm, &queue->stats);
+        read_stats(comm, false, &queue->other_lanes, &queue->stats);
     kolo_common_unlock();
     int rc = begin_transfers(queue);
     const bool is_vain = rc == 0 && until->request && until->waits &&
@@ -197,15 +203,16 @@ static void go_on_with_transfers(struct kolo_queue *queue, const struct until *u
 
 void kolo_queue_stats(const kolo_comm *comm, kolo_stats *stats) {
     const struct kolo_queue *queue = comm->queue;
+    kolo_stats others;
     if (!queue) {
-        read_stats(comm, stats);
+        read_stats(comm, false, &others, stats);
         return;
     }
     kolo_common_lock();
     if (queue->running && queue->has_thread)
         *stats = queue->stats;
     else
-        read_stats(comm, stats);
+        read_stats(comm, false, &others, stats);
     kolo_common_unlock();
 }
 
@@ -214,7 +221,7 @@ static void carry_out_oldest(struct kolo_queue *queue) {
     kolo_request *request = queue->oldest;
     queue->running = true;
     if (queue->has_thread)
-        read_stats(comm, &queue->stats);
+        read_stats(comm, false, &queue->other_lanes, &queue->stats);
     comm->waiter.work = queue->transfers || queue->has_thread ? work_on : NULL;
     kolo_common_unlock();
     KOLO_POINT("request.carrying_out");
@@ -367,7 +374,7 @@ int kolo_queue_claim(const char *function, kolo_comm *comm, bool for_collective)
     const bool is_usable = kolo_comm_is_usable(comm);
     queue->running = is_usable;
     if (queue->has_thread)
-        read_stats(comm, &queue->stats);
+        read_stats(comm, false, &queue->other_lanes, &queue->stats);
     kolo_common_unlock();
     kolo_leave(comm);
     if (!is_usable)

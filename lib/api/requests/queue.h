@@ -72,6 +72,7 @@ struct kolo_queue {
     int64_t look_ns;                /* when a test of a transfer looks next at who has ended */
     bool running;                   /* a thread has the communicator */
     kolo_stats stats;               /* while it does: the communicator's, as they were before */
+    kolo_stats other_lanes;         /* and those of its other lanes */
     int event_fd;                   /* of kolo_comm_eventfd; -1: nobody has asked for it */
     int ended;                      /* status of all requests that are not complete yet; 0: it goes on */
     char why[KOLO_QUEUE_WHY_BYTES]; /* their message */
