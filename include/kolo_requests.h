@@ -70,6 +70,15 @@ KOLO_API int kolo_iscan(kolo_comm *comm, const void *send, void *recv, size_t co
 KOLO_API int kolo_iexscan(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op,
                           kolo_request **request);
 
+/* Calls function(argument) in the order of issue: when all collectives that were issued before are complete, and before
+ * a later one begins. For what has to happen to data between two collectives, such as copying. No other rank takes
+ * part. It is called in the thread that carries requests out. It must not wait for what another thread does meanwhile,
+ * nor call kolo on this communicator, except for kolo_comm_abort. A request that fails has not called it. request NULL:
+ * it is called before kolo_irun returns. KOLO_ERR_ARG: comm or function is NULL. KOLO_ERR_STATE, KOLO_ERR_SYSTEM: as
+ * above. */
+typedef void kolo_run_function(void *argument);
+KOLO_API int kolo_irun(kolo_comm *comm, kolo_run_function *function, void *argument, kolo_request **request);
+
 /* *done = 1 if the request is complete, else 0. Without a progress thread it first carries out the oldest request of
  * the communicator, for which it waits for the other ranks; so a loop that asks until *done is 1 ends. The status comes
  * from kolo_request_wait, which then returns at once. NULL is complete. Always 0, but KOLO_ERR_ARG for done NULL. */

@@ -44,6 +44,7 @@ struct kolo_arguments {
     size_t ntensors;
     uint64_t
         digest; /* of what all ranks have to pass alike besides; of tensors and of blocks' counts found in the check */
+    kolo_run_function *function; /* of kolo_irun, and no collective; `recv` is its argument */
 };
 
 /* What callers pass, as a literal: of a function's result the compiler would make copies. */

@@ -188,6 +188,54 @@ static void run_many(struct rank *rank) {
     kolo_comm_destroy(comm);
 }
 
+struct doubling {
+    int64_t *data;
+    int calls;
+};
+
+static void double_data(void *argument) {
+    struct doubling *doubling = argument;
+    *doubling->data *= 2;
+    doubling->calls++;
+}
+
+/* Functions between sums of what they change, all in flight at once; and one behind a barrier that is aborted, which is
+ * never called. */
+static void run_functions(struct rank *rank) {
+    enum { ROUNDS = 10 };
+    const int64_t ranks = rank->ranks;
+    int64_t data = rank->rank + 1, expected = ranks * (ranks + 1) / 2;
+    struct doubling doubling = {&data, 0}, never = {&data, 0};
+    kolo_request *requests[2 * ROUNDS], *aborted[2] = {NULL, NULL};
+    kolo_comm *comm, *other;
+    if (!create(rank, &comm))
+        return;
+    for (int i = 0; i < ROUNDS; i++) {
+        expected *= i ? 2 * ranks : 2;
+        expect_status(rank, kolo_irun(comm, double_data, &doubling, &requests[2 * i]), 0, "kolo_irun");
+        expect_status(rank, kolo_iallreduce(comm, &data, &data, 1, KOLO_I64, KOLO_SUM, &requests[2 * i + 1]), 0,
+                      "issuing");
+    }
+    expect_status(rank, kolo_irun(comm, double_data, &doubling, NULL), 0, "kolo_irun without a request");
+    expect(rank, data == 2 * expected && doubling.calls == ROUNDS + 1, "%lld after %d calls, not %lld", (long long)data,
+           doubling.calls, 2 * (long long)expected);
+    expect_status(rank, kolo_request_wait_all(requests, 2 * ROUNDS), 0, "kolo_request_wait_all");
+    expect_status(rank, kolo_irun(comm, NULL, NULL, &aborted[0]), KOLO_ERR_ARG, "kolo_irun without a function");
+    if (ranks > 1 && expect_status(rank, kolo_comm_dup(comm, &other), 0, "kolo_comm_dup")) {
+        if (rank->rank == 0) { /* the others do not make this call */
+            expect_status(rank, kolo_ibarrier(other, &aborted[0]), 0, "kolo_ibarrier");
+            expect_status(rank, kolo_irun(other, double_data, &never, &aborted[1]), 0, "kolo_irun");
+            expect_status(rank, kolo_comm_abort(other, 7), 0, "kolo_comm_abort");
+            expect_status(rank, kolo_request_wait(aborted[1]), KOLO_ERR_ABORTED, "a function behind the abort");
+            expect_status(rank, kolo_request_wait(aborted[0]), KOLO_ERR_ABORTED, "the barrier");
+            expect_status(rank, kolo_irun(other, double_data, &never, NULL), KOLO_ERR_STATE, "kolo_irun when broken");
+            expect(rank, never.calls == 0, "a function was called behind an abort");
+        }
+        kolo_comm_destroy(other);
+    }
+    kolo_comm_destroy(comm);
+}
+
 /* Ends. */
 
 enum { IN_FLIGHT = 100 };
@@ -597,6 +645,7 @@ int main(int argc, char **argv) {
         int ranks_min;
     } parts[] = {{run_each, .ranks_min = 1},
                  {run_many, .ranks_min = 1},
+                 {run_functions, .ranks_min = 1},
                  {run_arguments, .ranks_min = 1},
                  {run_eventfd, .ranks_min = 1},
                  {run_abort, .ranks_min = 1},

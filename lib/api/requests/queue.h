@@ -45,7 +45,7 @@ typedef int kolo_carry_out_fn(const struct kolo_descriptor *descriptor, kolo_com
 struct kolo_request {
     kolo_request *next;
     kolo_comm *comm;
-    struct kolo_transfer *transfer; /* behind `numbers`; NULL: a collective, of which the next three tell */
+    struct kolo_transfer *transfer; /* behind `numbers`; NULL: a collective, or a function of kolo_irun */
     const struct kolo_descriptor *descriptor;
     kolo_carry_out_fn *carry_out;
     struct kolo_arguments call;

@@ -1,10 +1,49 @@
-/* Asking about requests, and waiting for them. */
+/* Functions in the order of the requests; asking about requests, and waiting for them. */
 #include <errno.h>
 #include <sys/eventfd.h>
 
 #include "api/requests/queue.h"
 #include "base/status.h"
 #include "sync/common_lock.h"
+
+/* A kolo_carry_out_fn. */
+static int call_function(const struct kolo_descriptor *descriptor, kolo_comm *comm, const struct kolo_arguments *call) {
+    (void)descriptor, (void)comm;
+    call->function(call->recv);
+    return 0;
+}
+
+static int call_at_once(const char *name, kolo_comm *comm, kolo_run_function *function, void *argument) {
+    const bool was_ready = kolo_is_ready(comm);
+    int rc = was_ready ? 0 : kolo_queue_claim(name, comm, false);
+    if (rc < 0)
+        return rc;
+    function(argument);
+    rc = kolo_comm_is_usable(comm) ? 0 : kolo_unusable(name, comm);
+    if (!was_ready)
+        kolo_queue_release(comm, rc);
+    return rc;
+}
+
+int kolo_irun(kolo_comm *comm, kolo_run_function *function, void *argument, kolo_request **request) {
+    static const struct kolo_descriptor descriptor = {.function = "kolo_irun"};
+    const struct kolo_arguments call = {.recv = argument, .function = function};
+    kolo_request *made;
+    if (comm && !function)
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: function is NULL", comm->global_rank, descriptor.function);
+    if (!request)
+        return call_at_once(descriptor.function, comm, function, argument);
+    int rc = kolo_enter(descriptor.function, comm);
+    if (rc < 0)
+        return rc;
+    rc = kolo_request_create(&made, descriptor.function, &descriptor, comm, call_function, 0);
+    if (rc == 0)
+        rc = kolo_request_issue(made, descriptor.function, &call);
+    if (rc == 0)
+        *request = made;
+    kolo_leave(comm);
+    return rc;
+}
 
 /* The status of a complete request, with its message. */
 static int tell(const kolo_request *request) {
