@@ -1,11 +1,19 @@
 """A rank of a DistributedDataParallel job is killed: every other one raises within a second, with its number; then
-shrink_group goes on training. Also other ends: abort, shutdown, timeouts, calls that differ."""
+shrink_group goes on training. Also other ends: abort, shutdown, timeouts, calls that differ. And random programs of
+operations, in which ranks come late, abort, leave or die: what succeeds is right, and what is over is left alone.
 
+    torch_failures_test.py [--seed FIRST]    the random programs alone, from that seed on"""
+
+import contextlib
 import copy
 import datetime
+import functools
+import operator
 import os
+import random
 import re
 import signal
+import sys
 import threading
 import time
 import unittest
@@ -197,6 +205,241 @@ def forked():
     dist.barrier()
 
 
+# Random programs.
+
+PREMULTIPLIED = 3
+BASES = "ABSR"  # A and B are those of collectives, S is sent and R received
+COLLECTIVES = {  # what each writes, and the call with views of A and B
+    "all_reduce": ("A", lambda a, b, root, **how: dist.all_reduce(a, **how)),
+    "premultiplied": ("A", lambda a, b, root, **how: dist.all_reduce(a, op=premultiply(), **how)),
+    "all_reduce_coalesced": ("AB", lambda a, b, root, **how: dist.all_reduce_coalesced([a, b], **how)),
+    "broadcast": ("A", lambda a, b, root, **how: dist.broadcast(a, root, **how)),
+    "reduce": ("A", lambda a, b, root, **how: dist.reduce(a, root, **how)),
+    "all_gather": ("B", lambda a, b, root, **how: dist.all_gather(list(b), a[0], **how)),
+    "all_gather_into_tensor": ("B", lambda a, b, root, **how: dist.all_gather_into_tensor(b, a[:1], **how)),
+    "reduce_scatter": ("B", lambda a, b, root, **how: dist.reduce_scatter(b[0], list(a), **how)),
+    "reduce_scatter_tensor": ("B", lambda a, b, root, **how: dist.reduce_scatter_tensor(b[:1], a, **how)),
+    "all_to_all": ("B", lambda a, b, root, **how: dist.all_to_all(list(b), list(a), **how)),
+    "all_to_all_single": ("B", lambda a, b, root, **how: dist.all_to_all_single(b, a, **how)),
+    "gather": ("B", lambda a, b, root, **how: dist.gather(a[0], list(b) if dist.get_rank() == root else None, root, **how)),
+    "scatter": ("B", lambda a, b, root, **how: dist.scatter(b[0], list(a) if dist.get_rank() == root else None, root, **how)),
+}
+EVENTS = ("nothing", "abort", "abort in a thread", "leave", "timeout", "death")
+
+
+def premultiply():
+    factor = torch.tensor([PREMULTIPLIED])
+    return dist._make_nccl_premul_sum(factor if torch_ranks.VERSION >= (2, 0) else [factor])
+
+
+def carry_out(name, a, b, root):
+    """What the collective makes of all ranks' views."""
+    ranks, old = range(len(a)), [x.clone() for x in a]
+    total = functools.reduce(operator.add, old)
+    if name == "all_reduce_coalesced":
+        carry_out("all_reduce", b, a, root)
+    for rank in ranks:
+        if name in ("all_reduce", "premultiplied", "all_reduce_coalesced") or (name == "reduce" and rank == root):
+            a[rank].copy_(total * (PREMULTIPLIED if name == "premultiplied" else 1))
+        elif name == "broadcast":
+            a[rank].copy_(old[root])
+        elif name.startswith("all_gather") or (name == "gather" and rank == root):
+            b[rank].copy_(torch.stack([x[0] for x in old]))
+        elif name.startswith("reduce_scatter"):
+            b[rank][0].copy_(total[rank])
+        elif name.startswith("all_to_all"):
+            b[rank].copy_(torch.stack([x[rank] for x in old]))
+        elif name == "scatter":
+            b[rank][0].copy_(old[root][rank])
+
+
+class Operation:
+    """One that has been issued. The model of all ranks' memory follows when it is known to have succeeded."""
+
+    def __init__(self, writes, call, apply):
+        self.writes, self.apply, self.error, self.work = writes, apply, None, None
+        self.is_over = False
+        self._try(lambda: setattr(self, "work", call()))
+        self.is_over = self.work is None
+
+    def _try(self, function):
+        try:
+            function()
+        except RuntimeError as error:
+            assert "kolo" in str(error), error
+            self.error = error
+
+    def wait(self, way):
+        if way == 0:
+            is_done = getattr(self.work, "is_completed", None) or self.work.done  # of a future
+            while not is_done():
+                time.sleep(0.0005)
+        elif way == 1 and hasattr(self.work, "get_future"):
+            self._try(lambda: self.work.get_future().wait())
+        self._try(self.work.wait)
+        self.is_over = True
+
+
+class Program:
+    """Operations on one group, the same on every rank, by the seed. Each rank also has the model of all ranks' memory. As
+    soon as all of its operations are over it overwrites its own: with what the next ones read, if there are any."""
+
+    def __init__(self, seed, ranks):
+        self.random, self.own_random = random.Random(seed), random.Random(f"{seed}, rank {dist.get_rank()}")
+        self.rank, self.ranks = dist.get_rank(), ranks
+        self.group = dist.new_group(list(range(ranks)), timeout=datetime.timedelta(seconds=60))
+        self.backend = kolo.torch.backend(self.group)
+        self.columns = self.random.choice((5, 400, 20000))
+        self.memory = {name: torch.zeros(2 * ranks * self.columns, dtype=torch.int64) for name in BASES}
+        self.scribbles, self.is_broken, self.has_left, self.flight = 0, False, False, []
+        self.scribble()
+
+    def scribble(self):
+        self.scribbles += 1
+        pattern = torch.arange(2 * self.ranks * self.columns)
+        self.model = {name: [pattern * (7919 * self.scribbles + 31 * rank + ord(name)) for rank in range(self.ranks)]
+                      for name in BASES}
+        for name, memory in self.memory.items():
+            memory.copy_(self.model[name][self.rank])
+
+    def view(self, memory, kind):
+        """Of a row for each rank: contiguous, with holes, or transposed."""
+        whole = memory[:self.ranks * self.columns]
+        return (whole.view(self.ranks, -1) if kind == 0 else memory.view(self.ranks, -1)[:, ::2] if kind == 1
+                else whole.view(-1, self.ranks).t())
+
+    def check(self, names=BASES):
+        for name in names:
+            assert torch.equal(self.memory[name], self.model[name][self.rank]), \
+                f"{name} of rank {self.rank} is not what it is to be: {self.memory[name]}, {self.model[name][self.rank]}"
+
+    def issue(self):
+        name = self.random.choice(list(COLLECTIVES))
+        writes, call = COLLECTIVES[name]
+        kinds, root = [self.random.randrange(3) for _ in "AB"], self.random.randrange(self.ranks)
+        is_async = self.random.random() < 0.7
+        views = [self.view(self.memory[base], kind) for base, kind in zip("AB", kinds)]
+        model = [[self.view(memory, kind) for memory in self.model[base]] for base, kind in zip("AB", kinds)]
+        with torch.inference_mode(self.random.random() < 0.3):
+            made = Operation(writes, lambda: call(*views, root, group=self.group, async_op=is_async),
+                             lambda: carry_out(name, *model, root))
+        self.flight.append(made)
+        if made.is_over and not made.error:  # all before it are over, too
+            self.apply()
+            self.check("AB")
+
+    def exchange(self):
+        """Messages, which go on beside the collectives."""
+        kinds, following, previous = [self.random.randrange(3) for _ in "SR"], self.rank + 1, self.rank - 1
+        sent, taken = (self.view(self.memory[base], kind) for base, kind in zip("SR", kinds))
+        came = self.view(self.model["S"][previous % self.ranks], kinds[0])
+        self.messages = [
+            Operation("", lambda: dist.isend(sent, following % self.ranks, group=self.group), lambda: None),
+            Operation("R", lambda: dist.irecv(taken, previous % self.ranks, group=self.group),
+                      lambda: self.view(self.model["R"][self.rank], kinds[1]).copy_(came))]
+
+    def apply(self):
+        for made in self.flight:
+            if made.apply:
+                made.apply()
+                made.apply = None
+
+    def land(self):
+        """Waits for all that is in flight, compares, and overwrites."""
+        waited = [made for made in self.flight + self.messages if not made.is_over]
+        for made in self.own_random.sample(waited, len(waited)):
+            made.wait(self.own_random.randrange(4))
+        failed = [made for made in self.flight if made.error]
+        assert not failed or self.flight[-len(failed):] == failed, "an operation succeeded behind one that failed"
+        undefined = "".join(made.writes for made in failed + self.messages if made.error)
+        self.is_broken = self.has_left or any(made.error for made in self.flight + self.messages)
+        self.flight = [made for made in self.flight + self.messages if not made.error]
+        self.apply()
+        self.check([name for name in BASES if name not in undefined])
+        self.flight = []
+        self.scribble()
+
+    def happen(self, event):
+        if event == "abort":
+            self.backend.abort()
+        elif event == "abort in a thread":
+            threading.Timer(self.own_random.random() / 100, self.backend.abort).start()
+        elif event == "leave":
+            dist.destroy_process_group(self.group)
+            self.backend.shutdown()  # PyTorch 2.6 and later did so
+            self.has_left = True
+        elif event == "timeout":
+            self.backend.set_timeout(datetime.timedelta(milliseconds=20))
+        elif event == "death":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def round(self, event):
+        """One of its rounds; `event` is what this rank is to do, while operations are in flight."""
+        if self.is_broken:
+            self.check()
+            return
+        self.messages = []
+        if self.random.random() < 0.5:
+            self.exchange()
+        calls = self.random.randrange(1, 6)
+        event_before = self.random.randrange(calls + 1)
+        for index in range(calls + 1):
+            if index == event_before:
+                self.happen(event)
+                if event == "leave":
+                    return
+            if self.own_random.random() < 0.1:
+                time.sleep(self.own_random.random() / 50)
+            if index < calls:
+                self.issue()
+
+
+def random_programs(seeds, event=None):
+    """For each seed a program in which something happens, beside one on another group in which nothing does."""
+    dist.init_process_group("kolo")
+    ranks = dist.get_world_size()
+    for seed in seeds:
+        print(f"seed {seed}: torch_failures_test.py --seed {seed}", flush=True)
+        common = random.Random(f"{seed}, all")
+        happens, victim, when = event or common.choice(EVENTS[:-1]), common.randrange(ranks), common.randrange(6)
+        victim = VICTIM if event == "death" else victim
+        programs = [Program(f"{seed}, {index}", ranks) for index in range(2)]
+        for number in range(6):
+            is_now = number == when and dist.get_rank() == victim
+            if number == when and happens == "timeout" and not is_now:
+                time.sleep(0.1)
+            for program, each in zip(programs, (happens if is_now else "nothing", "nothing")):
+                program.round(each)
+            for program in common.sample(programs, 2):
+                if not program.is_broken:
+                    program.land()
+        assert happens == "death" or not programs[1].is_broken, "a group broke in which nothing happened"
+        assert happens != "nothing" or not programs[0].is_broken
+        for program in programs:
+            time.sleep(0.01)
+            program.check()
+            with contextlib.suppress(ValueError, AssertionError):  # it has been left
+                dist.destroy_process_group(program.group)
+            program.backend.shutdown()
+        for program in programs:
+            program.check()
+        del program, programs
+        if happens != "death":
+            dist.barrier()
+
+
+class RandomPrograms(torch_ranks.JobTest):
+    FIRST, COUNT = 1, 24
+
+    def test_all_ends_but_death(self):
+        for ranks in (2, 3):
+            self.run_ranks(random_programs, ranks, range(self.FIRST, self.FIRST + self.COUNT))
+
+    def test_death(self):
+        for seed in range(self.FIRST, self.FIRST + 3):
+            self.run_ranks(random_programs, 3, [seed], "death", killed=(VICTIM,))
+
+
 class Failures(torch_ranks.JobTest):
     def test_killed_rank(self):
         for in_backward in (False, True):
@@ -218,4 +461,7 @@ class Failures(torch_ranks.JobTest):
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["--seed"]:
+        RandomPrograms.FIRST = int(sys.argv[2])
+        sys.argv[1:3] = ["RandomPrograms"]
     unittest.main()

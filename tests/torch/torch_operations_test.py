@@ -240,9 +240,18 @@ class Ranks:
             dense[2, 0] += 3
         dist.all_reduce(mine)
         assert torch.equal(dense, mine.to_dense()), mine
+        mine = torch.sparse_coo_tensor(indices[:, :2], torch.tensor([1.0, 2.0]), (self.size + 2, 2))  # not coalesced yet
+        before = dist.all_reduce(mine._values(), async_op=True)
+        dist.all_reduce(mine)
+        before.wait()
+        column = torch.tensor([2.0 * self.size * (rank < self.size) for rank in range(self.size + 2)])
+        column[0] += self.size ** 2
+        assert torch.equal(column, mine.to_dense()[:, 1]), mine
 
     def refusals(self):
         cases = [
+            (lambda: dist.all_reduce(torch.ones(1).expand(3)), "single memory location"),
+            (lambda: dist.all_reduce(torch.ones(2, dtype=torch.int64), op=dist._make_nccl_premul_sum(0.5)), "multiplied"),
             (lambda: dist.all_reduce(torch.ones(2), op=ReduceOp.BAND), "cannot be done with"),
             (lambda: dist.all_gather_into_tensor(torch.zeros(7), torch.zeros(5)), "times as large"),
             (lambda: dist.all_to_all_single(torch.zeros(3), torch.zeros(3), [9] * self.size, [3] * self.size), "add up to"),

@@ -183,6 +183,7 @@ static at::Tensor gather_rows(kolo_comm *comm, const at::Tensor &tensor, const s
 
 at::Tensor KoloBackend::sum_sparse(const at::Tensor &tensor) {
     const at::NoGradGuard guard;
+    check(kolo_irun(comm(), [](void *) {}, nullptr, nullptr)); /* operations before it may write what it has */
     const at::Tensor own = tensor.coalesce();
     const int64_t entries = own._nnz();
     std::vector<int64_t> rows(static_cast<size_t>(size_));

@@ -5,6 +5,8 @@
  */
 #include "elements.h"
 
+#include <ATen/ExpandUtils.h>
+
 namespace kolo_torch {
 
 Element element_of(const at::Tensor &tensor) {
@@ -87,19 +89,29 @@ kolo_op op_of(const c10d::ReduceOp &op, const at::Tensor &tensor) {
     return found;
 }
 
-bool multiplies_first(const c10d::ReduceOp &op) {
-    return op == c10d::ReduceOp::PREMUL_SUM;
-}
-
-void multiply(at::Tensor &tensor, const c10d::ReduceOp &op) {
+static const c10d::NCCLPreMulSumSupplement &factor_of(const c10d::ReduceOp &op) {
     const auto *factor = dynamic_cast<const c10d::NCCLPreMulSumSupplement *>(op.supplement_.get());
     TORCH_CHECK(factor, "kolo: PREMUL_SUM without a factor");
-    const at::NoGradGuard guard;
-    const at::Tensor by = tensor_factor(*factor);
+    return *factor;
+}
+
+bool multiplies_first(const c10d::ReduceOp &op, const at::Tensor &tensor) {
+    if (op != c10d::ReduceOp::PREMUL_SUM)
+        return false;
+    const at::Tensor by = tensor_factor(factor_of(op));
+    TORCH_CHECK(by.defined() ? at::is_expandable_to(by.sizes(), tensor.sizes())
+                             : !at::isIntegralType(tensor.scalar_type(), true),
+                "kolo: a tensor of ", tensor.scalar_type(), " and size ", tensor.sizes(),
+                " cannot be multiplied by this factor");
+    return true;
+}
+
+void multiply(const at::Tensor &tensor, const c10d::ReduceOp &op) {
+    const at::Tensor by = tensor_factor(factor_of(op));
     if (by.defined())
         tensor.mul_(by.to(tensor.scalar_type()));
     else
-        tensor.mul_(factor->double_factor);
+        tensor.mul_(factor_of(op).double_factor);
 }
 
 } // namespace kolo_torch

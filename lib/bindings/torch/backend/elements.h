@@ -21,9 +21,9 @@ Element element_of(const at::Tensor &tensor);
 /* A reduction of PyTorch's, for tensors of that type. Throws where there is none. */
 kolo_op op_of(const c10d::ReduceOp &op, const at::Tensor &tensor);
 
-/* PREMUL_SUM: multiplies the tensor, which kolo then sums. For all others it does nothing. */
-bool multiplies_first(const c10d::ReduceOp &op);
-void multiply(at::Tensor &tensor, const c10d::ReduceOp &op);
+/* PREMUL_SUM: multiplies the tensor, which kolo then sums. Throws before it does where that cannot be done. */
+bool multiplies_first(const c10d::ReduceOp &op, const at::Tensor &tensor);
+void multiply(const at::Tensor &tensor, const c10d::ReduceOp &op);
 
 } // namespace kolo_torch
 

@@ -1,14 +1,16 @@
 /* The operations of the backend: what PyTorch's arguments are to kolo's functions.
  *
  * Each operation checks its tensors, begins an Issue, and makes one or several calls in it. Those are done in place
- * where the tensors are contiguous. Other inputs are copied before the call, and other outputs are copied to behind it.
- * A list of tensors goes to kolo's functions with a count for each rank (..v): its blocks lie where they are, if they
- * are apart from the other buffer of the call, and otherwise go through a packed copy.
+ * where the tensors are contiguous. Other inputs are copied before the call, and other outputs are copied to behind it,
+ * by steps that are carried out in the order of the calls: what is in a tensor when the operation is issued may still
+ * change by those before it. A list of tensors goes to kolo's functions with a count for each rank (..v): its blocks
+ * lie where they are, if they are apart from the other buffer of the call, and otherwise go through a packed copy.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "elements.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/record_function.h>
 
 namespace kolo_torch {
@@ -35,6 +37,11 @@ class Issue {
         }
     }
 
+    ~Issue() { /* thrown out of: the caller may do with its tensors what it likes */
+        if (work_ && work_ != backend_.coalesced_ && !is_issued_)
+            work_->settle_if_free();
+    }
+
     /* Calls kolo: `function` gets a place for the request, or NULL where it is to be done at once. */
     template <class Function> void call(Function function) {
         kolo_request *request = nullptr;
@@ -43,14 +50,16 @@ class Issue {
             work_->add(request);
     }
 
-    /* Does it behind the calls. */
-    template <class Step> void afterwards(Step step) {
+    /* Does it behind the calls before this one, and before those that come. */
+    void step(std::function<void()> function) {
         if (work_) {
-            work_->afterwards(std::move(step));
+            work_->add_step(comm, std::move(function));
             return;
         }
-        const at::NoGradGuard guard;
-        step();
+        Step at_once(comm, std::move(function));
+        const int status = kolo_irun(comm, Step::take, &at_once, nullptr);
+        at_once.check();
+        check(status);
     }
 
     void keep(const at::Tensor &tensor) {
@@ -58,35 +67,59 @@ class Issue {
             work_->keep(tensor);
     }
 
-    at::Tensor input(const at::Tensor &tensor) {
-        at::Tensor whole = tensor.is_contiguous() ? tensor : tensor.contiguous();
+    /* A contiguous tensor like that one. */
+    at::Tensor whole_of(const at::Tensor &tensor) {
+        const at::Tensor whole =
+            at::empty(tensor.sizes(), tensor.options().memory_format(at::MemoryFormat::Contiguous));
         keep(whole);
         return whole;
     }
 
-    /* For an output that has to be filled with what it has now, if it is also read. Copied back by written(). */
-    at::Tensor output(const at::Tensor &tensor, bool is_read) {
-        if (tensor.is_contiguous()) {
-            keep(tensor);
-            return tensor;
-        }
-        at::Tensor whole =
-            is_read ? tensor.contiguous()
-                    : at::empty(tensor.sizes(), tensor.options().memory_format(at::MemoryFormat::Contiguous));
-        keep(whole);
+    /* Where the call finds what is in the tensor. */
+    at::Tensor input(const at::Tensor &tensor) {
+        if (!tensor.is_contiguous())
+            return copied(tensor);
+        keep(tensor);
+        return tensor;
+    }
+
+    at::Tensor copied(const at::Tensor &tensor) {
+        const at::Tensor whole = whole_of(tensor);
+        step([tensor, whole] { whole.copy_(tensor); });
         return whole;
+    }
+
+    /* Where the call leaves what is to be in the tensor, and, if is_read, finds what is in it. */
+    at::Tensor output(const at::Tensor &tensor, bool is_read) {
+        at::assert_no_internal_overlap(tensor);
+        return is_read || tensor.is_contiguous() ? input(tensor) : whole_of(tensor);
     }
 
     void written(const at::Tensor &tensor, const at::Tensor &whole) {
         if (!tensor.is_same(whole))
-            afterwards([tensor, whole] { tensor.copy_(whole); });
+            step([tensor, whole] { tensor.copy_(whole); });
+    }
+
+    /* Messages go on beside the collectives, so that they have no place in the order of steps: what the tensor has now.
+     */
+    at::Tensor message(const at::Tensor &tensor) {
+        if (tensor.is_contiguous())
+            return input(tensor);
+        const PlainMemory guard;
+        return whole_of(tensor).copy_(tensor);
     }
 
     kolo_received *received() {
         return work_->received();
     }
 
-    WorkPointer work() const {
+    void when_received(const at::Tensor &tensor, const at::Tensor &whole) {
+        if (!tensor.is_same(whole))
+            work_->when_received([tensor, whole] { tensor.copy_(whole); });
+    }
+
+    WorkPointer work() {
+        is_issued_ = true;
         return work_ ? WorkPointer(work_) : backend_.done();
     }
 
@@ -101,6 +134,7 @@ class Issue {
     at::RecordFunction recording_; /* what a profiler sees of it */
     std::vector<c10::IValue> recorded_;
     c10::intrusive_ptr<KoloWork> work_; /* NULL: it is done at once */
+    bool is_issued_ = false;            /* all of it */
 };
 
 namespace {
@@ -197,11 +231,14 @@ Tensors packed(Issue &issue, const Tensors &like) {
     return parts;
 }
 
+void copy_each(const Tensors &from, const Tensors &to) {
+    for (size_t i = 0; i < to.size(); i++)
+        to[i].copy_(from[i]);
+}
+
 Tensors packed_inputs(Issue &issue, const Tensors &tensors) {
-    const at::NoGradGuard guard;
-    Tensors parts = packed(issue, tensors);
-    for (size_t i = 0; i < parts.size(); i++)
-        parts[i].copy_(tensors[i]);
+    const Tensors parts = packed(issue, tensors);
+    issue.step([from = tensors, to = parts] { copy_each(from, to); });
     return parts;
 }
 
@@ -223,15 +260,17 @@ struct Inputs {
 };
 
 /* A list of outputs: where they are, if they are contiguous and apart from the input; else one behind the other in a
- * new tensor, from which they are copied behind the call. */
+ * new tensor, from which they are copied by a step behind the call. */
 struct Outputs {
     Tensors parts; /* of the new tensor */
     Blocks blocks;
 
     Outputs(Issue &issue, const Tensors &tensors, const char *input, size_t input_bytes) {
         bool in_place = true;
-        for (const at::Tensor &tensor : tensors)
+        for (const at::Tensor &tensor : tensors) {
+            at::assert_no_internal_overlap(tensor);
             in_place = in_place && tensor.is_contiguous();
+        }
         if (in_place)
             blocks = blocks_of(tensors);
         if (!in_place || blocks.overlaps(input, input_bytes)) {
@@ -243,12 +282,8 @@ struct Outputs {
     }
 
     void written(Issue &issue, const Tensors &tensors) const {
-        if (parts.empty())
-            return;
-        issue.afterwards([to = tensors, from = parts] {
-            for (size_t i = 0; i < to.size(); i++)
-                to[i].copy_(from[i]);
-        });
+        if (!parts.empty())
+            issue.step([from = parts, to = tensors] { copy_each(from, to); });
     }
 };
 
@@ -258,9 +293,10 @@ void reduce_all(Issue &issue, const at::Tensor &tensor, const c10d::ReduceOp &re
     check_tensor(tensor);
     const Element element = element_of(tensor);
     const kolo_op op = op_of(reduction, tensor);
-    at::Tensor whole = issue.output(tensor, true);
-    if (multiplies_first(reduction))
-        multiply(whole, reduction);
+    const bool multiplies = multiplies_first(reduction, tensor);
+    const at::Tensor whole = issue.output(tensor, true);
+    if (multiplies)
+        issue.step([whole, reduction] { multiply(whole, reduction); });
     void *const data = whole.data_ptr();
     CALL(issue, allreduce, data, data, static_cast<size_t>(whole.numel()) * element.times, element.dtype, op);
     issue.written(tensor, whole);
@@ -280,10 +316,10 @@ void scatter_reduced(Issue &issue, const at::Tensor &output, const at::Tensor &i
     check_lengths(input, output, size);
     const Element element = element_of(input);
     const kolo_op op = op_of(reduction, input);
-    at::Tensor from = multiplies_first(reduction) ? input.clone(at::MemoryFormat::Contiguous) : input;
-    if (multiplies_first(reduction))
-        multiply(from, reduction);
-    from = issue.input(from);
+    const bool multiplies = multiplies_first(reduction, input);
+    const at::Tensor from = multiplies ? issue.copied(input) : issue.input(input);
+    if (multiplies)
+        issue.step([from, reduction] { multiply(from, reduction); });
     const at::Tensor to = issue.output(output, false);
     CALL(issue, reduce_scatter, from.data_ptr(), to.data_ptr(), static_cast<size_t>(to.numel()) * element.times,
          element.dtype, op);
@@ -299,10 +335,12 @@ WorkPointer KoloBackend::broadcast(Tensors &tensors, const c10d::BroadcastOption
     const Element element = element_of(tensor);
     check_root(options.rootRank, size_);
     Issue issue(*this, c10d::OpType::BROADCAST, "kolo:broadcast", is_async(options), tensors, tensors);
-    const at::Tensor whole = issue.output(tensor, true);
+    const bool is_root = rank_ == options.rootRank;
+    const at::Tensor whole = is_root ? issue.input(tensor) : issue.output(tensor, false);
     CALL(issue, broadcast, whole.data_ptr(), static_cast<size_t>(whole.numel()) * element.times, element.dtype,
          static_cast<int>(options.rootRank));
-    issue.written(tensor, whole);
+    if (!is_root)
+        issue.written(tensor, whole);
     return issue.work();
 }
 
@@ -327,13 +365,13 @@ WorkPointer KoloBackend::reduce(Tensors &tensors, const c10d::ReduceOptions &opt
     const Element element = element_of(tensor);
     const kolo_op op = op_of(options.reduceOp, tensor);
     check_root(options.rootRank, size_);
-    const bool is_root = rank_ == options.rootRank;
+    const bool is_root = rank_ == options.rootRank, multiplies = multiplies_first(options.reduceOp, tensor);
     Issue issue(*this, c10d::OpType::REDUCE, "kolo:reduce", is_async(options), tensors, tensors);
-    at::Tensor whole = multiplies_first(options.reduceOp) && !is_root ? tensor.clone(at::MemoryFormat::Contiguous)
-                                                                      : issue.output(tensor, true);
-    if (multiplies_first(options.reduceOp))
-        multiply(whole, options.reduceOp);
-    issue.keep(whole);
+    const at::Tensor whole = is_root      ? issue.output(tensor, true)
+                             : multiplies ? issue.copied(tensor)
+                                          : issue.input(tensor);
+    if (multiplies)
+        issue.step([whole, op = options.reduceOp] { multiply(whole, op); });
     void *const data = whole.data_ptr();
     CALL(issue, reduce, data, is_root ? data : nullptr, static_cast<size_t>(whole.numel()) * element.times,
          element.dtype, op, static_cast<int>(options.rootRank));
@@ -451,17 +489,21 @@ WorkPointer KoloBackend::reduce_scatter(Tensors &outputs, std::vector<Tensors> &
     const Element element = element_of(output);
     const kolo_op op = op_of(options.reduceOp, output);
     std::vector<size_t> counts;
+    bool multiplies = false;
     for (const at::Tensor &tensor : list) {
         check_same(tensor, output);
+        multiplies = multiplies_first(options.reduceOp, tensor);
         counts.push_back(static_cast<size_t>(tensor.numel()) * element.times);
     }
     TORCH_CHECK(list[static_cast<size_t>(rank_)].numel() == output.numel(), "kolo: the output has ", output.numel(),
                 " elements, but input ", rank_, " ", list[static_cast<size_t>(rank_)].numel());
     Issue issue(*this, c10d::OpType::REDUCE_SCATTER, "kolo:reduce_scatter", is_async(options), list, outputs);
-    Tensors parts = packed_inputs(issue, list);
-    if (multiplies_first(options.reduceOp))
-        for (at::Tensor &part : parts)
-            multiply(part, options.reduceOp);
+    const Tensors parts = packed_inputs(issue, list);
+    if (multiplies)
+        issue.step([parts, op = options.reduceOp] {
+            for (const at::Tensor &part : parts)
+                multiply(part, op);
+        });
     const at::Tensor to = issue.output(output, false);
     CALL(issue, reduce_scatterv, blocks_of(parts).base, to.data_ptr(), counts.data(), element.dtype, op);
     issue.written(output, to);
@@ -560,7 +602,7 @@ WorkPointer KoloBackend::barrier(const c10d::BarrierOptions &options) {
 WorkPointer KoloBackend::send(Tensors &tensors, int to, int tag) {
     const at::Tensor &tensor = single(tensors);
     Issue issue(*this, c10d::OpType::SEND, "kolo:send", true, tensors, tensors);
-    const at::Tensor whole = issue.input(tensor);
+    const at::Tensor whole = issue.message(tensor);
     issue.call([&](kolo_request **request) {
         return kolo_isend(issue.comm, whole.data_ptr(), bytes(whole), KOLO_U8, to, tag, request);
     });
@@ -571,11 +613,12 @@ WorkPointer KoloBackend::recv(Tensors &tensors, int from, int tag) {
     const at::Tensor &tensor = single(tensors);
     Issue issue(*this, from == KOLO_ANY_RANK ? c10d::OpType::RECVANYSOURCE : c10d::OpType::RECV,
                 from == KOLO_ANY_RANK ? "kolo:recvAnySource" : "kolo:recv", true, tensors, tensors);
-    const at::Tensor whole = issue.output(tensor, true);
+    at::assert_no_internal_overlap(tensor);
+    const at::Tensor whole = issue.message(tensor);
     issue.call([&](kolo_request **request) {
         return kolo_irecv(issue.comm, whole.data_ptr(), bytes(whole), KOLO_U8, from, tag, issue.received(), request);
     });
-    issue.written(tensor, whole);
+    issue.when_received(tensor, whole);
     return issue.work();
 }
 

@@ -7,14 +7,31 @@
 
 #include "work.h"
 
-#include <ATen/core/grad_mode.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 namespace kolo_torch {
 
+void Step::take(void *step) noexcept {
+    Step *const self = static_cast<Step *>(step);
+    try {
+        const PlainMemory guard;
+        self->function_();
+    } catch (...) {
+        self->failure_ = std::current_exception();
+        kolo_comm_abort(self->comm_, 1);
+    }
+}
+
 /* Works. */
+
+void KoloWork::add_step(kolo_comm *comm, std::function<void()> function) {
+    kolo_request *request = nullptr;
+    steps_.emplace_back(comm, std::move(function));
+    kolo_torch::check(kolo_irun(comm, Step::take, &steps_.back(), &request));
+    add(request);
+}
 
 kolo_received *KoloWork::received() {
     received_.push_back({sizeof(kolo_received), -1, 0, 0});
@@ -129,16 +146,19 @@ void KoloWork::settle() {
                 message = kolo_error_message();
             }
         }
+        for (const Step &step : steps_)
+            step.check();
         if (first < 0)
             throw_error(error_text(first, message));
-        const at::NoGradGuard guard;
-        for (const auto &step : steps_)
-            step();
+        const PlainMemory guard;
+        for (const auto &function : when_received_)
+            function();
     } catch (...) {
         error = std::current_exception();
     }
     requests_.clear();
     steps_.clear();
+    when_received_.clear();
     kept_.clear();
     finish(error);
     c10::intrusive_ptr<c10::ivalue::Future> future;

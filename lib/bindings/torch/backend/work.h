@@ -1,8 +1,9 @@
 /* What an operation in the background gives its caller.
  *
- * kolo carries requests out by itself, in its progress thread, in the order of issue. What is left is to notice that
- * they are complete, to do what comes behind them (such as copying into a tensor that is not contiguous), and to tell
- * those who wait. Exactly one thread does so, the one that claims the work first:
+ * kolo carries requests out by itself, in its progress thread, in the order of issue. What has to be done to tensors
+ * before and behind a collective (such as copying one that is not contiguous) is a request, too, of kolo_irun: so it
+ * sees what earlier operations have written, and later ones see what it writes. What is left is to notice that all are
+ * complete, and to tell those who wait. Exactly one thread does so, the one that claims the work first:
  *     the caller of wait(), which waits for the requests;
  *     a caller of isCompleted() who finds them complete;
  *     the watcher, for a work whose future somebody wants, or for which somebody waits with a timeout.
@@ -21,11 +22,39 @@
 #include <mutex>
 #include <unordered_map>
 
+#include <c10/core/InferenceMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
 #include "communicator.h"
 
 namespace kolo_torch {
 
 class Watcher;
+
+/* While tensors are only memory: no graph is recorded, those that were made in inference mode may be written, and
+ * Python, whose lock a thread may have that waits for this one, is not asked. */
+struct PlainMemory {
+    const c10::InferenceMode no_graph;
+    const c10::impl::ExcludeDispatchKeyGuard no_python{c10::python_ks};
+};
+
+/* What a request of kolo_irun does, in whichever thread carries it out. If it throws, the communicator is aborted: the
+ * next call would send wrong data, or the last one's result is not where it belongs. */
+class Step {
+  public:
+    Step(kolo_comm *comm, std::function<void()> function) : comm_(comm), function_(std::move(function)) {}
+
+    static void take(void *step) noexcept; /* a kolo_run_function */
+    void check() const {
+        if (failure_)
+            std::rethrow_exception(failure_);
+    }
+
+  private:
+    kolo_comm *const comm_;
+    const std::function<void()> function_;
+    std::exception_ptr failure_;
+};
 
 class KoloWork : public c10d::Work {
   public:
@@ -56,8 +85,9 @@ class KoloWork : public c10d::Work {
     void keep(const at::Tensor &tensor) {
         kept_.push_back(tensor);
     }
-    void afterwards(std::function<void()> step) {
-        steps_.push_back(std::move(step));
+    void add_step(kolo_comm *comm, std::function<void()> function);
+    void when_received(std::function<void()> function) { /* messages have no order */
+        when_received_.push_back(std::move(function));
     }
     void add_output(const at::Tensor &tensor) {
         outputs_.push_back(tensor);
@@ -67,7 +97,7 @@ class KoloWork : public c10d::Work {
         watcher_ = std::move(watcher);
     }
 
-    /* If nobody else does: waits for the requests, does the steps behind them and tells all who wait. */
+    /* If nobody else does: waits for the requests and tells all who wait. */
     void settle_if_free();
     void settle_at_end(); /* also what the watcher has claimed, which is no more */
     /* Returns whether it is settled; does it if nobody has claimed it and the requests are complete. */
@@ -82,7 +112,8 @@ class KoloWork : public c10d::Work {
 
     std::vector<kolo_request *> requests_;
     std::vector<at::Tensor> outputs_, kept_;
-    std::vector<std::function<void()>> steps_;
+    std::deque<Step> steps_; /* kolo has their addresses */
+    std::vector<std::function<void()>> when_received_;
     std::deque<kolo_received> received_;
     std::shared_ptr<Watcher> watcher_;
     c10::intrusive_ptr<c10::ivalue::Future> future_;
