@@ -6,12 +6,14 @@ operations, in which ranks come late, abort, leave or die: what succeeds is righ
 
 import contextlib
 import copy
+import ctypes
 import datetime
 import functools
 import operator
 import os
 import random
 import re
+import select
 import signal
 import sys
 import threading
@@ -24,6 +26,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 import kolo.torch
+from kolo import _library
 
 VICTIM = 1
 
@@ -185,6 +188,38 @@ def over():
     for call in (lambda: backend.comm, lambda: backend.allreduce([torch.ones(1)]), pending.wait):
         with unittest.TestCase().assertRaises(torch_ranks.BackendError):
             call()
+
+
+def ended_during_an_abort():
+    """Rank 0's backend is shut down by one thread while another one aborts it: that stops in writing to the log, which is
+    a full pipe, until the communicator has been left. Both ranks are in this process."""
+    made, store, (reading, writing) = [None, None], dist.HashStore(), os.pipe()
+
+    def create(rank):
+        made[rank] = kolo.torch.load().Backend(store, rank, 2, datetime.timedelta(seconds=60))
+
+    other = threading.Thread(target=create, args=(1,))
+    other.start()
+    create(0)
+    other.join()
+    os.set_blocking(writing, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writing, bytes(4096))
+    os.set_blocking(writing, True)
+    stderr = os.dup(2)
+    os.dup2(writing, 2)
+    aborting = threading.Thread(target=made[0].abort)
+    aborting.start()
+    failure = _library.Failure(ctypes.sizeof(_library.Failure))
+    while not failure.status:
+        _library.load().kolo_comm_failure(made[1].comm, ctypes.byref(failure))
+        time.sleep(0.05)
+    made[0].shutdown()
+    while aborting.is_alive():
+        if select.select([reading], [], [], 0.01)[0]:
+            os.read(reading, 1 << 16)
+    os.dup2(stderr, 2)
 
 
 def forked():
@@ -455,6 +490,9 @@ class Failures(torch_ranks.JobTest):
                        different_calls, over):
             with self.subTest(ending=ending.__name__):
                 self.run_ranks(ending, 2)
+
+    def test_end_during_an_abort(self):
+        self.run_ranks(ended_during_an_abort, 1, KOLO_LOG="info")
 
     def test_fork(self):
         self.run_ranks(forked, 2)

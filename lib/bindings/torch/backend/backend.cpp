@@ -22,7 +22,7 @@ KoloBackend::KoloBackend(c10::intrusive_ptr<c10d::Store> store, int rank, int si
 KoloBackend::KoloBackend(std::shared_ptr<Communicator> communicator, c10::intrusive_ptr<c10d::Store> store,
                          std::chrono::milliseconds timeout)
     : Base(kolo_comm_rank(communicator->comm), kolo_comm_size(communicator->comm)), communicator_(communicator),
-      comm_(communicator->comm), store_(std::move(store)), watcher_(std::make_shared<Watcher>(communicator)),
+      store_(std::move(store)), watcher_(std::make_shared<Watcher>(communicator)),
       pool_(std::make_shared<TensorPool>()), timeout_(timeout) {
 #if KOLO_TORCH(2, 6)
     options_ = c10::make_intrusive<Options>("kolo", timeout);
@@ -52,25 +52,29 @@ KoloBackend::~KoloBackend() {
     shutdown();
 }
 
-kolo_comm *KoloBackend::comm() const {
-    if (__builtin_expect(!comm_, 0))
+std::shared_ptr<Communicator> KoloBackend::communicator(bool must_be_there) const {
+    std::lock_guard<std::mutex> lock(life_mutex_);
+    if (must_be_there && !communicator_)
         throw_error("kolo: the process group has been shut down");
-    return comm_;
+    return communicator_;
+}
+
+kolo_comm *KoloBackend::comm() const {
+    return communicator(true)->comm;
 }
 
 void KoloBackend::shutdown() {
     {
-        std::lock_guard<std::mutex> lock(mutex_);
-        comm_ = nullptr;
-        communicator_.reset();
+        std::lock_guard<std::mutex> lock(mutex_), life_lock(life_mutex_);
+        communicator_.reset(); /* the watcher has it, too */
     }
     watcher_->stop(); /* without the mutex, which a future's callback may want */
 }
 
 void KoloBackend::abort() {
     /* Without the mutex, which a thread has that waits in an operation: kolo ends its wait. */
-    if (comm_)
-        kolo_comm_abort(comm_, 1);
+    if (const auto communicator = this->communicator(false))
+        kolo_comm_abort(communicator->comm, 1);
 }
 
 WorkPointer KoloBackend::done() const {
@@ -91,8 +95,8 @@ void KoloBackend::setTimeout(std::chrono::milliseconds timeout) {
     options_->timeout = timeout;
 #endif
     /* Without the mutex, as abort does: the operation that has it may be the one that is to wait for longer. */
-    if (comm_)
-        check(kolo_comm_set_timeout(comm_, limit_ms(timeout)));
+    if (const auto communicator = this->communicator(false))
+        check(kolo_comm_set_timeout(communicator->comm, limit_ms(timeout)));
 }
 
 /* Buffers. */
@@ -183,13 +187,15 @@ static at::Tensor gather_rows(kolo_comm *comm, const at::Tensor &tensor, const s
 
 at::Tensor KoloBackend::sum_sparse(const at::Tensor &tensor) {
     const at::NoGradGuard guard;
-    check(kolo_irun(comm(), [](void *) {}, nullptr, nullptr)); /* operations before it may write what it has */
+    kolo_comm *const comm = this->comm();
+    const auto nothing = [](void *) {};
+    check(kolo_irun(comm, nothing, nullptr, nullptr)); /* operations before it may write what it has */
     const at::Tensor own = tensor.coalesce();
     const int64_t entries = own._nnz();
     std::vector<int64_t> rows(static_cast<size_t>(size_));
-    check(kolo_allgather(comm(), &entries, rows.data(), 1, KOLO_I64));
-    const at::Tensor indices = gather_rows(comm_, own.indices().t(), rows),
-                     values = gather_rows(comm_, own.values(), rows);
+    check(kolo_allgather(comm, &entries, rows.data(), 1, KOLO_I64));
+    const at::Tensor indices = gather_rows(comm, own.indices().t(), rows),
+                     values = gather_rows(comm, own.values(), rows);
     return at::sparse_coo_tensor(indices.t(), values, own.sizes()).coalesce(); /* adds equal indices' values */
 }
 
@@ -272,9 +278,10 @@ c10::intrusive_ptr<c10d::Backend> KoloBackend::split(const c10::intrusive_ptr<c1
 }
 
 c10d::ErrorType KoloBackend::getError() {
+    const auto communicator = this->communicator(true);
     kolo_failure failure = {};
     failure.failure_bytes = sizeof failure;
-    check(kolo_comm_failure(comm(), &failure));
+    check(kolo_comm_failure(communicator->comm, &failure));
     return failure.status == 0                  ? c10d::ErrorType::SUCCESS
            : failure.status == KOLO_ERR_TIMEOUT ? c10d::ErrorType::TIMEOUT
                                                 : c10d::ErrorType::COMM_ERROR;

@@ -79,7 +79,7 @@ class KoloBackend : public Base {
     void setTimeout(std::chrono::milliseconds timeout); /* also of operations that wait; of this rank alone */
     void abort();                                       /* kolo_comm_abort */
     void shutdown();                                    /* leaves the communicator; later calls fail */
-    kolo_comm *comm() const;                            /* throws if there is none any more */
+    kolo_comm *comm() const; /* for as long as the backend is not shut down; throws if there is none any more */
 
     /* Tensors in memory of kolo_alloc. Every rank asks for the same ones in the same order. */
     bool supportsTensorAlloc(c10::DeviceIndex) {
@@ -111,9 +111,13 @@ class KoloBackend : public Base {
     WorkPointer done() const; /* what an operation returns that was done inline */
     at::Tensor sum_sparse(const at::Tensor &tensor);
 
+    /* Lives while the caller has it. Once it has ended NULL, or throws. */
+    std::shared_ptr<Communicator> communicator(bool must_be_there) const;
+
     std::mutex mutex_; /* of all below, and of issuing */
+    /* Changes with both mutexes, so that abort and setTimeout find it while an operation has the first one. */
+    mutable std::mutex life_mutex_;
     std::shared_ptr<Communicator> communicator_;
-    kolo_comm *comm_; /* NULL: it has ended */
     const c10::intrusive_ptr<c10d::Store> store_;
     const std::shared_ptr<Watcher> watcher_;
     const std::shared_ptr<TensorPool> pool_;

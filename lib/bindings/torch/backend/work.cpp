@@ -240,7 +240,7 @@ void Watcher::watch(KoloWork *work) {
     std::unique_lock<std::mutex> lock(mutex_);
     if (!pid_)
         enlist(weak_from_this()); /* before it is known whether all are halted: those that are found then end */
-    if (watchers().are_halted) {
+    if (watchers().are_halted || is_stopping_) {
         lock.unlock();
         work->settle_at_end();
         return;
