@@ -275,6 +275,7 @@ class Ranks:
             pass
         forgotten = [dist.all_reduce(torch.ones(1000), async_op=True) for _ in range(5)]
         del forgotten, late
+        dist.barrier()  # or a rank might leave before another one has issued them
 
 
 def operations():
