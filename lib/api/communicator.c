@@ -150,14 +150,9 @@ int kolo_comm_abort(kolo_comm *comm, int code) {
                          comm->global_rank);
     KOLO_POINT("abort.beginning");
     char message[KOLO_QUEUE_WHY_BYTES];
-    snprintf(message, sizeof message, "rank %u aborted the communicator with code %d", comm->global_rank, code);
-    int status = KOLO_ERR_ABORTED;
-    if (comm->segment.header) { /* where another failure was first, that is what broke it */
-        status = kolo_failure_publish(comm, KOLO_ERR_ABORTED, comm->rank, code);
-        snprintf(message, sizeof message, "%s", kolo_error_message());
-    }
-    kolo_queue_end(comm, status, message); /* before the break: a progress thread that finds that must know why */
-    kolo_comm_break(comm);
+    const int status = kolo_failure_publish(comm, KOLO_ERR_ABORTED, comm->rank, code); /* or what was first */
+    snprintf(message, sizeof message, "%s", kolo_error_message());
+    kolo_queue_end(comm, status, message);
     kolo_lanes_break(comm);
     return 0;
 }
@@ -167,11 +162,7 @@ int kolo_comm_abort_lane(kolo_comm *comm, int lane, int code) {
     const int rc = kolo_lanes_enter("kolo_comm_abort_lane", comm, lane, &own);
     if (rc < 0)
         return rc;
-    if (own->segment.header)
-        kolo_failure_publish(own, KOLO_ERR_ABORTED, own->rank, code);
-    else
-        kolo_store_release(&comm->aborted, 1); /* pairs with kolo_lanes_enter */
-    kolo_comm_break(own);
+    kolo_failure_publish(own, KOLO_ERR_ABORTED, own->rank, code);
     kolo_leave(own);
     return 0;
 }

@@ -81,7 +81,8 @@ struct kolo_comm {
     bool is_blind; /* for some rank it cannot see whether that lives, see comm/failure/watchdog.h */
     struct kolo_stall stall;
     kolo_atomic_u64 user;    /* thread that is in a call; 0: none. In builds with assertions only, see api/checks.h */
-    kolo_atomic_u64 aborted; /* of lane 0 where there is one rank: 1 once a lane has aborted */
+    kolo_atomic_u64 failure; /* of lane 0 where there is no segment: as the header's; the next belongs to it */
+    int64_t failure_code;
     kolo_log_level log_level;
     struct kolo_settings origin; /* what it was created with */
     struct kolo_interrupt interrupt;
@@ -105,9 +106,10 @@ static inline void kolo_comm_break(kolo_comm *comm) {
     kolo_store_relaxed(&comm->token->usable, 0);
 }
 
-/* Where the failure that breaks all lanes is published; not where there is one rank on one node. */
+/* Where the failure that breaks all lanes is published. */
 static inline kolo_atomic_u64 *kolo_comm_failure_word(const kolo_comm *comm) {
-    return &comm->first->segment.header->failure;
+    kolo_comm *first = comm->first;
+    return first->segment.header ? &first->segment.header->failure : &first->failure;
 }
 
 /* The rank among all nodes of local rank `rank` of this node. */

@@ -111,7 +111,7 @@ static int find_abort(struct kolo_table *table) {
     const int code = kolo_failure_interrupted(comm);
     if (code)
         return kolo_failure_publish(comm, KOLO_ERR_ABORTED, comm->rank, code);
-    if ((comm->size == 1 && !comm->nodes) || !kolo_load_acquire(kolo_comm_failure_word(comm)))
+    if (!kolo_load_acquire(kolo_comm_failure_word(comm))) /* pairs with its publication */
         return 0;
     kolo_failure failure;
     kolo_failure_describe(comm, &failure);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "harness.h"
+#include "kolo_lanes.h"
 #include "losses.h"
 
 enum { CODE = 42, TIMEOUT_MS = 400, CALLS = 10, UNLIMITED_MS = 300 };
@@ -262,9 +263,23 @@ static void run_all_changed(void) {
                                    .run = run_changed});
 }
 
-/* A communicator of one rank has nobody to wait for, but can be aborted. */
+/* A communicator of one rank has nobody to wait for, but can be aborted, in any lane. */
 static void run_alone(struct rank *rank) {
-    expect_status(rank, kolo_comm_abort(rank->comm, CODE), 0, "kolo_comm_abort");
+    const bool *by_lane = rank->team->argument;
+    rank->options.threads = 2;
+    if (!expect_status(rank, kolo_comm_create(&rank->comm, &rank->options), 0, "kolo_comm_create"))
+        return;
+    expect_status(rank, *by_lane ? kolo_comm_abort_lane(rank->comm, 1, CODE) : kolo_comm_abort(rank->comm, CODE), 0,
+                  "kolo_comm_abort");
+    kolo_failure failure = {.failure_bytes = sizeof failure};
+    kolo_comm_failure(rank->comm, &failure);
+    expect(rank,
+           failure.status == KOLO_ERR_ABORTED && failure.cause == KOLO_CAUSE_ABORTED && failure.code == CODE &&
+               failure.rank == 0 && failure.reporter == 0,
+           "the failure is %d, code %d: %s", failure.status, failure.code, failure.message);
+    expect_status(rank, kolo_barrier_lane(rank->comm, 0), KOLO_ERR_STATE, "kolo_barrier_lane after it");
+    if (*by_lane)
+        return;
     expect_status(rank, allreduce_once(rank, 1), KOLO_ERR_STATE, "kolo_allreduce after it");
     expect_status(rank, kolo_comm_abort(rank->comm, CODE), KOLO_ERR_STATE, "a second kolo_comm_abort");
 }
@@ -272,7 +287,9 @@ static void run_alone(struct rank *rank) {
 int main(int argc, char **argv) {
     harness_begin(argc, argv, "Aborts, delays and forks ranks in the middle of all-reduces.");
     if (wants_ranks(1))
-        harness_run(&(struct team){.ranks = 1, .run = run_alone});
+        for (int by_lane = 0; by_lane < 2; by_lane++)
+            harness_run(
+                &(struct team){.ranks = 1, .creates_itself = true, .argument = &(bool){by_lane}, .run = run_alone});
     if (wants_ranks(3))
         run_all_unlimited();
     if (wants_ranks(2))

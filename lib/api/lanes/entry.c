@@ -28,8 +28,7 @@ int kolo_lanes_enter(const char *function, kolo_comm *comm, int lane, kolo_comm 
             "rank %u: %s: lane %d: must be from 0 to %u: kolo_options.threads or %s says how many there are",
             comm->global_rank, function, lane, count - 1, kolo_environment_name(KOLO_VARIABLE_THREADS));
     kolo_comm *found = lane ? comm->lanes->lane[lane] : comm;
-    const kolo_atomic_u64 *failure = found->segment.header ? kolo_comm_failure_word(found) : &comm->aborted;
-    const bool is_broken = kolo_load_acquire(failure); /* pairs with failure.c and kolo_comm_abort_lane */
+    const bool is_broken = kolo_load_acquire(kolo_comm_failure_word(found)); /* pairs with failure.c */
     if (is_broken || !kolo_comm_is_usable(found))
         return kolo_unusable(function, found);
     *own = found;

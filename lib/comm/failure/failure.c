@@ -109,7 +109,7 @@ static uint32_t local_rank(const kolo_comm *comm, uint32_t rank) {
 
 bool kolo_failure_collect(const kolo_comm *any, struct kolo_failure_report *report) {
     const kolo_comm *comm = any->first;
-    const uint64_t word = comm->segment.header ? kolo_load_acquire(&comm->segment.header->failure) : 0;
+    const uint64_t word = kolo_load_acquire(kolo_comm_failure_word(comm));
     if (word & REPORTED && comm->nodes)
         return kolo_failure_parse(comm->segment.internode->report, comm->global_size, report);
     kolo_failure_unpack(word, report);
@@ -117,6 +117,9 @@ bool kolo_failure_collect(const kolo_comm *any, struct kolo_failure_report *repo
     const struct kolo_shared_member *members = comm->segment.members;
     if (word == 0 || reporter == comm->size)
         return false;
+    report->code = comm->failure_code;
+    if (!members) /* one rank, which has aborted it */
+        return true;
     report->code = members[reporter].failure_code;
     report->call = members[reporter].failure_call;
     report->lane = (uint32_t)members[reporter].failure_lane;
@@ -288,6 +291,18 @@ static uint64_t first_difference(const kolo_comm *comm, uint32_t peer) {
     return 0;
 }
 
+/* Publishes an abort where there is one rank, and so no segment. */
+static int publish_alone(kolo_comm *comm, struct kolo_failure_report found) {
+    kolo_comm *first = comm->first;
+    kolo_common_lock();
+    if (kolo_load_acquire(&first->failure) == 0) {
+        first->failure_code = found.code;
+        kolo_store_release(&first->failure, pack(&found)); /* pairs with kolo_failure_collect */
+    }
+    kolo_common_unlock();
+    return adopt(comm);
+}
+
 /* Publishes what this rank has found: as in a report, but `rank` is one of this node's, unless is_far. Under the common
  * lock, since the caller may abort while a progress thread finds something, as may two lanes, and all write into this
  * rank's member. */
@@ -332,7 +347,7 @@ int kolo_failure_publish(kolo_comm *comm, int status, uint32_t rank, int64_t cod
     const uint64_t call = status == KOLO_ERR_MISMATCH && !comm->channels.theirs.word ? first_difference(comm, rank) : 0;
     const struct kolo_failure_report found = {
         .status = status, .rank = rank, .cause = cause, .call = call, .code = code};
-    return publish(comm, found, false);
+    return comm->first->segment.header ? publish(comm, found, false) : publish_alone(comm, found);
 }
 
 int kolo_failure_publish_pair(kolo_comm *comm, uint32_t rank) {
@@ -516,9 +531,7 @@ int kolo_failure_check(kolo_waiter *waiter, const struct kolo_wait *wait) {
 int kolo_failure_look(kolo_comm *comm, uint32_t peer, int64_t waited_ns) {
     static const kolo_atomic_u64 never;
     const struct kolo_wait wait = {.flag = &never, .target = 1, .peer = peer, .waited_ns = waited_ns};
-    if (!comm->first->segment.header) /* one rank, which alone can break it */
-        return kolo_comm_is_usable(comm)
-                   ? 0
-                   : kolo_fail(KOLO_ERR_ABORTED, "rank %u aborted the communicator", comm->global_rank);
+    if (!comm->first->segment.header)                                             /* one rank, which waits for nobody */
+        return kolo_load_acquire(kolo_comm_failure_word(comm)) ? adopt(comm) : 0; /* pairs with publish_alone */
     return kolo_failure_check(&comm->waiter, &wait);
 }
