@@ -352,6 +352,8 @@ static void run_failing(struct rank *rank, enum failing failing) {
     kolo_comm_failure(rank->comm, &failure);
     expect(rank, status < 0 && failure.status == wanted_status(failing), "%d; the failure is %d: %s", status,
            failure.status, failure.message);
+    if (wanted_status(failing) == KOLO_ERR_MISMATCH) /* the lanes' making is none of the calls */
+        expect(rank, failure.call == 3, "the failure is in call %d: %s", (int)failure.call, failure.message);
     if (failing == OTHER_CALL)
         expect(rank, strstr(failure.message, "of lane") && strstr(failure.message, "max, by lanes"), "'%s'",
                failure.message);

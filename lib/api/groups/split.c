@@ -48,6 +48,7 @@
 #include "base/status.h"
 #include "comm/failure/failure.h"
 #include "comm/ranks.h"
+#include "comm/step/progress.h"
 #include "shm/memory_file.h"
 #include "sync/point.h"
 
@@ -287,10 +288,9 @@ int kolo_comm_make_lane(kolo_comm *comm, uint32_t lane, kolo_comm **made) {
     const int entered = kolo_enter("kolo_comm_create", comm);
     if (entered < 0)
         return entered;
-    kolo_shared_call_begin(comm, KOLO_DUP, lane);
+    kolo_call_note(comm, KOLO_DUP, lane); /* it is none of the program's calls, which are counted */
     const int rc = run(comm, "making a lane", NULL, 0, lane, made);
-    kolo_shared_call_leave(comm);
-    comm->stats.calls_by_collective[KOLO_DUP]--; /* it is none of the program's */
+    kolo_leave(comm);
     return rc;
 }
 

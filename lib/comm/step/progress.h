@@ -85,8 +85,8 @@ static inline void kolo_call_leave(kolo_comm *comm) {
     kolo_show_release(&signal->ended, comm->call.number);
 }
 
-/* Notes a call that all ranks make in the same order but in which none waits: ranks that differ in it find out in their
- * next call. */
+/* Notes a call that all ranks make in the same order but which has no number: ranks that differ in it find out when one
+ * next waits for another. */
 static inline void kolo_call_note(kolo_comm *comm, kolo_collective collective, uint32_t index) {
     comm->call.stamp = kolo_stamp_after(comm->call.stamp, kolo_call_word(collective, KOLO_U8, KOLO_SUM, 0, index));
 }
