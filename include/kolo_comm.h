@@ -58,10 +58,12 @@ KOLO_API int kolo_comm_create(kolo_comm **comm, const kolo_options *options);
  * frees only the child's copy. Always 0. */
 KOLO_API int kolo_comm_destroy(kolo_comm *comm);
 
-/* Breaks the communicator for all ranks: their present or next call returns KOLO_ERR_ABORTED. `code` is for the caller
- * to choose; kolo_comm_failure shows it. Waits for nobody; a request that a progress thread is carrying out completes
- * within 10 ms. The caller's own later calls return KOLO_ERR_STATE. Also called while another thread of this process is
- * in a call on the communicator, whose wait then ends.
+/* Breaks the communicator for all ranks: each returns KOLO_ERR_ABORTED from its present call, or from the next one in
+ * which it waits for a rank that does not come any more. What needs no such wait, as the others have done their part
+ * already or are not needed (a root that broadcasts), still returns 0 with the right result, also if it begins after
+ * the abort. `code` is for the caller to choose; kolo_comm_failure shows it. Waits for nobody; a request that a
+ * progress thread is carrying out completes within 10 ms. The caller's own later calls return KOLO_ERR_STATE. Also
+ * called while another thread of this process is in a call on the communicator, whose wait then ends.
  * KOLO_ERR_STATE: it was broken before, or inherited through fork. */
 KOLO_API int kolo_comm_abort(kolo_comm *comm, int code);
 
