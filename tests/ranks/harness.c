@@ -404,6 +404,8 @@ static pid_t start_process(struct rank *rank) {
         _exit(1);
     run_rank(rank);
     held_leave(rank->rank);
+    if (rank->team->loses) /* what was under way where the program broke off is not freed */
+        _exit(0);
     end_process();
 }
 

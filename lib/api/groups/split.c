@@ -169,7 +169,6 @@ static int agree(const struct split *s, int rc) {
         !kolo_comm_is_usable(comm))
         return status;
     snprintf(why, sizeof why, "%s", kolo_error_message());
-    KOLO_POINT("split.breaking");
     rc =
         comm->global_rank == 0 ? kolo_failure_publish(comm, status, comm->rank, 0) : kolo_words_max(comm, &word, &word);
     return rc == status ? kolo_fail(status, "%s", why) : rc;
