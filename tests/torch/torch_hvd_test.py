@@ -60,6 +60,14 @@ class Tensors(unittest.TestCase):
             self.assertTrue(hvd.poll(handle))
             self.assertIs(tensor, hvd.synchronize(handle))
             self.assertTrue((tensor == rank_sum(lambda rank: rank + i)).all())
+        for view in (lambda x: x, lambda x: x.t(), lambda x: x[:, ::2]):  # several in flight on one tensor
+            x = torch.ones(4, 4)
+            handles = [hvd.allreduce_async_(view(x), op=hvd.Sum), hvd.broadcast_async_(x.t(), 1),
+                       hvd.allreduce_async_(view(x), op=hvd.Sum, prescale_factor=0.5, postscale_factor=2),
+                       hvd.allreduce_async_(x, op=hvd.Sum)]
+            for handle in reversed(handles):
+                hvd.synchronize(handle)
+            self.assertEqual(hvd.size() ** 3, x[0, 0].item())
         x = torch.tensor([hvd.rank()])
         self.assertIs(x, hvd.broadcast_(x, root_rank=1))
         self.assertEqual(1, x.item())

@@ -2,6 +2,7 @@
 says nothing. The functions that end in _ write into the tensor that they get. allreduce, allgather and broadcast can be
 differentiated."""
 
+import weakref
 from typing import Any, Callable, List, Optional, Sequence, Tuple, Type, Union
 
 import torch
@@ -15,22 +16,44 @@ Average, Sum, Adasum, Min, Max, Product = "avg", "sum", "adasum", "min", "max", 
 
 
 class Handle:
-    """A call in the background, for synchronize and poll."""
+    """A call in the background, for synchronize and poll. out: the tensor that it changes. copies: when it begins or ends
+    it copies, or multiplies, what the caller has."""
 
-    def __init__(self, request: "kolo.Request[Any]", finish: "Callable[[torch.Tensor], torch.Tensor]") -> None:
+    def __init__(self, request: "kolo.Request[Any]", finish: "Callable[[torch.Tensor], torch.Tensor]",
+                 out: Optional[torch.Tensor], copies: bool) -> None:
         self._request: "Optional[kolo.Request[Any]]" = request
-        self._finish = finish
+        self._finish, self.copies = finish, copies
         self._result: Optional[torch.Tensor] = None
+        self.memory = _memory(out) if out is not None else 0
+        _in_flight.add(self)
 
     def done(self) -> bool:
         return self._request is None or self._request.done()
 
     def wait(self) -> torch.Tensor:
         if self._request is not None:
+            _in_flight.discard(self)
             self._result = self._finish(self._request.wait())
             self._request = None
         assert self._result is not None
         return self._result
+
+
+_in_flight: "weakref.WeakSet[Handle]" = weakref.WeakSet()
+
+
+def _memory(tensor: torch.Tensor) -> int:
+    """Equal for views of one tensor."""
+    storage: Any = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()
+    return int(storage.data_ptr())
+
+
+def _await_changes(tensor: torch.Tensor, copies: bool) -> None:
+    """Before a call with the tensor. Calls are carried out in order, but copies are made when a call begins and when its
+    end is waited for: so before a copy the calls in flight that change the tensor are waited for, and their copies."""
+    memory = _memory(tensor)
+    for handle in [handle for handle in _in_flight if handle.memory == memory and (copies or handle.copies)]:
+        handle.wait()
 
 
 def poll(handle: Handle) -> bool:
@@ -53,6 +76,8 @@ def checked_op(op: Optional[str], average: Optional[bool] = None) -> str:
 def _allreduce(tensor: torch.Tensor, out: Optional[torch.Tensor], op: str, compression: Type[Compressor], prescale: float,
                postscale: float) -> Handle:
     x = tensor.detach()
+    begins_with_copy = prescale != 1 or compression is not Compression.none or not x.is_contiguous()
+    _await_changes(x, begins_with_copy)
     wire, context = compression.compress(x if prescale == 1 else x * prescale)
     wire = wire.contiguous()
     is_in_place = out is not None and wire.data_ptr() == out.data_ptr()
@@ -68,7 +93,7 @@ def _allreduce(tensor: torch.Tensor, out: Optional[torch.Tensor], op: str, compr
             out.detach().copy_(result)
         return out
 
-    return Handle(communicator().all_reduce(wire, target, op, async_=True), finish)
+    return Handle(communicator().all_reduce(wire, target, op, async_=True), finish, out, begins_with_copy or postscale != 1)
 
 
 class _Allreduce(torch.autograd.Function):
@@ -118,11 +143,13 @@ def _row_counts(x: torch.Tensor) -> "List[int]":
 
 
 def _allgather(tensor: torch.Tensor) -> "Tuple[Handle, List[int]]":
+    _await_changes(tensor, not tensor.is_contiguous())
     x = torch.atleast_1d(tensor.detach()).contiguous()
     with communicator()._handle.undivided():
         counts = _row_counts(x)
         out = x.new_empty((sum(counts), *x.shape[1:]))
-        return Handle(communicator().all_gather(x, out, counts, async_=True), lambda result: result), counts
+        request = communicator().all_gather(x, out, counts, async_=True)
+        return Handle(request, lambda result: result, None, True), counts
 
 
 class _Allgather(torch.autograd.Function):
@@ -150,6 +177,8 @@ def allgather_async(tensor: torch.Tensor, name: Optional[str] = None) -> Handle:
 
 
 def _broadcast(tensor: torch.Tensor, out: torch.Tensor, root_rank: int) -> Handle:
+    copies = out is not tensor or not out.is_contiguous()
+    _await_changes(tensor, copies)
     x = out.detach().contiguous()
     if out is not tensor:
         x.copy_(tensor.detach())
@@ -159,7 +188,7 @@ def _broadcast(tensor: torch.Tensor, out: torch.Tensor, root_rank: int) -> Handl
             out.detach().copy_(result)
         return out
 
-    return Handle(communicator().broadcast(x, root_rank, async_=True), finish)
+    return Handle(communicator().broadcast(x, root_rank, async_=True), finish, out, copies)
 
 
 class _Broadcast(torch.autograd.Function):
@@ -199,6 +228,7 @@ def alltoall(tensor: torch.Tensor, splits: "Union[torch.Tensor, Sequence[int], N
              name: Optional[str] = None) -> "Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]":
     """splits[r] of the tensor's rows go to rank r; without splits every rank gets as many. A new tensor of the rows that
     come, one rank's after the other; with splits, and how many came from each rank. ArgumentError: nothing was done."""
+    _await_changes(tensor, not tensor.is_contiguous())
     comm, x = communicator(), tensor.detach().contiguous()
     if splits is None:
         result: torch.Tensor = comm.all_to_all(x)
