@@ -19,9 +19,9 @@
 
 /* A page of its own that a forked child finds zeroed, so that one load tells whether a communicator was inherited. */
 struct kolo_token {
-    bool ready; /* a call may begin at once: it is usable, and no request is in flight, see api/requests/queue.h */
-    bool ours;  /* false in a forked child only */
-    kolo_atomic_u64 usable; /* 0 too once the communicator is broken. The only one that two threads of the rank set */
+    bool ours;              /* false in a forked child only */
+    kolo_atomic_u64 usable; /* 0 too once the communicator is broken, which any thread of the rank may do */
+    kolo_atomic_u64 ready;  /* a call may begin at once: usable, and no request in flight, see api/requests/queue.h */
 };
 
 /* Warnings about long waits, see comm/failure/progress_report.h. */
@@ -101,9 +101,20 @@ static inline bool kolo_comm_is_usable(const kolo_comm *comm) {
 
 /* What every failure, and an abort, does to this rank's communicator. */
 static inline void kolo_comm_break(kolo_comm *comm) {
-    if (comm->token->ready) /* where another thread looks at this meanwhile, it is false already */
-        comm->token->ready = false;
     kolo_store_relaxed(&comm->token->usable, 0);
+    kolo_fence_full(); /* pairs with kolo_comm_set_ready */
+    kolo_store_relaxed(&comm->token->ready, 0);
+}
+
+/* For whoever has the communicator. One that another thread breaks meanwhile does not stay ready: of the two, the later
+ * to pass its fence sees what the other has stored. */
+static inline void kolo_comm_set_ready(kolo_comm *comm, bool is_ready) {
+    kolo_store_relaxed(&comm->token->ready, is_ready);
+    if (!is_ready)
+        return;
+    kolo_fence_full();
+    if (!kolo_comm_is_usable(comm))
+        kolo_store_relaxed(&comm->token->ready, 0);
 }
 
 /* Where the failure that breaks all lanes is published. */

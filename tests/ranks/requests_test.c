@@ -365,6 +365,53 @@ static void run_abort_alone(struct rank *rank) {
     kolo_comm_destroy(comm);
 }
 
+struct aborter {
+    kolo_comm *comm;
+    atomic_uint calls;
+    unsigned after; /* so many of them */
+};
+
+static void *abort_amid_calls(void *argument) {
+    struct aborter *aborter = argument;
+    while (atomic_load(&aborter->calls) < aborter->after)
+        ;
+    kolo_comm_abort(aborter->comm, 7);
+    return NULL;
+}
+
+/* Another thread aborts while this one makes calls of both kinds in turn, so that the communicator is ready now and not
+ * then: it must not be ready again after the abort. */
+static void run_abort_by_thread(struct rank *rank) {
+    enum { ABORTS = 20, BEFORE_MAX = 40 };
+    kolo_comm *comm;
+    int data = 0;
+    if (!create(rank, &comm))
+        return;
+    for (int i = 0; i < ABORTS; i++) {
+        struct aborter aborter = {.after = (unsigned)(random_seed(5, (uint64_t)i) % BEFORE_MAX)};
+        pthread_t thread;
+        int status = 0;
+        if (!expect_status(rank, kolo_comm_split(comm, rank->rank, 0, &aborter.comm), 0, "kolo_comm_split") ||
+            !expect(rank, pthread_create(&thread, NULL, abort_amid_calls, &aborter) == 0, "no thread"))
+            break;
+        while (status == 0) {
+            kolo_request *request;
+            status = kolo_iallreduce(aborter.comm, &data, &data, 1, KOLO_I32, KOLO_SUM, &request);
+            if (status == 0)
+                status = kolo_request_wait(request);
+            if (status == 0)
+                status = kolo_allreduce(aborter.comm, &data, &data, 1, KOLO_I32, KOLO_SUM);
+            atomic_fetch_add(&aborter.calls, 1);
+        }
+        expect(rank, status == KOLO_ERR_ABORTED || status == KOLO_ERR_STATE, "the call that failed: status %d", status);
+        pthread_join(thread, NULL);
+        expect_status(rank, kolo_allreduce(aborter.comm, &data, &data, 1, KOLO_I32, KOLO_SUM), KOLO_ERR_STATE,
+                      "a call after the abort");
+        kolo_comm_destroy(aborter.comm);
+    }
+    kolo_comm_destroy(comm);
+}
+
 /* Rank 0 leaves with its requests in flight: the others, which have one more, hear of it in some of theirs. */
 static void run_destroy(struct rank *rank) {
     kolo_comm *comm, *other;
@@ -651,6 +698,7 @@ int main(int argc, char **argv) {
                  {run_abort, .ranks_min = 1},
                  {run_abort_at_once, .ranks_min = 2},
                  {run_abort_alone, .ranks_min = 1},
+                 {run_abort_by_thread, .ranks_min = 1},
                  {run_destroy, .ranks_min = 1},
                  {run_destroy_beside_waits, .has_thread = true, .ranks_min = 2},
                  {run_mismatch, .ranks_min = 2},

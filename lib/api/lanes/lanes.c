@@ -45,7 +45,7 @@ int kolo_lanes_make(kolo_comm *comm) {
             break;
         comm->lanes->lane[lane]->waiter.check = check_wait;
         kolo_store_relaxed(&comm->lanes->lane[lane]->waiter.timeout_ns, (uint64_t)timeout_ns);
-        comm->lanes->lane[lane]->token->ready = false; /* calls by lanes look at more than that */
+        kolo_comm_set_ready(comm->lanes->lane[lane], false); /* calls by lanes look at more than that */
         comm->lanes->count++;
     }
     kolo_store_relaxed(&comm->waiter.timeout_ns, (uint64_t)timeout_ns);

@@ -335,10 +335,10 @@ int kolo_get_ready_slowly(const char *function, kolo_comm *comm) {
         return rc;
     kolo_common_lock();
     carry_out_all(queue);
-    comm->token->ready = kolo_comm_is_usable(comm);
+    kolo_comm_set_ready(comm, true);
     kolo_common_unlock();
     kolo_leave(comm);
-    return comm->token->ready ? 0 : kolo_unusable(function, comm);
+    return kolo_is_ready(comm) ? 0 : kolo_unusable(function, comm);
 }
 
 bool kolo_queue_is_busy(const kolo_comm *comm) {
@@ -393,7 +393,7 @@ void kolo_queue_release(kolo_comm *comm, int status) {
     queue->running = false;
     if (!kolo_comm_is_usable(comm))
         complete_broken(queue, status);
-    comm->token->ready = kolo_comm_is_usable(comm) && !queue->transfers;
+    kolo_comm_set_ready(comm, !queue->transfers);
     if (queue->transfers)
         call_thread(queue);
     kolo_common_unlock();
@@ -482,8 +482,8 @@ int kolo_queue_create(kolo_comm *comm) {
         free(queue);
         return rc;
     }
-    comm->queue = queue;
     kolo_common_lock();
+    comm->queue = queue; /* another thread may abort the communicator meanwhile */
     queue->made = issued;
     queue->next = queues;
     queues = queue;
@@ -492,10 +492,12 @@ int kolo_queue_create(kolo_comm *comm) {
 }
 
 void kolo_queue_end(kolo_comm *comm, int status, const char *message) {
-    struct kolo_queue *queue = comm->queue;
-    if (!queue)
-        return;
     kolo_common_lock();
+    struct kolo_queue *queue = comm->queue;
+    if (!queue) {
+        kolo_common_unlock();
+        return;
+    }
     if (!comm->token->ours)
         disinherit(queue);
     kolo_store_release(&comm->stopping, 1); /* pairs with check_stopping */
@@ -599,8 +601,7 @@ static bool append(struct kolo_queue *queue, kolo_request *request) {
     kolo_request **end = &queue->transfers;
     if (!kolo_comm_is_usable(comm))
         return false;
-    if (comm->token->ready) /* else another thread may be looking at it */
-        comm->token->ready = false;
+    kolo_comm_set_ready(comm, false);
     request->order = ++issued;
     request->issued_ns = queue->has_thread ? kolo_clock_ns() : 0;
     KOLO_POINT("request.issued");
@@ -651,7 +652,7 @@ int kolo_request_issue_transfer(kolo_request *request, const char *function) {
     const bool is_issued = append(queue, request), is_first = !queue->running;
     if (is_issued && is_first) {
         go_on_with_transfers(queue, &(struct until){.queue = queue});
-        comm->token->ready = kolo_comm_is_usable(comm) && !queue->oldest && !queue->transfers;
+        kolo_comm_set_ready(comm, !queue->oldest && !queue->transfers);
     }
     if (is_issued && queue->transfers)
         call_thread(queue);

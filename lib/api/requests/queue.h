@@ -156,7 +156,7 @@ __attribute__((cold)) int kolo_get_ready_slowly(const char *function, kolo_comm 
 bool kolo_queue_is_busy(const kolo_comm *comm);
 
 static inline bool kolo_is_ready(const kolo_comm *comm) {
-    return __builtin_expect(comm && comm->token->ready, 1);
+    return __builtin_expect(comm && kolo_load_relaxed(&comm->token->ready), 1);
 }
 
 /* A collective, a send or a receive that is not in the background begins with this where the communicator is not ready,

@@ -310,8 +310,9 @@ static int allocate_own(kolo_comm *comm) {
     }
     if (madvise(comm->token, KOLO_PAGE_BYTES, MADV_WIPEONFORK) < 0)
         return kolo_fail_system(errno, "madvise(MADV_WIPEONFORK)");
-    comm->token->ready = comm->token->ours = true;
+    comm->token->ours = true;
     kolo_store_relaxed(&comm->token->usable, 1);
+    kolo_store_relaxed(&comm->token->ready, 1);
     const int rc = kolo_call_allocate(&comm->call, comm->size, comm->global_size);
     return rc < 0 ? rc : kolo_liveness_create(&comm->liveness, comm->size, comm->rank);
 }
