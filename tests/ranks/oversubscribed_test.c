@@ -6,7 +6,7 @@
 #include "harness.h"
 
 enum { RANKS = 16, CALLS = 500, STALL_MS = 2000 };
-enum { PAIR_CALLS = 2000, WARM_CALLS = 100, YIELDS_PER_CALL_MAX = 60, YIELDS_MEASURED = 10000 };
+enum { PAIR_CALLS = 2000, WARM_CALLS = 100, YIELDS_PER_CALL_MAX = 150, YIELDS_MEASURED = 10000 };
 
 static void run_calls(struct rank *rank) {
     const int calls = arguments.quick ? CALLS / 10 : CALLS;
