@@ -168,7 +168,11 @@ void perf_report_machine(const perf_report *report) {
 }
 
 void perf_print_digits(FILE *to, double value, int width) {
-    fprintf(to, " %*.*f", width, shown_decimals(value), value);
+    char digits[32];
+    int length = snprintf(digits, sizeof digits, "%.*f", shown_decimals(value), value);
+    for (const char *prefix = "kMG"; length > width && *prefix; prefix++)
+        length = snprintf(digits, sizeof digits, "%.0f%c", value /= 1000, *prefix);
+    fprintf(to, " %*s", width, digits);
 }
 
 static void print_call(const perf_report *report) {

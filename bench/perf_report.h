@@ -84,8 +84,8 @@ void perf_report_machine(const perf_report *report);
  * `ranks` is how many the launcher started; --ranks goes first. Returns the exit status. */
 int perf_limits_report(const perf_options *options, int ranks);
 
-/* A space, then "12.34" in `width` characters: microseconds or GB/s with four digits, or all digits before the point.
- */
+/* A space, then "12.34" in `width` characters: microseconds or GB/s with four digits, or all digits before the point;
+ * as "1234k" where those are too many. */
 void perf_print_digits(FILE *to, double value, int width);
 
 /* A space, then how many elements are wrong in six characters; -1: "-". */

@@ -215,6 +215,12 @@ class Tables(PerfTest):
             self.assertEqual([(8, in_place), (32, in_place), (64, in_place)],
                              [(row["bytes"], row["in_place"]) for row in rows])
 
+    def test_large_numbers_stay_in_their_columns(self):
+        done = perf("allreduce", "-b", "512M", "-e", "512M", "-n", "9", "--place", "in", "--no-limits")
+        row = done.stdout.splitlines()[-2] # of one rank, which has nothing to do
+        self.assertLessEqual(len(row), COLUMNS_MAX)
+        self.assertRegex(row, r" \d+[kM] 0\.000 ")
+
     def test_last_line_is_the_average_busbw(self):
         for place in ("out", "both"):
             with tempfile.NamedTemporaryFile(prefix="kolo-perf-", mode="r", encoding="utf-8") as file:
