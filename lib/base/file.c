@@ -79,3 +79,25 @@ int kolo_file_raise(int fd) {
     close(fd);
     return raised;
 }
+
+#define ENDS        ((off_t)1 << 39) /* before the places of shm/guard.c */
+#define ENDS_STRIDE ((off_t)1 << 17) /* more than there are wait statuses, so that locks of two ranks never touch */
+
+static struct flock lock_of_ends(int64_t rank, int64_t status, int64_t bytes) {
+    return (struct flock){
+        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = ENDS + rank * ENDS_STRIDE + status, .l_len = bytes};
+}
+
+void kolo_file_end_tell(int fd, int rank, int wait_status) {
+    struct flock lock = lock_of_ends(rank, wait_status & 0xffff, 1);
+    (void)fcntl(fd, F_OFD_SETLK, &lock);
+}
+
+bool kolo_file_end_find(int fd, int64_t first, int64_t count, int64_t *rank, int *wait_status) {
+    struct flock lock = lock_of_ends(first, 0, count * ENDS_STRIDE);
+    if (fcntl(fd, F_OFD_GETLK, &lock) < 0 || lock.l_type == F_UNLCK)
+        return false;
+    *rank = (lock.l_start - ENDS) / ENDS_STRIDE;
+    *wait_status = (int)((lock.l_start - ENDS) % ENDS_STRIDE);
+    return true;
+}

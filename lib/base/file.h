@@ -1,5 +1,5 @@
 /* Reads small files, as of /proc or of a user's configuration, as untrusted bytes. Also checks descriptors that are
- * kept open for long. */
+ * kept open for long, and has what kolorun tells ranks by a file. */
 #ifndef KOLO_BASE_FILE_H
 #define KOLO_BASE_FILE_H
 
@@ -32,5 +32,16 @@ void kolo_file_close(int fd, uint64_t device, uint64_t inode);
 /* If `fd` is a standard stream (0 to 2), closes it and returns a duplicate that is not, or a negative number. Otherwise
  * returns `fd`. */
 int kolo_file_raise(int fd);
+
+/* The ranks of a kolorun wait for each other at a file, which may still be empty when one of them ends. So kolorun
+ * tells the others by a lock on one byte far behind the file's end, whose place says which rank it was and how it
+ * ended. It locks through an open file description of its own: all others show the lock. */
+
+/* For kolorun: its rank `rank`, counted from 0, has ended with this status of waitpid. If that fails, ranks wait until
+ * their time is over. */
+void kolo_file_end_tell(int fd, int rank, int wait_status);
+
+/* Whether one of `count` ranks from `first` on has ended: which, and how. */
+bool kolo_file_end_find(int fd, int64_t first, int64_t count, int64_t *rank, int *wait_status);
 
 #endif

@@ -156,6 +156,31 @@ class Culprits(launching.LaunchingTest):
 
         self.assert_told(attempt)
 
+    def test_ended_rank(self):
+        # Nobody's time is over before this test's.
+        ends = (("exit 0", "has ended with status 0"), ("exit 3", "has ended with status 3"),
+                ("kill -9 $$", "was killed by signal 9"))
+        jobs = [(ended, words, self.start("-n", "3", "--grace", "1000", "sh", "-c",
+                                          f"[ $KOLO_RANK = {ended} ] && {{ {end}; }}; exec {RANK_PROBE}",
+                                          env=launching.environment(KOLO_CREATE_TIMEOUT_MS="1000000")))
+                for end, words in ends for ended in range(3)]
+        for ended, words, process in jobs:
+            _, errors = process.communicate(timeout=launching.PATIENCE_S)
+            self.assertNotEqual(0, process.returncode)
+            for rank in {0, 1, 2} - {ended}:
+                self.assertRegex(errors, rf"rank_probe: create: .*\brank {rank}: rank \d (has ended|was killed)")
+            self.assertIn(f": rank {ended} {words} before it joined: each of the 3 ranks ", errors)
+
+    def test_ended_where_nobody_waits(self):
+        self.assertEqual("", kolorun("-n", "3", "sh", "-c", "exit 0").stderr)
+        for end in ("exit 0", f"(sleep 1; exec {RANK_PROBE}) & exit 0"):  # one that leaves another process in its place
+            size = 2 if end == "exit 0" else 3
+            done = kolorun("-n", "3", "sh", "-c",
+                           f"[ $KOLO_RANK = 2 ] && {{ {end}; }}; sleep 1; "
+                           f"KOLO_SIZE={size} KOLO_LOCAL_SIZE={size} exec {RANK_PROBE}")
+            self.assertEqual((0, ""), (done.returncode, done.stderr))
+            self.assertEqual(expected_lines(size), sorted(done.stdout.splitlines()))
+
     def test_nobody_to_blame(self):
         done = kolorun("-n", "2", "--timeout", "0.5", "sleep", "1000")
         self.assertEqual((124, "kolorun: timeout after 0.5 s: ending ranks 0-1\n"), (done.returncode, done.stderr))

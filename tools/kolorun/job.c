@@ -9,6 +9,7 @@
 #include "job.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -22,6 +23,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "kolo.h"
 #include "launch.h"
 #include "leftover_processes.h"
@@ -53,6 +55,7 @@ struct rank_process {
     int pidfd;             /* -1: none */
     int restarts;          /* how often it has been started again, or is about to be */
     int64_t restart_at_ms; /* NEVER_MS: not to be started */
+    int untold;            /* its status of waitpid, which the others are still to be told; -1: none */
 };
 
 struct job {
@@ -65,6 +68,7 @@ struct job {
     struct epoll_event ends[KOLO_RANKS_MAX];
     int ends_fd; /* epoll over the pidfds */
     int signal_fd;
+    int tell_fd; /* the ranks' file, opened anew: see base/file.h */
     enum phase phase;
     int64_t phase_deadline_ms;
     int64_t timeout_at_ms; /* NEVER_MS: none */
@@ -257,6 +261,7 @@ static void rank_ended(struct job *job, int rank, int status) {
         close(process->pidfd);
     }
     process->pidfd = -1;
+    process->untold = status;
     job->pids[rank] = 0;
     job->running--;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
@@ -483,6 +488,7 @@ static int rank_start(struct job *job, int rank) {
     if (pid < 0)
         return (int)pid;
     job->pids[rank] = pid;
+    process->untold = -1;
     job->running++;
     process->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     struct epoll_event event = {.events = EPOLLIN, .data.u32 = (uint32_t)rank};
@@ -508,6 +514,20 @@ static void restarts_handle(struct job *job) {
     }
 }
 
+/* Tells the ranks which of them have ended and are not to be started again. What such a rank has left running may still
+ * join in its place. */
+static void ends_tell(struct job *job) {
+    for (int rank = 0; rank < job->options->ranks; rank++) {
+        struct rank_process *process = &job->ranks[rank];
+        if (process->untold < 0 || process->restart_at_ms != NEVER_MS)
+            continue;
+        if (leftover_processes_count() > job->running)
+            return;
+        kolo_file_end_tell(job->tell_fd, rank, process->untold);
+        process->untold = -1;
+    }
+}
+
 static void job_watch(struct job *job) {
     while (job_goes_on(job)) {
         struct pollfd fds[POLL_FDS];
@@ -530,6 +550,7 @@ static void job_watch(struct job *job) {
         if (job->options->tag_output)
             output_service(job, fds + POLL_OUTPUT);
         restarts_handle(job);
+        ends_tell(job);
         deadline_handle(job);
     }
 }
@@ -568,7 +589,10 @@ static void files_limit_raise(const struct launch_context *context) {
 static int job_open(struct job *job) {
     int ranks = job->options->ranks;
     for (int rank = 0; rank < ranks; rank++)
-        job->ranks[rank] = (struct rank_process){.pidfd = -1, .restart_at_ms = NEVER_MS};
+        job->ranks[rank] = (struct rank_process){.pidfd = -1, .restart_at_ms = NEVER_MS, .untold = -1};
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", job->context.segment_fd);
+    job->tell_fd = open(path, O_RDWR | O_CLOEXEC); /* -1: nobody is told */
     job->ends_fd = epoll_create1(EPOLL_CLOEXEC);
     if (job->ends_fd < 0)
         return -errno;

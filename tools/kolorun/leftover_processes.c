@@ -2,7 +2,6 @@
 #include "leftover_processes.h"
 
 #include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -16,23 +15,25 @@ void leftover_processes_adopt(void) {
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
-/* Returns whether there was a child that could be killed. */
-static bool kill_children(void) {
+/* Returns how many children there were for the signal; 0: none. */
+static int signal_children(int signal_number) {
     FILE *file = fopen("/proc/thread-self/children", "re");
     if (file == NULL)
-        return false;
-    bool killed = false;
-    int pid;
+        return 0;
+    int count = 0, pid;
     while (fscanf(file, "%d", &pid) == 1)
-        if (pid > 0 && kill(pid, SIGKILL) == 0)
-            killed = true;
+        count += pid > 0 && kill(pid, signal_number) == 0;
     fclose(file);
-    return killed;
+    return count;
+}
+
+int leftover_processes_count(void) {
+    return signal_children(0);
 }
 
 /* A killed process hands its own children on to us: go round until there is none. */
 void leftover_processes_kill(void) {
-    for (int round = 0; round < ROUNDS_MAX && kill_children(); round++) {
+    for (int round = 0; round < ROUNDS_MAX && signal_children(SIGKILL) > 0; round++) {
         pid_t pid;
         do
             pid = waitpid(-1, NULL, WNOHANG);

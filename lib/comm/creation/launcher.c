@@ -26,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/environment.h"
@@ -413,4 +414,18 @@ int kolo_launcher_rendezvous(const struct kolo_place *place, char *text, size_t 
     if ((size_t)snprintf(text, text_bytes, format, host, port) >= text_bytes)
         return kolo_fail(KOLO_ERR_ARG, "MASTER_ADDR=%.64s...: is too long", host);
     return 0;
+}
+
+bool kolo_launcher_ended(const struct kolo_place *place, int fd, int64_t *rank, char *why, size_t why_bytes) {
+    const int64_t before = place->rank - place->local_rank; /* ranks on the machines before this one */
+    const int64_t first = *rank >= 0 ? *rank : before > 0 ? before : 0, count = *rank >= 0 ? 1 : place->size - first;
+    int status;
+    if (place->local_rank < 0 || first < before || !kolo_file_end_find(fd, first - before, count, rank, &status))
+        return false;
+    *rank += before;
+    snprintf(why, why_bytes,
+             "rank %d %s %d before it joined: each of the %d ranks has to create the communicator, or none", (int)*rank,
+             WIFEXITED(status) ? "has ended with status" : "was killed by signal",
+             WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status), (int)place->size);
+    return true;
 }

@@ -37,4 +37,8 @@ const char *kolo_launcher_own_text(const struct kolo_place *place, kolo_variable
  * the variable. */
 int kolo_launcher_rendezvous(const struct kolo_place *place, char *text, size_t text_bytes);
 
+/* Whether kolorun says that *rank or, if that is -1, any rank that `place` belongs with has ended: which one, and why
+ * the others need not wait for it, in words. fd: of the file at which its ranks meet. */
+bool kolo_launcher_ended(const struct kolo_place *place, int fd, int64_t *rank, char *why, size_t why_bytes);
+
 #endif

@@ -154,6 +154,16 @@ int kolo_job_fail_dead(const struct kolo_job *job, uint32_t rank, const struct k
         job->global_rank, kolo_job_rank(job, rank), process->pid);
 }
 
+/* Looks whether kolorun says that `rank` has ended; -1: that any has. */
+static int look_at_ends(const struct kolo_job *job, int64_t rank, uint32_t *culprit) {
+    char why[160];
+    /* On several machines all ranks look as they look elsewhere. */
+    if (job->path[0] || job->remote || !kolo_launcher_ended(&job->settings->place, job->fd, &rank, why, sizeof why))
+        return 0;
+    *culprit = (uint32_t)rank;
+    return kolo_fail(KOLO_ERR_PEER_DEAD, "rank %u: %s", job->global_rank, why);
+}
+
 /* Which process a rank is, if it has registered. Before rank 0 has, in the first creation, it has written its name into
  * the header. NULL: not known. */
 static const struct kolo_shared_process *process_of(const struct kolo_job *job, uint32_t rank) {
@@ -202,7 +212,7 @@ static int version_failure(const struct kolo_job *job) {
 static int published_failure(const struct kolo_job *job) {
     const uint64_t outcome = kolo_load_acquire(&job->header->outcome); /* pairs with conclude */
     const int status = status_of(outcome);
-    const uint32_t culprit = culprit_of(outcome) % job->ranks;
+    uint32_t culprit = culprit_of(outcome) % job->ranks;
     if (status == 0 || (job->epoch && completed_of(outcome) >= job->epoch))
         return 0;
     if (job->remote && reporter_of(outcome) == 0 && culprit == 0 && job->rank != 0)
@@ -213,6 +223,8 @@ static int published_failure(const struct kolo_job *job) {
         return status;
     if (status == KOLO_ERR_PEER_DEAD) {
         const struct kolo_shared_process *process = process_of(job, culprit);
+        if ((!process || process->pid == 0) && look_at_ends(job, culprit, &culprit) < 0)
+            return status;
         return kolo_job_fail_dead(job, culprit, process ? process : &job->members[culprit].process);
     }
     return kolo_fail(status, "rank %u: creation failed on rank %u: %s; see that rank's message", job->global_rank,
@@ -262,7 +274,10 @@ static int look_as_watchdog(struct kolo_job *job, uint32_t *culprit) {
     /* If this rank has overslept, the watchdog may have, too. */
     const struct kolo_watchdog_times times = {.renewed_ns = LOOK_NS, .stale_ns = STALE_NS + 2 * job->overslept_ns};
     job->is_watchdog = job->is_blind || kolo_watchdog_take(&job->header->watchdog, job->rank, kolo_clock_ns(), &times);
-    return job->is_watchdog ? look_at_members(job, culprit) : 0;
+    if (!job->is_watchdog)
+        return 0;
+    const int rc = look_at_members(job, culprit);
+    return rc < 0 ? rc : look_at_ends(job, -1, culprit);
 }
 
 /* Looks whether the creation has failed on other nodes. */
@@ -335,8 +350,8 @@ int kolo_job_wait(struct kolo_job *job) {
             rc = look_as_asked(job, &culprit);
         if (rc == 0 && job->header)
             rc = check_name(job);
-        if (rc == 0 && job->header)
-            rc = look_as_watchdog(job, &culprit);
+        if (rc == 0)
+            rc = job->header ? look_as_watchdog(job, &culprit) : look_at_ends(job, -1, &culprit);
     }
     if (rc == 0 && now_ns >= job->deadline_ns) {
         culprit = job->header ? first_late(job) : 0;

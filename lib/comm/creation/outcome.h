@@ -34,8 +34,8 @@
  *
  * What a death leaves:
  *
- *   of a rank that has not       nothing: it is waited for to the deadline
- *   registered
+ *   of a rank that has not       nothing: it is waited for to the deadline, or until kolorun says that it has ended
+ *   registered                   (base/file.h)
  *   of one that has              a process that the watchdog finds dead; unless the outcome was there before: then the
  *                                creation ends as if it lived, and the first call finds the death
  *   of the watchdog              a lease that gets stale; the rank that takes it finds the death
@@ -46,8 +46,8 @@
  *   of a rank 0 by name          perhaps the name. A rank that comes later cannot tell it from that of an earlier job,
  *                                and waits for a rank 0 that replaces it. A rank that found no name, and then this
  *                                one, knows that it is its own job's
- *   of a rank 0 by descriptor    a file without a header, if it died while it wrote that: the others wait to the
- *                                deadline
+ *   of a rank 0 by descriptor    a file without a header, if it died while it wrote that: as of a rank that has not
+ *                                registered
  *
  * With several nodes, rank 0 here is the leader of one node. A rank that has not registered is connected with the rank
  * 0 of all nodes, which sees its end and tells all (internode/assembly/assembly.h). A leader writes what it knows of

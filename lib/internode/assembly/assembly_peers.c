@@ -176,18 +176,23 @@ static int wait_ms(struct kolo_assembly *assembly, int64_t until_ns) {
     return kolo_socket_wait_ms(kolo_awake_slice(&assembly->awake, left_ns));
 }
 
-/* The same where a rejoin may have something to say meanwhile. */
+/* The same where a rejoin or kolorun may have something to say meanwhile. */
 static int wait_ms_or_look(struct kolo_assembly *assembly, int64_t until_ns) {
-    const bool looks = assembly->rejoin && assembly->look_ns < until_ns;
+    const bool looks = (assembly->rejoin || assembly->settings.shm_fd >= 0) && assembly->look_ns < until_ns;
     return wait_ms(assembly, looks ? assembly->look_ns : until_ns);
 }
 
 int kolo_assembly_look(struct kolo_assembly *assembly) {
+    const struct kolo_settings *settings = &assembly->settings;
     const int64_t now_ns = kolo_awake_ns(&assembly->awake);
-    if (!assembly->rejoin || now_ns < assembly->look_ns)
+    char why[160];
+    int64_t ended = -1;
+    if (now_ns < assembly->look_ns)
         return 0;
     assembly->look_ns = now_ns + LOOK_NS;
-    const int rc = assembly->rejoin->look(assembly->rejoin);
+    if (settings->shm_fd >= 0 && kolo_launcher_ended(&settings->place, settings->shm_fd, &ended, why, sizeof why))
+        return kolo_assembly_say(assembly, KOLO_ERR_PEER_DEAD, "%s", why);
+    const int rc = assembly->rejoin ? assembly->rejoin->look(assembly->rejoin) : 0;
     return rc < 0 ? kolo_assembly_say(assembly, rc, "%s", kolo_error_message()) : 0;
 }
 

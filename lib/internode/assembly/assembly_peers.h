@@ -27,7 +27,7 @@ struct kolo_assembly {
     struct kolo_address rendezvous;
     struct kolo_secret secret;
     struct kolo_rejoin *rejoin;       /* NULL: none */
-    int64_t look_ns;                  /* when to ask it next */
+    int64_t look_ns;                  /* when to ask kolorun and it next */
     bool over;                        /* the creation has failed, and the others know */
     bool asked;                       /* rank 0: another rank, whose time is up, asks which ranks are missing */
     char reason[1024];                /* why, as it is told to the others */
@@ -44,7 +44,7 @@ struct kolo_assembly {
 /* Sends a message, and waits until it is sent. */
 int kolo_assembly_send(struct kolo_assembly *assembly, uint32_t rank, const struct kolo_assembly_message *message);
 
-/* Asks the rejoin, if there is one: 0, or why this rank need not wait any more. */
+/* Asks kolorun and the rejoin, if there are any: 0, or why this rank need not wait any more. */
 int kolo_assembly_look(struct kolo_assembly *assembly);
 
 /* Rank 0: waits for at most wait_ns until something comes, and takes all that has come. */
