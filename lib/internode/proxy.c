@@ -369,13 +369,11 @@ void kolo_proxy_order(kolo_comm *comm, struct kolo_order *order, bool background
     KOLO_POINT("proxy.ordering");
     kolo_store_release(&proxy->ordered, order->ticket + 1); /* pairs with begin_ordered */
     if (background || is_threads(proxy)) {
-        const bool was_busy = has_background(proxy);
         kolo_store_release(&proxy->background, order->ticket + 1); /* pairs with has_background */
         KOLO_POINT("proxy.in_background");
-        if (was_busy)
-            kolo_engine_wake(proxy->engine);
-        else
-            kolo_bell_ring_slowly(proxy->bell);
+        /* Both places where the thread may sleep: whatever it did before the store, it may have changed over by now. */
+        kolo_engine_wake(proxy->engine);
+        kolo_bell_ring(&proxy->bell_ringer, proxy->bell);
     }
     KOLO_POINT("proxy.ordered");
 }
