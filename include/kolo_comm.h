@@ -196,7 +196,8 @@ typedef struct kolo_join_options {
     const char *job;              /* the name under which the others listen */
     const void *message;          /* for their check */
     size_t message_bytes;         /* at most KOLO_JOIN_BYTES */
-    int64_t timeout_ms;           /* longest wait for all to be ready, once it is taken; -1: 10000 */
+    int64_t timeout_ms;           /* longest wait for room among those that ask and, once it is taken, for all to be
+                                     ready; 0: no limit. -1: 10000 */
     void (*asked)(void *context); /* called when this process has asked, and begins to wait for an answer; or NULL */
     void *context;                /* for `asked` */
 } kolo_join_options;

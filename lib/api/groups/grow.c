@@ -33,6 +33,7 @@
  *
  * tests/models/groups.pml is a model of all this, and of kolo_comm_split. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -293,7 +294,12 @@ int kolo_comm_grow(kolo_comm *comm, const kolo_grow_options *theirs, kolo_comm *
 
 /* Joining. */
 
-static int fail_asking(const char *job, int error) {
+static int fail_asking(const char *job, int error, int64_t timeout_ms) {
+    if (error == EAGAIN)
+        return kolo_fail(KOLO_ERR_TIMEOUT,
+                         "kolo_comm_join: those that listen under the name '%s' had no room for one more process that "
+                         "waits for %" PRId64 " ms: do they call kolo_comm_grow? is the name another user's?",
+                         job, timeout_ms);
     if (error == ECONNREFUSED)
         return kolo_fail(KOLO_ERR_ARG, "kolo_comm_join: nobody of this user listens under the name '%s'", job);
     if (error == EPIPE || error == ECONNRESET) /* before the request could be sent */
@@ -310,7 +316,7 @@ static int join(kolo_comm **comm, const kolo_join_options *options, const struct
     place.rank = answer->rank;
     place.size = answer->size;
     place.rendezvous = "";
-    place.create_timeout_ms = options->timeout_ms < 0 ? READY_MS : options->timeout_ms;
+    place.create_timeout_ms = options->timeout_ms;
     int rc = kolo_comm_create(&made, &place);
     if (rc < 0)
         return rc;
@@ -342,9 +348,11 @@ int kolo_comm_join(kolo_comm **comm, const kolo_join_options *theirs) {
         rc = check_join((const kolo_comm *const *)comm, &options);
     if (rc < 0)
         return rc;
-    const int fd = kolo_join_ask(options.job, options.message, options.message_bytes);
+    if (options.timeout_ms < 0)
+        options.timeout_ms = READY_MS;
+    const int fd = kolo_join_ask(options.job, options.message, options.message_bytes, options.timeout_ms);
     if (fd < 0)
-        return fail_asking(options.job, -fd);
+        return fail_asking(options.job, -fd, options.timeout_ms);
     if (options.asked)
         options.asked(options.context);
     rc = kolo_join_await(fd, &answer, &file);

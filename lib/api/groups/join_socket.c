@@ -2,6 +2,7 @@
 #include "api/groups/join_socket.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/wire.h"
 #include "shm/handover.h"
@@ -17,7 +19,9 @@
 #define REQUEST_MAGIC UINT64_C(0x326e696f6a6f6b6f)
 #define ANSWER_MAGIC  UINT64_C(0x32737965736f6b6f)
 
-enum { WAITING_MAX = 128 }; /* that have not been looked at yet; the next one's connect waits */
+#define PAUSE_NS (10 * KOLO_NS_PER_MS) /* between two looks whether there is room */
+
+enum { WAITING_MAX = 128 }; /* that have not been looked at yet; the next one waits for room */
 
 /* An abstract name begins with a NUL and ends with the address. */
 static int name_address(const char *job, struct sockaddr_un *address, socklen_t *address_bytes) {
@@ -88,7 +92,18 @@ void kolo_join_refuse(const struct kolo_join_visitor *visitor, const char *why) 
     close(visitor->fd);
 }
 
-int kolo_join_ask(const char *job, const void *message, size_t message_bytes) {
+/* Connects. Who listens is known only once there is room for this process, which another user may never make. */
+static int enter_line(int fd, const struct sockaddr_un *address, socklen_t address_bytes, int64_t timeout_ms) {
+    const int64_t begin_ns = kolo_clock_ns();
+    while (connect(fd, (const struct sockaddr *)address, address_bytes) < 0) {
+        if (errno != EAGAIN || (timeout_ms && (kolo_clock_ns() - begin_ns) / KOLO_NS_PER_MS >= timeout_ms))
+            return -errno;
+        kolo_clock_sleep(PAUSE_NS);
+    }
+    return fcntl(fd, F_SETFL, 0) < 0 ? -errno : 0; /* the wait for an answer has no end of its own */
+}
+
+int kolo_join_ask(const char *job, const void *message, size_t message_bytes, int64_t timeout_ms) {
     struct kolo_join_request request = {
         .magic = REQUEST_MAGIC, .version = KOLO_VERSION_WORD, .message_bytes = (uint32_t)message_bytes};
     struct sockaddr_un address;
@@ -97,12 +112,11 @@ int kolo_join_ask(const char *job, const void *message, size_t message_bytes) {
     if (message_bytes)
         memcpy(request.message, message, message_bytes);
     int rc = name_address(job, &address, &address_bytes);
-    const int fd = rc < 0 ? rc : open_socket(0);
+    const int fd = rc < 0 ? rc : open_socket(SOCK_NONBLOCK);
     if (fd < 0)
         return fd;
     KOLO_POINT("join.connecting");
-    if (connect(fd, (struct sockaddr *)&address, address_bytes) < 0)
-        rc = -errno;
+    rc = enter_line(fd, &address, address_bytes, timeout_ms);
     KOLO_POINT("join.connected");
     if (rc == 0)
         rc = peer_of(fd, &peer);

@@ -55,8 +55,8 @@ void kolo_join_answer_to(const struct kolo_join_visitor *visitor, const struct k
 void kolo_join_refuse(const struct kolo_join_visitor *visitor, const char *why);
 
 /* For a process that wants to join: a descriptor to wait at, or a negative errno. ECONNREFUSED: nobody listens; EPERM:
- * another user. */
-int kolo_join_ask(const char *job, const void *message, size_t message_bytes);
+ * another user; EAGAIN: as many processes wait as there is room for, and did so for timeout_ms (0: no limit). */
+int kolo_join_ask(const char *job, const void *message, size_t message_bytes, int64_t timeout_ms);
 
 /* Waits for the answer until it comes or the others have ended. If taken, *file is the new communicator's, which the
  * caller closes. 0 or a negative errno. */
