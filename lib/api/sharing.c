@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "algo/algo.h"
 #include "api/checks.h"
@@ -76,6 +77,7 @@ struct offer {
     uint64_t status; /* why there is none, negated; 0: there is one */
     uint64_t secret; /* see shm/handover.h */
     uint64_t rank;
+    uint64_t user;
     struct kolo_memory_file file;
 };
 
@@ -112,7 +114,7 @@ static int take_files(kolo_comm *comm, const struct kolo_handing *handing, const
         rc = kolo_words_sum_on_node(comm, own, listening, 1);
     }
     if (listener >= 0)
-        listener = *fd = kolo_handover_take(listener, &offer->file);
+        listener = *fd = kolo_handover_take(listener, (uint32_t)offer->user, &offer->file);
     if (rc == 0 && takes && *fd < 0)
         *fd = kolo_fail_system(-opened,
                                "rank %u: %s: rank %u's memory can be had neither by a socket (%s; this takes one "
@@ -128,6 +130,7 @@ static int exchange_offers(kolo_comm *comm, const struct kolo_handing *handing, 
     if (handing->gives) {
         struct offer *offer = &own[handing->giver];
         offer->rank = comm->rank;
+        offer->user = geteuid();
         offer->status = fd < 0 ? (uint64_t)-fd : 0;
         offer->secret = kolo_handover_secret();
         if (fd >= 0 && kolo_memory_file_name(fd, &offer->file) < 0)

@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "sync/point.h"
 
-enum { CALLERS_MAX = 8 /* other processes may connect, too */ };
+enum { CALLERS_MAX = 4096 /* strangers may connect, too: as many as the kernel lets wait */ };
 
 /* A message that may carry one descriptor. */
 struct parcel {
@@ -80,20 +80,24 @@ int kolo_descriptor_send(int socket, const void *message, size_t bytes, int fd) 
     return sendmsg(socket, &parcel.message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
+/* The process that had listened or connected at the other end; pid 0: it is not known here, or of another pid
+ * namespace. */
+static int peer_of(int socket, struct ucred *peer) {
+    socklen_t bytes = sizeof *peer;
+    return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, peer, &bytes) < 0 ? -errno : 0;
+}
+
 int kolo_handover_give(uint64_t secret, uint32_t rank, uint32_t pid, int fd) {
     struct sockaddr_un address;
     struct ucred listener;
-    socklen_t size = sizeof listener;
     const socklen_t length = name(&address, secret, rank);
     const int connection = open_socket();
     if (connection < 0)
         return connection;
     KOLO_POINT("handover.connecting");
-    int rc = connect(connection, (struct sockaddr *)&address, length) < 0 ||
-                     getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &listener, &size) < 0
-                 ? -errno
-                 : 0;
-    if (rc == 0 && pid && listener.pid != (pid_t)pid)
+    int rc = connect(connection, (struct sockaddr *)&address, length) < 0 ? -errno : peer_of(connection, &listener);
+    /* A stranger sees the name, and may have taken it when the taker died. */
+    if (rc == 0 && (pid ? listener.pid != (pid_t)pid : listener.uid != geteuid()))
         rc = -EPERM;
     KOLO_POINT("handover.giving");
     if (rc == 0)
@@ -127,14 +131,16 @@ static int receive_fd(int connection) {
     return got < 0 ? (int)got : fd < 0 ? -ENOMSG : fd;
 }
 
-int kolo_handover_take(int listener, const struct kolo_memory_file *file) {
+int kolo_handover_take(int listener, uint32_t user, const struct kolo_memory_file *file) {
     int rc = -ENOENT;
+    struct ucred caller;
     KOLO_POINT("handover.taking");
-    for (int i = 0; rc < 0 && i < CALLERS_MAX; i++) {
+    for (int i = 0; rc < 0 && i <= CALLERS_MAX; i++) {
         const int connection = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (connection < 0)
             break;
-        rc = receive_fd(connection);
+        /* To close what a stranger sends might take however long. */
+        rc = peer_of(connection, &caller) == 0 && caller.uid == user ? receive_fd(connection) : -EPERM;
         close(connection);
         if (rc >= 0 && !kolo_file_is(rc, file->device, file->inode)) {
             close(rc);

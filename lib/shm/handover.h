@@ -2,11 +2,13 @@
  * not dumpable, or from another pid namespace. It goes through a socket of the abstract namespace, so that no name is
  * left anywhere. Both processes have to be in one network namespace.
  *
- *   1. The taker listens, under a name that both know and nobody can guess.
+ *   1. The taker listens, under a name that both know and nobody can guess; but all see it in /proc/net/unix from now
+ * on.
  *   2. The giver, once it is told so, connects, sends and closes.
  *   3. The taker, once it is told so, finds the descriptor waiting.
- * Nobody waits at the socket: each side learns elsewhere that the other has done its part or has died. The taker
- * accepts only the very file that it expects. */
+ * Nobody waits at the socket: each side learns elsewhere that the other has done its part or has died. The giver sends
+ * to the taker's process alone or, where pids say nothing, to its own user's. So a taker in another pid namespace that
+ * has changed its user gets nothing. The taker accepts only the very file that it expects, from the giver's user. */
 #ifndef KOLO_SHM_HANDOVER_H
 #define KOLO_SHM_HANDOVER_H
 
@@ -32,7 +34,7 @@ int kolo_handover_listen(uint64_t secret, uint32_t rank);
 /* The giver: 0 or a negative errno. pid: of the taker, which must be the one that listens; 0: not known here. */
 int kolo_handover_give(uint64_t secret, uint32_t rank, uint32_t pid, int fd);
 
-/* The taker: returns a descriptor of that file, or a negative errno. Closes the listener. */
-int kolo_handover_take(int listener, const struct kolo_memory_file *file);
+/* The taker: returns a descriptor of that file, or a negative errno. Closes the listener. user: the giver's. */
+int kolo_handover_take(int listener, uint32_t user, const struct kolo_memory_file *file);
 
 #endif

@@ -1,21 +1,24 @@
 /* Ranks that may not look into each other's processes, or find nothing there: kolo_alloc gives all of them buffers all
  * the same; scatter, allgather and all-to-all, which would read out of each other's memory, stop doing so; and what
- * comes after works. */
+ * comes after works. Meanwhile another user connects to every socket of theirs that shows up. */
 #include <errno.h>
 #include <linux/capability.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "harness.h"
 
-enum { NOBODY = 65534, COUNT = 5000 };
+enum { NOBODY = 65534, STRANGER = 54323, CALLS_MAX = 100, BUFFERS = 100, COUNT = 5000 };
 
 enum hiding {
     NOT_DUMPABLE, /* and without the capability to look all the same */
@@ -28,6 +31,43 @@ enum hiding {
 
 static const char *const hiding_names[] = {"not dumpable", "setuid", "setuid of rank 0", "setuid of the last rank",
                                            "first thread ended"};
+
+/* Connects to a socket until there is no more room, or often. All connections are closed in the end. */
+static void crowd(const char *name, int *fds) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const size_t bytes = strlen(name);
+    memcpy(address.sun_path + 1, name, bytes);
+    for (int i = 0; i < CALLS_MAX; i++) {
+        close(fds[i]);
+        fds[i] = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        if (connect(fds[i], (struct sockaddr *)&address, (socklen_t)(sizeof(sa_family_t) + 1 + bytes)) < 0)
+            return;
+    }
+}
+
+/* Another user, who looks all the time which sockets there are. */
+static pid_t start_stranger(void) {
+    static char line[256], name[64];
+    static int fds[CALLS_MAX];
+    fflush(NULL);
+    const pid_t pid = fork();
+    if (pid != 0)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (setuid(STRANGER) < 0)
+        _exit(1);
+    for (int i = 0; i < CALLS_MAX; i++)
+        fds[i] = -1;
+    for (;;) { /* until it is killed */
+        FILE *sockets = fopen("/proc/net/unix", "r");
+        while (sockets && fgets(line, sizeof line, sockets))
+            if (sscanf(line, "%*s %*s %*s %*s %*s %*s %*s @%63s", name) == 1 && strncmp(name, "kolo-", 5) == 0 &&
+                strncmp(name, "kolo-test", 9) != 0)
+                crowd(name, fds);
+        if (sockets)
+            fclose(sockets);
+    }
+}
 
 static bool drop_ptrace(void) {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -138,6 +178,10 @@ static void *run_hidden(void *argument) {
            hiding_names[hiding], descriptors, open_descriptors());
     kolo_free(comm, buffers[0]);
     reduce(rank, comm, own);
+    for (int i = 0; i < BUFFERS; i++)
+        if (!expect_status(rank, kolo_alloc(comm, sizeof own, (void **)&buffers[0]), 0, hiding_names[hiding]) ||
+            !expect_status(rank, kolo_free(comm, buffers[0]), 0, "kolo_free"))
+            return NULL;
     if (expect_status(rank, kolo_comm_dup(comm, &copy), 0, hiding_names[hiding])) {
         reduce(rank, copy, own);
         kolo_comm_destroy(copy);
@@ -184,11 +228,16 @@ static void run_inside(struct rank *rank) {
 int main(int argc, char **argv) {
     harness_begin(argc, argv, "Has ranks hide from each other.");
     setenv("KOLO_SINGLE_COPY", "1", 1);
+    const pid_t stranger = geteuid() == 0 ? start_stranger() : -1;
     for (int hiding = 0; hiding < HIDINGS; hiding++) {
         const enum hiding argument = (enum hiding)hiding;
         const bool needs_root = hiding >= SETUID_ALL && hiding <= SETUID_LAST;
         if (!needs_root || geteuid() == 0)
             harness_run(&(struct team){.ranks = 3, .creates_itself = true, .run = run_inside, .argument = &argument});
+    }
+    if (stranger > 0) {
+        kill(stranger, SIGKILL);
+        waitpid(stranger, NULL, 0);
     }
     return harness_end();
 }

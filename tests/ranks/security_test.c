@@ -1,7 +1,7 @@
 /* What another user of the machine can try: every kind of file planted under a job's name, a look at the job's files,
- * its memory and its locks, and a profile of measurements to be read. Nothing is diverted, stalled, read or damaged:
- * what is in the way is an error at once that names it, and kolorun's way, without a name, goes on. Needs root, which
- * acts as two users of its choice. */
+ * its memory and its locks, sockets in place of the job's, and a profile of measurements to be read. Nothing is
+ * diverted, stalled, read or damaged: what is in the way is an error at once that names it, and kolorun's way, without
+ * a name, goes on. Needs root, which acts as two users of its choice. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -11,12 +11,15 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "kolo_tools.h"
 #include "harness.h"
+#include "shm/handover.h"
 
 enum { OWNER = 54321, ATTACKER = 54322, CREATE_MS = 20000 };
 
@@ -226,6 +229,47 @@ static void hand_down(void) {
     unlink(path);
 }
 
+/* Sockets, whose names all can see, and take. */
+
+enum { SECRET = 54321 };
+
+static void listen_and_ignore(const char *job) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const int length =
+        snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "kolo-join/%u/%s", (unsigned)OWNER, job);
+    const socklen_t bytes = (socklen_t)(sizeof(sa_family_t) + 1 + (size_t)length);
+    const int listener = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    expect(NULL, bind(listener, (struct sockaddr *)&address, bytes) == 0 && listen(listener, 0) == 0, "%s: %s", job,
+           strerror(errno));
+    expect(NULL, kolo_handover_listen(SECRET, 0) >= 0, "listening as a taker");
+    counter_add(1);
+    sleep_ms(60000);
+}
+
+static void be_ignored(const char *job) {
+    kolo_join_options options = KOLO_JOIN_INIT;
+    kolo_comm *comm;
+    options.job = job;
+    options.timeout_ms = 200;
+    if (expect_status(NULL, kolo_comm_join(&comm, &options), KOLO_ERR_SYSTEM, "joining another user"))
+        expect_message(NULL, "joining another user", job, "another user's", NULL);
+    /* The listener does not take a connection off its line when the other side closes: there is no more room. */
+    if (expect_status(NULL, kolo_comm_join(&comm, &options), KOLO_ERR_TIMEOUT, "joining another user's full line"))
+        expect_message(NULL, "joining another user's full line", job, "200 ms", NULL);
+    const int fd = kolo_memory_file_create("test", 0), rc = kolo_handover_give(SECRET, 0, 0, fd);
+    expect(NULL, rc == -EPERM, "a file was handed to another user: %d", rc);
+}
+
+static void squat_sockets(void) {
+    const char *job = fresh_job();
+    const pid_t pid = start_as(ATTACKER, listen_and_ignore, job);
+    while (counter_add(0) == 0)
+        sleep_ms(1);
+    run_as(OWNER, be_ignored, job);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
 /* A profile is read only if nobody else could have written it. */
 static void be_warned(const char *path) {
     kolo_plan plan = {.plan_bytes = sizeof plan};
@@ -268,6 +312,7 @@ int main(int argc, char **argv) {
     divert();
     attack_job();
     hand_down();
+    squat_sockets();
     plant_profile();
     return harness_end();
 }
