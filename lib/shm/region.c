@@ -30,8 +30,13 @@ size_t kolo_region_part_bytes(size_t bytes, uint32_t parts) {
     return (bytes + page_bytes - 1) / page_bytes * page_bytes;
 }
 
+bool kolo_region_may_be_pooled(const struct kolo_region_shape *shape) {
+    return !shape->small_pages && !shape->unpooled && shape->part_bytes % HUGE_PAGE_BYTES == 0;
+}
+
 /* A file of huge pages, or -1 if the pool has fewer than `bytes` left. A shared mapping reserves them for the file,
- * which keeps them when the mapping goes: no later access can fail. */
+ * which keeps them when the mapping goes; but a control group may still refuse them, page by page, when they are
+ * filled. */
 static int create_huge(size_t bytes) {
     const int fd = kolo_memory_file_create("kolo-alloc", MFD_HUGETLB | MFD_HUGE_2MB);
     if (fd < 0)
@@ -67,7 +72,7 @@ int kolo_region_create(const struct kolo_region_shape *shape) {
                          "%s: a file of %zu bytes needed, and this process may write %llu: raise that limit "
                          "(ulimit -f)",
                          shape->function, bytes, (unsigned long long)file.rlim_cur);
-    int fd = !shape->small_pages && shape->part_bytes % HUGE_PAGE_BYTES == 0 ? create_huge(bytes) : -1;
+    int fd = kolo_region_may_be_pooled(shape) ? create_huge(bytes) : -1;
     if (fd >= 0)
         return fd;
     const uint64_t available_bytes = kolo_memory_available();
@@ -85,9 +90,9 @@ int kolo_region_create(const struct kolo_region_shape *shape) {
 }
 
 static int refuse_memory(const char *function, size_t bytes, int error) {
-    if (error == ENOMEM || error == ENOSPC || error == EFAULT)
+    if (error == ENOMEM || error == ENOSPC || error == EFAULT) /* the last where a store would get SIGBUS */
         return kolo_fail(KOLO_ERR_NO_SPACE, "%s: the system does not have %zu bytes of memory left: %s", function,
-                         bytes, strerror(error));
+                         bytes, strerror(error == EFAULT ? ENOMEM : error));
     return kolo_fail_system(error, "%s: filling %zu bytes", function, bytes);
 }
 

@@ -17,6 +17,7 @@ struct kolo_region_shape {
     uint32_t parts;       /* 1: all ranks have the same memory */
     uint32_t ranks, rank;
     bool small_pages; /* no huge pages: a part is to be mapped at any page */
+    bool unpooled;    /* no pages of the pool of huge pages: a control group has refused them */
     bool lazily;      /* nothing is filled: see kolo_region_populate */
 };
 
@@ -35,6 +36,9 @@ static inline uint8_t *kolo_region_part(const struct kolo_region *region, uint32
 
 /* Bytes of a part that holds `bytes`; 0 if `parts` of them are more than can be mapped. */
 size_t kolo_region_part_bytes(size_t bytes, uint32_t parts);
+
+/* Whether the file may be of huge pages of their own, which a rank may then not get when it maps them. */
+bool kolo_region_may_be_pooled(const struct kolo_region_shape *shape);
 
 /* Returns a descriptor of a new file, of huge pages where the system has set enough of them aside. KOLO_ERR_NO_SPACE,
  * KOLO_ERR_SYSTEM. */

@@ -1,6 +1,6 @@
-/* The limits that a system sets: descriptors, file size, address space, locked memory, a control group's memory, and a
- * /dev/shm of 64 MB, read-only, absent, or swept while ranks join. Each works or is an error on all ranks that tells
- * need, limit and remedy; none is a signal. */
+/* The limits that a system sets: descriptors, file size, address space, locked memory, a control group's memory or its
+ * huge pages, and a /dev/shm of 64 MB, read-only, absent, or swept while ranks join. Each works or is an error on all
+ * ranks that tells need, limit and remedy; none is a signal. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -331,6 +331,61 @@ static void run_group(void) {
     printf("no right to make a control group with a memory limit: left out\n");
 }
 
+/* A control group that may have no huge pages, or too few, where there are enough. */
+
+enum { HUGE_PAGES = 16 };
+
+static bool read_text(const char *directory, const char *name, char *text, size_t bytes) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    FILE *file = fopen(path, "re");
+    const bool is_read = file && fgets(text, (int)bytes, file);
+    if (file)
+        fclose(file);
+    return is_read;
+}
+
+/* Runs ranks in the group. False if it cannot be limited. */
+static bool run_without_huge_pages(const char *group, const char *parent) {
+    static const char *const maxima[] = {"0", "6291456"};
+    static const struct limit limit = {"kolo_alloc of huge pages", -1, 0, 0, true, 0, {NULL}};
+    char text[32];
+    bool limited = true;
+    snprintf(text, sizeof text, "%d", (int)getpid());
+    for (int i = 0; limited && i < 2; i++) {
+        limited = write_text(group, "hugetlb.2MB.max", maxima[i]) && write_text(group, "cgroup.procs", text);
+        if (limited)
+            run_limit(&limit, true, 65536);
+        write_text(parent, "cgroup.procs", text);
+    }
+    return limited;
+}
+
+static void run_huge_pages(void) {
+    static const char *const parents[] = {"/sys/fs/cgroup/unified", "/sys/fs/cgroup"};
+    static const char *const system = "/proc/sys/vm", *const pages = "nr_hugepages";
+    char before[32] = "", enough[32], there[32] = "", group[128], controllers[256] = "";
+    bool done = false;
+    const bool is_read = read_text(system, pages, before, sizeof before);
+    snprintf(enough, sizeof enough, "%ld", strtol(before, NULL, 10) + HUGE_PAGES);
+    const bool enlarged = is_read && write_text(system, pages, enough) && read_text(system, pages, there, sizeof there);
+    for (int i = 0; i < 2 && !done && strtol(there, NULL, 10) >= strtol(enough, NULL, 10); i++) {
+        read_text(parents[i], "cgroup.subtree_control", controllers, sizeof controllers);
+        const bool has = strstr(controllers, "hugetlb") != NULL;
+        snprintf(group, sizeof group, "%s/kolo-test-%d", parents[i], (int)getpid());
+        if ((!has && !write_text(parents[i], "cgroup.subtree_control", "+hugetlb")) || mkdir(group, 0700) < 0)
+            continue;
+        done = run_without_huge_pages(group, parents[i]);
+        rmdir(group);
+        if (!has)
+            write_text(parents[i], "cgroup.subtree_control", "-hugetlb");
+    }
+    if (enlarged)
+        write_text(system, pages, before);
+    if (!done)
+        printf("no right to set huge pages aside, or to make a control group without any: left out\n");
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv, "Creates communicators and buffers under the limits that a system may set.");
     run_resources();
@@ -339,6 +394,7 @@ int main(int argc, char **argv) {
     run_sweep();
     if (ADDRESS_SPACE_IS_FREE) /* nor do sanitizers fit a small group */
         run_group();
+    run_huge_pages();
     if (unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0) {
         run_mounts();
         run_without_proc();

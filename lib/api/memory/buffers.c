@@ -24,9 +24,8 @@ static int map_file(kolo_comm *comm, int fd, const struct kolo_region_shape *sha
     return rc;
 }
 
-/* kept: as `fd` of kolo_buffer_create. */
-static int allocate(kolo_comm *comm, const struct kolo_region_shape *shape, bool is_buffer, struct kolo_region *region,
-                    int *kept) {
+static int try_to_allocate(kolo_comm *comm, const struct kolo_region_shape *shape, bool is_buffer,
+                           struct kolo_region *region, int *kept) {
     int fd = comm->rank == 0 ? kolo_region_create(shape) : -1;
     KOLO_POINT("alloc.created");
     int rc = kolo_file_hand_to_all(comm, shape->function, &fd);
@@ -37,6 +36,16 @@ static int allocate(kolo_comm *comm, const struct kolo_region_shape *shape, bool
     else if (fd >= 0)
         close(fd);
     return rc;
+}
+
+/* kept: as `fd` of kolo_buffer_create. All ranks learn the same status, and so try again together. */
+static int allocate(kolo_comm *comm, struct kolo_region_shape *shape, bool is_buffer, struct kolo_region *region,
+                    int *kept) {
+    const int rc = try_to_allocate(comm, shape, is_buffer, region, kept);
+    if (rc != KOLO_ERR_NO_SPACE || !kolo_region_may_be_pooled(shape))
+        return rc;
+    shape->unpooled = true;
+    return try_to_allocate(comm, shape, is_buffer, region, kept);
 }
 
 static struct kolo_region_shape shape_of(const char *function, const kolo_comm *comm, size_t bytes, uint32_t parts) {
@@ -64,7 +73,7 @@ static int alloc_with(const char *function, kolo_comm *comm, size_t bytes, unsig
     int rc = kolo_get_ready(function, comm);
     if (rc < 0)
         return rc;
-    const struct kolo_region_shape shape = shape_of(function, comm, bytes, flags & KOLO_ALLOC_SHARED ? 1 : comm->size);
+    struct kolo_region_shape shape = shape_of(function, comm, bytes, flags & KOLO_ALLOC_SHARED ? 1 : comm->size);
     rc = check(function, comm, &shape, bytes, flags, buffer);
     if (rc == 0)
         rc = kolo_enter(function, comm);
