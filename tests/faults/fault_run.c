@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -169,13 +170,17 @@ void run_listing(const struct fault_case *what, struct listing *listing) {
     }
 }
 
-/* A name that rank 0 left is to be replaced by the next job of that name, which leaves nothing. */
-static void expect_replaced(struct run *run) {
+/* A name that rank 0 left some time ago is to be removed by the next job, of another name, which leaves nothing. */
+static void expect_removed(struct run *run) {
+    const struct timespec times[2] = {{0}};
+    char next_job[sizeof run->job];
+    snprintf(next_job, sizeof next_job, "%s", fresh_job());
+    utimensat(AT_FDCWD, leftovers_path(run->job), times, 0);
     static const struct fault_case next = {.name = "next", .phase = PHASE_DESTROY, .ranks = 2, .count = 1};
     struct run_mode mode = {.what = &next,
                             .actor = -1,
                             .dying = -1,
-                            .job = run->job,
+                            .job = next_job,
                             .fd = -1,
                             .timeout_ms = DEADLINE_MS,
                             .create_timeout_ms = DEADLINE_MS};
@@ -186,9 +191,9 @@ static void expect_replaced(struct run *run) {
     team_kill(&team);
     for (int rank = 0; rank < next.ranks; rank++)
         if (!ended || !board->ranks[rank].finished || board->ranks[rank].steps[CASE_CREATE_STEP].status < 0)
-            verdict_complain(run, "the next job of the same name, rank %d: %s", rank, board->ranks[rank].message);
+            verdict_complain(run, "the next job, rank %d: %s", rank, board->ranks[rank].message);
     if (leftovers_named(run->job))
-        verdict_condemn(run, "%s is still there after the next job of that name", leftovers_path(run->job));
+        verdict_condemn(run, "%s is still there after the next job", leftovers_path(run->job));
 }
 
 /* The others are through: the stopped victim goes on. */
@@ -288,7 +293,7 @@ bool run_trial(const struct trial *trial, struct run *run) {
     finish(run);
     if (is_reached && leftovers_named(run->job)) {
         if (verdict_name_may_stay(run))
-            expect_replaced(run);
+            expect_removed(run);
         else
             verdict_condemn(run, "%s is left", leftovers_path(run->job));
     }

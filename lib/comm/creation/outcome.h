@@ -43,9 +43,9 @@
  *   ring
  *   between the outcome and      ranks that sleep: the first that wakes up on its own and finds an outcome rings
  *   its ring                     instead
- *   of a rank 0 by name          perhaps the name. A rank that comes later cannot tell it from that of an earlier job,
- *                                and waits for a rank 0 that replaces it. A rank that found no name, and then this
- *                                one, knows that it is its own job's
+ *   of a rank 0 by name          perhaps the name, until this user's next job by name removes it. A rank that comes
+ *                                later cannot tell it from that of an earlier job, and waits for a rank 0 that replaces
+ *                                it. A rank that found no name, and then this one, knows that it is its own job's
  *   of a rank 0 by descriptor    a file without a header, if it died while it wrote that: as of a rank that has not
  *                                registered
  *

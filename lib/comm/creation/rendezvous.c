@@ -5,10 +5,12 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -19,6 +21,7 @@
 #include "sync/point.h"
 
 #define REPLACEMENTS_MAX 16
+#define LEFT_MS_MIN      500 /* age of a name that is taken for left behind */
 
 /* The file. */
 
@@ -136,6 +139,52 @@ int kolo_job_name_remove_of(const char *path, int fd) {
     return unlink(path) < 0 && errno != ENOENT ? -errno : 0;
 }
 
+int kolo_job_name_open(const char *path, struct stat *found) {
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, found) == 0 && S_ISREG(found->st_mode) && found->st_uid == geteuid())
+        return fd;
+    close(fd);
+    return -1;
+}
+
+int kolo_job_names_next(DIR *directory, char *path, size_t path_bytes, struct stat *found) {
+    char prefix[64];
+    snprintf(prefix, sizeof prefix, KOLO_JOB_PATH, (unsigned)geteuid());
+    for (const struct dirent *entry; (entry = readdir(directory));) {
+        const int length = snprintf(path, path_bytes, KOLO_JOB_DIRECTORY "/%s", entry->d_name);
+        const bool is_ours = length < (int)path_bytes && strncmp(path, prefix, strlen(prefix)) == 0;
+        const int fd = is_ours ? kolo_job_name_open(path, found) : -1;
+        if (fd >= 0)
+            return fd;
+    }
+    return -1;
+}
+
+static int64_t age_ms(const struct stat *found) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (now.tv_sec - found->st_mtim.tv_sec) * 1000 + (now.tv_nsec - found->st_mtim.tv_nsec) / 1000000;
+}
+
+/* Removes the names, and with them the memory, that this user's earlier jobs have left: those whose rank 0 was killed
+ * while they met. Ranks of such a job may learn of that by the name for a moment. What cannot be removed stays. */
+static void sweep(const struct kolo_job *job) {
+    char path[sizeof job->path];
+    struct stat found;
+    struct kolo_job_header header;
+    DIR *directory = opendir(KOLO_JOB_DIRECTORY);
+    KOLO_POINT("job.sweeping");
+    for (int fd; directory && (fd = kolo_job_names_next(directory, path, sizeof path, &found)) >= 0; close(fd))
+        if (age_ms(&found) >= LEFT_MS_MIN && kolo_job_header_read(fd, &header) && header.layout == KOLO_LAYOUT &&
+            !kolo_job_creator_alive(job->own_namespace, fd, &header))
+            (void)kolo_job_name_remove_of(path, fd);
+    if (directory)
+        closedir(directory);
+    KOLO_POINT("job.swept");
+}
+
 /* Removes a name whose creator is dead. */
 static int remove_stale(struct kolo_job *job) {
     struct stat found;
@@ -180,6 +229,7 @@ static int create_named(struct kolo_job *job) {
         job->linked_ns = kolo_clock_ns();
         if (linked == 0) {
             KOLO_POINT("job.linked");
+            sweep(job);
             return 0;
         }
         if (linked != -EEXIST)

@@ -3,8 +3,8 @@
  * The ranks find the file in one of two ways:
  *   - By name. Rank 0 makes a file without a name in /dev/shm, fills in its header and then links it to its name, so
  *     that a rank that opens the name finds a complete header. A name that exists already and whose creator is dead is
- *     removed first. The others try to open the name until it exists and its creator lives. Rank 0 removes the name
- *     when all are attached.
+ *     removed first; names that other jobs have left so are removed next. The others try to open the name until it
+ * exists and its creator lives. Rank 0 removes the name when all are attached.
  *   - By descriptor (kolorun). The file exists, is empty, and has no name; rank 0 fills it.
  *
  * One file serves one creation after another. Each has a number, the epoch, which every rank counts for itself in its
@@ -17,6 +17,9 @@
 #ifndef KOLO_COMM_CREATION_RENDEZVOUS_H
 #define KOLO_COMM_CREATION_RENDEZVOUS_H
 
+#include <dirent.h>
+#include <sys/stat.h>
+
 #include "comm/creation/creation_job.h"
 
 #define KOLO_JOB_DIRECTORY "/dev/shm"
@@ -25,6 +28,13 @@
 /* Opens (rank 0: makes) the job file and registers this rank. The caller sets job->remote and job->rejoin before. The
  * job must be closed even if this fails. KOLO_ERR_TIMEOUT, MISMATCH, VERSION, NO_SPACE, SYSTEM. */
 int kolo_job_open(struct kolo_job *job, const struct kolo_settings *settings);
+
+/* Opens a file in KOLO_JOB_DIRECTORY for reading if it is this user's own; -1: it is not. Never blocks, not even on a
+ * pipe. */
+int kolo_job_name_open(const char *path, struct stat *found);
+
+/* Goes on through that directory to the next such file with the name of a job: its descriptor, or -1 at the end. */
+int kolo_job_names_next(DIR *directory, char *path, size_t path_bytes, struct stat *found);
 
 /* Reads the header of the file behind fd: false where it holds no complete one. */
 bool kolo_job_header_read(int fd, struct kolo_job_header *header);
