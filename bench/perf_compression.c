@@ -167,7 +167,7 @@ int main(int argc, char **argv) {
             print(comm, kind, &taken, &none);
     }
     if (status != 0)
-        fprintf(stderr, "kolo-perf-compression: rank %d: %s\n", rank, kolo_error_message());
+        fprintf(stderr, "kolo-perf-compression: %s\n", kolo_error_message()); /* which names the rank */
     if (json && fclose(json) != 0)
         status = KOLO_ERR_SYSTEM;
     kolo_comm_destroy(comm);

@@ -2,7 +2,9 @@
 #include "base/log.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 void kolo_log(kolo_log_level limit, kolo_log_level level, int rank, const char *format, ...) {
@@ -13,7 +15,10 @@ void kolo_log(kolo_log_level limit, kolo_log_level level, int rank, const char *
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    const int length = snprintf(line, sizeof line, "kolo: rank %d: %s\n", rank, text);
+    char prefix[32];
+    const int prefix_bytes = snprintf(prefix, sizeof prefix, "rank %d: ", rank);
+    const bool is_named = strncmp(text, prefix, (size_t)prefix_bytes) == 0; /* as most messages of failures */
+    const int length = snprintf(line, sizeof line, "kolo: %s%s\n", is_named ? "" : prefix, text);
     /* Nothing can be done about a log that cannot be written. */
     ssize_t ignored = write(STDERR_FILENO, line, (size_t)length);
     (void)ignored;

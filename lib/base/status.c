@@ -15,6 +15,14 @@ const char *kolo_error_message(void) {
     return message;
 }
 
+/* Keeps a message. Where it quotes one that begins with the same rank, that is named once. */
+static void keep(const char *text) {
+    int outer, inner, at = 0, end = 0;
+    if (sscanf(text, "rank %d: %nrank %d:%n", &outer, &at, &inner, &end) == 2 && end && inner == outer)
+        text += at;
+    snprintf(message, sizeof message, "%s", text);
+}
+
 int kolo_fail(int status, const char *format, ...) {
     /* The arguments may quote the present message, so the new one is built beside it. */
     char text[MESSAGE_BYTES];
@@ -22,12 +30,12 @@ int kolo_fail(int status, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    memcpy(message, text, sizeof message);
+    keep(text);
     return status;
 }
 
 int kolo_fail_system(int errno_value, const char *format, ...) {
-    char text[MESSAGE_BYTES - 160];
+    char text[MESSAGE_BYTES - 160], all[MESSAGE_BYTES];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
@@ -37,6 +45,7 @@ int kolo_fail_system(int errno_value, const char *format, ...) {
     if (errno_value == EMFILE && getrlimit(RLIMIT_NOFILE, &files) == 0)
         snprintf(limit, sizeof limit, ": this process may open %llu: raise it (ulimit -n)",
                  (unsigned long long)files.rlim_cur);
-    snprintf(message, sizeof message, "%s: %s%s", text, strerror_r(errno_value, reason, sizeof reason), limit);
+    snprintf(all, sizeof all, "%s: %s%s", text, strerror_r(errno_value, reason, sizeof reason), limit);
+    keep(all);
     return KOLO_ERR_SYSTEM;
 }

@@ -313,7 +313,10 @@ bool expect_message(const struct rank *rank, const char *what, ...) {
         holds &= expect(rank, strstr(kolo_error_message(), word) != NULL, "%s: '%s' is missing in \"%s\"", what, word,
                         kolo_error_message());
     va_end(words);
-    return holds;
+    int outer = 0, inner = 0, end = 0;
+    (void)sscanf(kolo_error_message(), "rank %d: rank %d:%n", &outer, &inner, &end);
+    return expect(rank, end == 0 || outer != inner, "%s: names the rank twice: \"%s\"", what, kolo_error_message()) &&
+           holds;
 }
 
 void record_result(const struct rank *rank, uint32_t index, uint64_t result) {

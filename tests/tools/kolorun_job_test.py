@@ -167,6 +167,7 @@ class Culprits(launching.LaunchingTest):
         for ended, words, process in jobs:
             _, errors = process.communicate(timeout=launching.PATIENCE_S)
             self.assertNotEqual(0, process.returncode)
+            self.assertNotRegex(errors, r"\brank (\d+): rank \1:")
             for rank in {0, 1, 2} - {ended}:
                 self.assertRegex(errors, rf"rank_probe: create: .*\brank {rank}: rank \d (has ended|was killed)")
             self.assertIn(f": rank {ended} {words} before it joined: each of the 3 ranks ", errors)

@@ -146,6 +146,7 @@ class LaunchingTest(unittest.TestCase):
     def assert_ends(self, process, code):
         output, errors = process.communicate(timeout=PATIENCE_S)
         self.assertEqual(code, process.returncode, errors)
+        self.assertNotRegex(errors or "", r"\brank (\d+): rank \1:")
         return output, errors
 
 

@@ -77,7 +77,7 @@ class Shrink(training.TrainingTest):
         os.kill(pids[1], signal.SIGCONT)
         _, errors = job.communicate(timeout=training.SECONDS_MAX)
         self.assertEqual(0, job.returncode, errors)
-        self.assertIn("kolo-train: rank 1: cannot go on: rank 1: kolo_comm_shrink: the others went on without", errors)
+        self.assertIn("kolo-train: cannot go on: rank 1: kolo_comm_shrink: the others went on without", errors)
 
 
 if __name__ == "__main__":

@@ -2,18 +2,20 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "messages.h"
 
 int complain(const kolo_comm *comm, const char *format, ...) {
-    char text[1024];
+    char text[1024], prefix[32] = "";
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
     if (comm != NULL && kolo_comm_size(comm) > 1)
-        return message_print("rank %d: %s", kolo_comm_rank(comm), text);
-    return message_print("%s", text);
+        snprintf(prefix, sizeof(prefix), "rank %d: ", kolo_comm_rank(comm));
+    const int is_named = strstr(text, prefix) != NULL; /* in a message of kolo's that is quoted */
+    return message_print("%s%s", is_named ? "" : prefix, text);
 }
 
 static int losses_are_told;

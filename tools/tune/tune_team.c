@@ -40,7 +40,7 @@ typedef struct measurement {
 /* The parent tells which rank died: what the others then find is no news. */
 static int complain(const measurement *m, int status) {
     if (status != KOLO_ERR_PEER_DEAD)
-        message_print("rank %d of %d: %s", m->rank, m->job->space->ranks, kolo_error_message());
+        message_print("with %d ranks: %s", m->job->space->ranks, kolo_error_message()); /* which names the rank */
     return status;
 }
 
