@@ -38,10 +38,12 @@ static void run_hasty(struct rank *rank) {
     check_outcome(rank, comm, status, 1, KOLO_ERR_TIMEOUT);
 }
 
-/* One rank may not write, or map, as much as it takes. */
+/* One rank may not write, or open, as much as it takes. */
 struct shortage {
     int rank;
     int resource;
+    rlim_t limit;
+    int status;
 };
 
 static void run_short(struct rank *rank) {
@@ -55,7 +57,7 @@ static void run_short(struct rank *rank) {
         sleep_ms(LATE_MS); /* the others look for it by now */
         getrlimit(shortage->resource, &before);
         limit = before;
-        limit.rlim_cur = 2 * KOLO_PAGE_BYTES;
+        limit.rlim_cur = shortage->limit;
         setrlimit(shortage->resource, &limit);
         event_set();
     } else {
@@ -64,7 +66,7 @@ static void run_short(struct rank *rank) {
     const int status = kolo_comm_create(&comm, &rank->options);
     if (rank->rank == shortage->rank)
         setrlimit(shortage->resource, &before);
-    check_outcome(rank, comm, status, shortage->rank, KOLO_ERR_NO_SPACE);
+    check_outcome(rank, comm, status, shortage->rank, shortage->status);
     expect(rank, status != 0, "a communicator came of it");
 }
 
@@ -77,13 +79,16 @@ int main(int argc, char **argv) {
                                        .by_descriptor = by_descriptor,
                                        .creates_itself = true,
                                        .run = run_hasty});
-    static const struct shortage writing = {0, RLIMIT_FSIZE};
-    for (int by_descriptor = 0; by_descriptor < (arguments.threads ? 0 : 2); by_descriptor++)
+    static const struct shortage writing = {0, RLIMIT_FSIZE, 2 * KOLO_PAGE_BYTES, KOLO_ERR_NO_SPACE};
+    static const struct shortage opening[] = {{0, RLIMIT_NOFILE, 3, KOLO_ERR_SYSTEM},
+                                              {2, RLIMIT_NOFILE, 3, KOLO_ERR_SYSTEM}};
+    const struct shortage *const shortages[] = {&writing, &writing, &opening[0], &opening[1]};
+    for (int i = 0; i < (arguments.threads ? 0 : 4); i++)
         harness_run(&(struct team){.ranks = 3,
                                    .slot_bytes = 65536,
-                                   .by_descriptor = by_descriptor,
+                                   .by_descriptor = i > 0, /* by name a rank that opens nothing cannot tell anybody */
                                    .creates_itself = true,
                                    .run = run_short,
-                                   .argument = &writing});
+                                   .argument = shortages[i]});
     return harness_end();
 }

@@ -15,6 +15,7 @@ struct kolo_job {
     uint32_t ranks;
     uint32_t global_rank; /* for messages */
     int fd;
+    bool is_borrowed;               /* it is settings->shm_fd itself */
     struct kolo_job_header *header; /* NULL: not yet mapped */
     struct kolo_job_member *members;
     size_t bytes;

@@ -99,8 +99,8 @@ static int open_name(const struct kolo_job *job, struct stat *found, int *fd) {
     if (*fd < 0 && errno == ENOENT)
         return 0;
     if (*fd < 0)
-        return kolo_fail_system(errno, "rank %u: opening %s (another user's? choose another KOLO_JOB)",
-                                job->global_rank, job->path);
+        return kolo_fail_system(errno, "rank %u: opening %s%s", job->global_rank, job->path,
+                                errno == EACCES ? " (another user's? choose another KOLO_JOB)" : "");
     /* With a second link somebody could make one job open another's file; 0 links: removed meanwhile. */
     if (fstat(*fd, found) == 0 && S_ISREG(found->st_mode) && found->st_uid == geteuid() &&
         (found->st_mode & 077) == 0 && found->st_nlink <= 1)
@@ -281,9 +281,9 @@ static int duplicate(struct kolo_job *job) {
     job->guarded = job->fd >= 0;
     if (job->fd < 0)
         job->fd = fcntl(job->settings->shm_fd, F_DUPFD_CLOEXEC, 3);
-    if (job->fd < 0 && errno != EBADF)
-        return kolo_fail_system(errno, "rank %u: duplicating descriptor KOLO_SHM_FD=%d", job->global_rank,
-                                job->settings->shm_fd);
+    job->is_borrowed = job->fd < 0 && errno != EBADF;
+    if (job->is_borrowed) /* no descriptor is left: the file is the place to tell the others */
+        job->fd = job->settings->shm_fd;
     if (job->fd < 0)
         return kolo_fail(KOLO_ERR_ARG,
                          "rank %u: KOLO_SHM_FD=%d is not an open descriptor: start the program with kolorun, or let it "
@@ -433,7 +433,7 @@ void kolo_job_close(struct kolo_job *job) {
     if (job->header)
         unmap_file(job);
     KOLO_POINT("job.unmapped");
-    if (job->fd >= 0)
+    if (job->fd >= 0 && !job->is_borrowed)
         close(job->fd);
     job->fd = -1;
 }
