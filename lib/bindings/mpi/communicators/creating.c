@@ -1,16 +1,21 @@
-/* How ranks come to have a kolo communicator, by the MPI's own collectives on one of theirs:
+/* How ranks come to have a kolo communicator, by the MPI's own collectives on one of theirs.
  *
  *     1. Rank 0 tells the name of one in its pool that has the same ranks. All tell whether they have it, too. Then
  * that is it: its ranks share a machine, and nothing else has to be asked.
  *     2. If not, and they share a machine, rank 0 tells a new name. All tell whether they have room for one more.
- *     3. They create it, in a file of memory that has no name and that rank 0 tells, too: whatever ends a rank, nothing
- * is left. Where one cannot open that, as in another pid namespace, they create it under its name. Nobody waits there
- * for a rank that waits for something else: all have come to this.
- *     4. All tell whether it was created.
+ *     3. Each opens a file of memory without a name, which rank 0 tells, too, so that nothing is left whatever ends a
+ * rank. All tell what came of it. A rank that cannot open it, as in another pid namespace, goes by the name. A rank
+ * that has no descriptor left ends it here: in kolo it could not tell the others, and they would wait for it.
+ *     4. They create it. Nobody waits there for a rank that waits for something else: all have come to this. A rank
+ * that fails from here on tells the others in the file.
+ *     5. All tell whether it was created.
+ *
+ * Where a step fails on a rank, the communicator is the MPI's for good, on all ranks, by what they tell in that step.
  *
  * No lock is held meanwhile: threads of a program may make several communicators at once, in any order. */
 #include "communicators/creating.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,27 +111,45 @@ static struct mpi_pooled *reserve(struct proposal *proposal, mpi_word comm, int 
     return keep(pooled, comm);
 }
 
-/* Steps 3 and 4: the same on all ranks. */
-static bool create_together(struct mpi_pooled *pooled, const struct proposal *proposal, mpi_word comm, int rank,
-                            int size, int fd) {
-    if (rank != 0)
-        fd = proposal->file.inode ? kolo_memory_file_open(&proposal->file, O_RDWR) : -1;
-    const bool by_file = mpi_agree(comm, fd >= 0) > 0;
-    const bool created = mpi_agree(comm, create(pooled, rank, size, by_file ? fd : -1)) == 0;
-    if (rank != 0 && fd >= 0)
+/* Step 3, the same on all ranks: what they meet in. A rank that has nothing tells its own number, less all. */
+enum { BY_NAME, BY_FILE };
+
+static int choose_place(mpi_word comm, int rank, int size, int fd) {
+    const bool has_none = fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM;
+    const int place = mpi_agree(comm, fd >= 0 ? BY_FILE : has_none ? rank - size : BY_NAME);
+    if (place < 0 && rank == 0 && mpi_settings.is_verbose)
+        fprintf(stderr, "kolo: rank %d of %d has no file descriptor left: raise their number (ulimit -n)\n",
+                place + size, size);
+    return place;
+}
+
+/* Steps 3 to 5, the same on all ranks: NULL, or why nothing was created. `fd`: rank 0's, which this closes. */
+static const char *create_together(struct mpi_pooled *pooled, const struct proposal *proposal, mpi_word comm, int rank,
+                                   int size, int fd) {
+    if (rank != 0) /* where there is none, too: that takes a descriptor */
+        fd = kolo_memory_file_open(&proposal->file, O_RDWR);
+    const int place = choose_place(comm, rank, size, fd);
+    if (place == BY_NAME && fd >= 0) {
         close(fd);
-    if (!created) {
+        fd = -1;
+    }
+    const char *why = "a rank has no file descriptor left (ulimit -n)";
+    if (place >= 0)
+        why = mpi_agree(comm, create(pooled, rank, size, fd)) == 0 ? NULL : "no kolo communicator could be created";
+    if (fd >= 0)
+        close(fd);
+    if (why) {
         kolo_comm_destroy(pooled->kolo);
         pooled->kolo = NULL;
     }
-    return created;
+    return why;
 }
 
 struct mpi_pooled *mpi_pooled_create(mpi_word comm, int rank, int size, const char **why) {
     mpi_word group[1] = {0};
     struct mpi_pooled *pooled = NULL;
     struct proposal proposal;
-    const int fd = rank == 0 ? kolo_memory_file_create("kolo-mpi", 0) : -1;
+    int fd = rank == 0 ? kolo_memory_file_create("kolo-mpi", 0) : -1;
     *why = "an error of the MPI";
     const bool has_group = mpi_host.Comm_group(comm, group) == 0;
     if (mpi_agree(comm, has_group) <= 0)
@@ -135,8 +158,9 @@ struct mpi_pooled *mpi_pooled_create(mpi_word comm, int rank, int size, const ch
     pooled = reserve(&proposal, comm, rank, fd);
     if (!pooled)
         goto forget_group;
-    if (!create_together(pooled, &proposal, comm, rank, size, fd)) {
-        *why = "no kolo communicator could be created";
+    *why = create_together(pooled, &proposal, comm, rank, size, fd);
+    fd = -1;
+    if (*why) {
         mpi_pool_return(pooled);
         pooled = NULL;
         goto forget_group;
