@@ -1,5 +1,11 @@
 /* How ranks come to have a kolo communicator, by the MPI's own collectives on one of theirs.
  *
+ * A rank without the library must see nothing of that: it would take what is said to it for the program's own. So the
+ * library speaks in communicators of one MPI_COMM_WORLD alone, whose ranks have agreed in MPI_Init (mpi_life.c): they
+ * were started together, all with the library. Processes that were spawned, or that have connected, are of another
+ * MPI_COMM_WORLD. Whether there are any in a communicator each rank sees for itself, by groups, and all see the same: a
+ * communicator with ranks of two worlds lies within none (states.c).
+ *
  *     1. Rank 0 tells the name of one in its pool that has the same ranks. All tell whether they have it, too. Then
  * that is it: its ranks share a machine, and nothing else has to be asked.
  *     2. If not, and they share a machine, rank 0 tells a new name. All tell whether they have room for one more.

@@ -95,16 +95,47 @@ int mpi_state_begin(int rc, const void *comm) {
     return rc;
 }
 
+/* Whether all ranks of `group` are in `world`. An error of the MPI says no. */
+static bool is_within(mpi_word group, mpi_word world, int size) {
+    enum { AT_ONCE = 64 };
+    int ranks[AT_ONCE], found[AT_ONCE];
+    for (int first = 0; first < size; first += AT_ONCE) {
+        const int count = size - first < AT_ONCE ? size - first : AT_ONCE;
+        for (int i = 0; i < count; i++)
+            ranks[i] = first + i;
+        if (mpi_host.Group_translate_ranks(group, count, ranks, world, found) != 0)
+            return false;
+        for (int i = 0; i < count; i++)
+            if (found[i] == mpi_host.is.undefined)
+                return false;
+    }
+    return true;
+}
+
+/* Whether all ranks are of this MPI_COMM_WORLD, and so have the library: see creating.c. */
+static bool is_of_world(mpi_word comm, int size) {
+    mpi_word group[1] = {0}, world[1] = {0};
+    if (mpi_host.Comm_group(comm, group) != 0)
+        return false;
+    const bool has_world = mpi_host.Comm_group(mpi_host.is.comm_world, world) == 0;
+    const bool is_one = has_world && is_within(mpi_word_load(group), mpi_word_load(world), size);
+    if (has_world)
+        mpi_host.Group_free(world);
+    mpi_host.Group_free(group);
+    return is_one;
+}
+
 /* At the first collective. False: the MPI fails. */
 static bool look_at(struct mpi_state *state, mpi_word comm) {
     int is_inter = 0, size = 0;
     if (mpi_host.Comm_test_inter(comm, &is_inter) != 0 || mpi_host.Comm_rank(comm, &state->rank) != 0 ||
         mpi_host.Comm_size(comm, &size) != 0)
         return false;
-    state->why = is_inter                ? "an intercommunicator"
-                 : size < 2              ? "one rank"
-                 : size > KOLO_RANKS_MAX ? "too many ranks"
-                                         : NULL;
+    state->why = is_inter                   ? "an intercommunicator"
+                 : size < 2                 ? "one rank"
+                 : size > KOLO_RANKS_MAX    ? "too many ranks"
+                 : !is_of_world(comm, size) ? "processes of another MPI_COMM_WORLD (spawned, or connected)"
+                                            : NULL;
     state->is_left = state->why != NULL;
     state->size = size;
     return true;

@@ -18,6 +18,7 @@ typedef int64_t mpi_count; /* MPI_Count and MPI_Aint */
     FUNCTION(Comm_set_errhandler, (mpi_word, mpi_word))                                                                \
     FUNCTION(Error_string, (int, char *, int *))                                                                       \
     FUNCTION(Group_compare, (mpi_word, mpi_word, int *))                                                               \
+    FUNCTION(Group_translate_ranks, (mpi_word, int, const int *, mpi_word, int *))                                     \
     FUNCTION(Group_free, (void *))                                                                                     \
     FUNCTION(Type_size, (mpi_word, int *))                                                                             \
     FUNCTION(Type_get_extent, (mpi_word, mpi_count *, mpi_count *))                                                    \
