@@ -41,13 +41,17 @@ class Mpi:
         return PROGRAMS / f"{name}.{self.flavour}"
 
     def begin(self, ranks, name, *arguments, preload=LIBRARY, options=(), **variables):
-        """Only the ranks have the library preloaded."""
+        """Only the ranks have the library preloaded. Where `ranks` is a list, it has the variables of each, with that."""
         environment = launching.environment(TMPDIR=self.folder, **AS_ROOT, **variables)
-        command = [self.mpirun, *self.options, *options, "-n", str(ranks)]
-        if preload:
-            command += self.preload(preload)
-        process = subprocess.Popen([*command, str(self.program(name)), *arguments], env=environment, text=True,
-                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        command = [self.mpirun, *self.options, *options]
+        program = [str(self.program(name)), *arguments]
+        if isinstance(ranks, list):
+            for rank, own in enumerate(ranks):
+                command += [":"] * (rank > 0) + ["-n", "1", "env", *own, *program]
+        else:
+            command += ["-n", str(ranks), *(self.preload(preload) if preload else ()), *program]
+        process = subprocess.Popen(command, env=environment, text=True, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.addCleanup(launching.LaunchingTest.end, process)
         return process
 
@@ -126,17 +130,45 @@ class Mpi:
     def test_wrong(self):
         """One rank's argument is wrong: the MPI there says so, and nobody waits for longer than without kolo."""
         for preload in (None, LIBRARY):
-            process = self.begin(2, "mpi_wrong_count", "fatal", preload=preload, KOLO_MPI_AFTER="0")
+            process = self.begin(2, "mpi_odd_rank", "fatal", preload=preload, KOLO_MPI_AFTER="0")
             _, errors = process.communicate(timeout=LIMIT_S)
             self.assertNotEqual(0, process.returncode)
             self.assertRegex(errors, self.wrong_count)
         if not self.checks_arguments:
             return
-        self.run_job(2, "mpi_wrong_count", "again", preload=None)
+        self.run_job(2, "mpi_odd_rank", "again", preload=None)
         for ranks, after in ((2, "0"), (3, "2"), (2, "4")):
-            self.run_job(ranks, "mpi_wrong_count", "again", KOLO_MPI_AFTER=after)
-        _, errors = self.run_job(3, "mpi_wrong_count", "barrier", KOLO_MPI_AFTER="0")
+            self.run_job(ranks, "mpi_odd_rank", "again", KOLO_MPI_AFTER=after)
+        _, errors = self.run_job(3, "mpi_odd_rank", "barrier", KOLO_MPI_AFTER="0")
         self.assertIn("rank 2 calls barrier", errors)
+
+    def expect_sums(self, ranks, *case, kolo, says=""):
+        """The job ends well; so many of its 20 all-reduces were made in kolo, and rank 0 says the words."""
+        _, errors = self.run_job(ranks, "mpi_odd_rank", *case, KOLO_MPI_VERBOSE="on")
+        rows = {name: int(count) for name, count, _ in TABLE_ROW.findall(errors)}
+        self.assertEqual(kolo, rows.get("MPI_Allreduce", 0), errors)
+        self.assertIn(says, errors)
+
+    def test_odd(self):
+        """One rank has other variables or no descriptors, or not the library: all ranks go on alike, and at once."""
+        library = f"LD_PRELOAD={LIBRARY}"
+        self.expect_sums([[library]] * 2, "sums", kolo=16)
+        for at in (0, 1):
+            def of_two(*variables):
+                return [[library, *variables] if rank == at else [library] for rank in range(2)]
+            self.expect_sums(of_two("KOLO_MPI_AFTER=7"), "sums", kolo=13, says="KOLO_MPI_AFTER is 7")
+            self.expect_sums(of_two("KOLO_MPI_COMMS=0"), "sums", kolo=0, says="others are in use")
+            self.expect_sums(of_two("KOLO_MPI=0"), "sums", kolo=0, says=f"rank {at} has KOLO_MPI=off")
+            for wrong in ("KOLO_MPI=maybe", "KOLO_MPI_VERBOSE=loud", "KOLO_WAIT=long"):
+                self.expect_sums(of_two(wrong), "sums", kolo=0,
+                                 says=f"rank {at}: all is left to the MPI, on all ranks: {wrong}")
+            self.expect_sums([[library] if rank == at else ["KOLO=0"] for rank in range(2)], "sums", kolo=0,
+                             says=f"rank {at}: all is left to the MPI: not all ranks have libkolo-mpi.so")
+            for left in range(4):
+                self.expect_sums(2, "descriptors", str(at), str(left), kolo=16 if left == 3 else 0,
+                                 says="" if left == 3 else "left (ulimit -n)" if left == 0 else "raise it (ulimit -n)")
+        if self.spawns:
+            self.expect_sums([[library]] * 2, "spawn", kolo=0, says="processes of another MPI_COMM_WORLD")
 
     def begin_endless(self, ranks):
         """The job, and its ranks' pids by rank."""
@@ -201,7 +233,7 @@ class OpenMpi(Mpi, unittest.TestCase):
     flavour, options = "openmpi", ("--oversubscribe",)
     programs_of_three = "60"
     killed = r"kolo: .*rank {}\b"
-    checks_arguments = True
+    checks_arguments = spawns = True
     wrong_count = r"MPI_ERR_COUNT|show_help\.c"  # 4.1.4 sometimes fails to print its message, without kolo as well
 
     @staticmethod
@@ -215,7 +247,8 @@ class Mpich(Mpi, unittest.TestCase):
     flavour, options = "mpich", ()
     programs_of_three = "3"
     killed = r"kolo: .*rank {}\b|EXIT CODE: 9"
-    checks_arguments, wrong_count = False, r"len_=-4\b"
+    checks_arguments = spawns = False  # Debian's cannot spawn
+    wrong_count = r"len_=-4\b"
 
     @staticmethod
     def preload(library):

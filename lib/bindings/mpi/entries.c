@@ -8,6 +8,7 @@
 
 int MPI_Init(int *argc, char ***argv) {
     mpi_host_find();
+    mpi_life_prepare();
     const int rc = mpi_host.Init(argc, argv);
     if (rc == 0)
         mpi_life_begin();
@@ -16,6 +17,7 @@ int MPI_Init(int *argc, char ***argv) {
 
 int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
     mpi_host_find();
+    mpi_life_prepare();
     const int rc = mpi_host.Init_thread(argc, argv, required, provided);
     if (rc == 0)
         mpi_life_begin();

@@ -2,6 +2,9 @@
 #ifndef MPI_LIFE_H
 #define MPI_LIFE_H
 
+/* Before it is initialised. */
+void mpi_life_prepare(void);
+
 /* After the MPI has been initialised, on all ranks of MPI_COMM_WORLD. */
 void mpi_life_begin(void);
 

@@ -14,7 +14,7 @@ struct mpi_settings {
 
 extern struct mpi_settings mpi_settings;
 
-/* All but `is_on`. False: KOLO_MPI=off, or a value that makes no sense, which is told. */
-bool mpi_settings_read(void);
+/* All but `is_on`. Returns 1, or 0 with KOLO_MPI=off, or an error of kolo's for a value that makes no sense. */
+int mpi_settings_read(void);
 
 #endif

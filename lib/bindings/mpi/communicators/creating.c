@@ -67,6 +67,14 @@ static int create(struct mpi_pooled *pooled, int rank, int size, int fd) {
     return rc;
 }
 
+int mpi_pooled_try(void) {
+    struct mpi_pooled alone = {.kolo = NULL};
+    invent_job(alone.job);
+    const int rc = create(&alone, 0, 1, -1);
+    kolo_comm_destroy(alone.kolo);
+    return rc;
+}
+
 static bool tell(struct proposal *proposal, mpi_word comm) {
     return mpi_host.Bcast(proposal, sizeof *proposal, mpi_host.is.types[MPI_TYPE_BYTE_INDEX], 0, comm) == 0;
 }

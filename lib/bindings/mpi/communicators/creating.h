@@ -5,6 +5,10 @@
 
 #include "communicators/pool.h"
 
+/* Whether this process could create one at all, with its variables: 0 or an error of kolo's. Nothing is said to others.
+ */
+int mpi_pooled_try(void);
+
 /* One of the pool. NULL: none has these ranks, or a rank is not ready to use it. */
 struct mpi_pooled *mpi_pooled_again(mpi_word comm, int rank, bool is_ready);
 

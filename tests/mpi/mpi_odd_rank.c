@@ -1,0 +1,103 @@
+/* One rank is unlike the others.
+ *
+ *     mpirun -n 2 ./mpi_odd_rank CASE [RANK LEFT]
+ *
+ * sums: all make all-reduces; what is odd was there before. descriptors: the same, and RANK has LEFT descriptors left.
+ * spawn: all spawn one process, and then make them with it. The others: the last rank alone makes an all-reduce with a
+ * negative count, while the others wait for it. fatal: with the default error handler. again: that rank gets its error
+ * and calls once more, as the others do. barrier: it goes on to a barrier, which without kolo is a hang, or worse. */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "mpi_testing.h"
+
+enum { LIMIT_S = 25 /* less than kolo waits for a rank that does not come */, SUMS = 20 };
+
+static MPI_Comm comm; /* MPI_COMM_WORLD is still needed for the end */
+
+static int sum_ranks(int count, int *sum) {
+    *sum = -1;
+    return MPI_Allreduce(&world_rank, sum, count, MPI_INT, MPI_SUM, comm);
+}
+
+static void expect_sum(int code, const int *sum) {
+    expect(code == MPI_SUCCESS && *sum == world_size * (world_size - 1) / 2, "the sum is %d, code %d", *sum, code);
+}
+
+static void make_sums(void) {
+    int sum;
+    for (int round = 0; round < SUMS; round++)
+        expect_sum(sum_ranks(1, &sum), &sum);
+}
+
+/* For good: nothing else is done with this process. */
+static void leave_descriptors(int left) {
+    struct rlimit few;
+    int fd, last = -1;
+    getrlimit(RLIMIT_NOFILE, &few);
+    few.rlim_cur = 256;
+    setrlimit(RLIMIT_NOFILE, &few);
+    while ((fd = open("/dev/null", O_RDONLY)) >= 0)
+        last = fd;
+    for (; left > 0; left--)
+        close(last--);
+}
+
+/* The processes of both worlds in one communicator. */
+static void make_sums_with_spawned(const char *program) {
+    char *arguments[] = {"spawn", NULL};
+    MPI_Comm parent, both;
+    MPI_Comm_free(&comm);
+    MPI_Comm_get_parent(&parent);
+    if (parent == MPI_COMM_NULL)
+        MPI_Comm_spawn(program, arguments, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &both, MPI_ERRCODES_IGNORE);
+    else
+        both = parent;
+    MPI_Intercomm_merge(both, parent != MPI_COMM_NULL, &comm);
+    const int rank = world_rank, size = world_size;
+    MPI_Comm_rank(comm, &world_rank);
+    MPI_Comm_size(comm, &world_size);
+    make_sums();
+    world_rank = rank;
+    world_size = size;
+    MPI_Comm_disconnect(&both);
+}
+
+static void run_wrong(const char *what) {
+    int sum;
+    const bool is_last = world_rank == world_size - 1, is_again = strcmp(what, "again") == 0;
+    MPI_Comm_set_errhandler(comm, strcmp(what, "fatal") == 0 ? MPI_ERRORS_ARE_FATAL : MPI_ERRORS_RETURN);
+    for (int round = 0; round < 3; round++)
+        expect_sum(sum_ranks(1, &sum), &sum);
+    int class = MPI_SUCCESS, code = sum_ranks(is_last ? -1 : 1, &sum);
+    if (is_last && code != MPI_SUCCESS)
+        MPI_Error_class(code, &class);
+    expect(!is_last || class == MPI_ERR_COUNT, "a negative count gave class %d", class);
+    if (is_again) {
+        expect_sum(is_last ? sum_ranks(1, &sum) : code, &sum);
+        expect_sum(sum_ranks(1, &sum), &sum);
+    } else {
+        expect((is_last ? MPI_Barrier(comm) : code) != MPI_SUCCESS, "ranks in different collectives got no error");
+    }
+}
+
+int main(int argc, char **argv) {
+    job_begin(&argc, &argv, MPI_THREAD_SINGLE);
+    const char *const what = argc > 1 ? argv[1] : "again";
+    watch(LIMIT_S, what);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    const bool has_few = strcmp(what, "descriptors") == 0 && argc == 4;
+    if (has_few && world_rank == atoi(argv[2]))
+        leave_descriptors(atoi(argv[3]));
+    if (strcmp(what, "spawn") == 0)
+        make_sums_with_spawned(argv[0]);
+    else if (has_few || strcmp(what, "sums") == 0)
+        make_sums();
+    else
+        run_wrong(what);
+    MPI_Comm_free(&comm);
+    return job_end();
+}
