@@ -5,7 +5,8 @@
  * sums: all make all-reduces; what is odd was there before. descriptors: the same, and RANK has LEFT descriptors left.
  * spawn: all spawn one process, and then make them with it. The others: the last rank alone makes an all-reduce with a
  * negative count, while the others wait for it. fatal: with the default error handler. again: that rank gets its error
- * and calls once more, as the others do. barrier: it goes on to a barrier, which without kolo is a hang, or worse. */
+ * and calls once more, as the others do. barrier: it goes on to a barrier, which without kolo is a hang, or worse.
+ * block: it gathers a larger block. exit: it ends. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,12 +67,27 @@ static void make_sums_with_spawned(const char *program) {
     MPI_Comm_disconnect(&both);
 }
 
+/* The last rank's block is larger than what the others send. */
+static void gather_blocks(bool is_last) {
+    enum { ELEMENTS = 8, RANKS_MAX = 8 };
+    double sent[ELEMENTS + 1] = {0}, received[RANKS_MAX * (ELEMENTS + 1)];
+    const int count = ELEMENTS + is_last;
+    const int code = MPI_Allgather(sent, count, MPI_DOUBLE, received, count, MPI_DOUBLE, comm);
+    expect(code != MPI_SUCCESS, "blocks of two sizes got no error");
+}
+
 static void run_wrong(const char *what) {
     int sum;
     const bool is_last = world_rank == world_size - 1, is_again = strcmp(what, "again") == 0;
     MPI_Comm_set_errhandler(comm, strcmp(what, "fatal") == 0 ? MPI_ERRORS_ARE_FATAL : MPI_ERRORS_RETURN);
     for (int round = 0; round < 3; round++)
         expect_sum(sum_ranks(1, &sum), &sum);
+    if (is_last && strcmp(what, "exit") == 0)
+        _exit(0);
+    if (strcmp(what, "block") == 0) {
+        gather_blocks(is_last);
+        return;
+    }
     int class = MPI_SUCCESS, code = sum_ranks(is_last ? -1 : 1, &sum);
     if (is_last && code != MPI_SUCCESS)
         MPI_Error_class(code, &class);

@@ -140,7 +140,15 @@ class Mpi:
         for ranks, after in ((2, "0"), (3, "2"), (2, "4")):
             self.run_job(ranks, "mpi_odd_rank", "again", KOLO_MPI_AFTER=after)
         _, errors = self.run_job(3, "mpi_odd_rank", "barrier", KOLO_MPI_AFTER="0")
-        self.assertIn("rank 2 calls barrier", errors)
+        self.assertIn("rank 2 calls MPI_Barrier", errors)
+
+    def test_words(self):
+        """Errors are told in the MPI's words."""
+        _, errors = self.run_job(2, "mpi_odd_rank", "block", KOLO_MPI_AFTER="0")
+        for rank, own in enumerate(("64 bytes (8 MPI_DOUBLE)", "72 bytes (9 MPI_DOUBLE)")):
+            self.assertRegex(errors, rf"kolo: rank {rank} of 2: .*rank {rank} calls MPI_Allgather of {re.escape(own)}")
+        _, errors = self.begin(2, "mpi_odd_rank", "exit", KOLO_MPI_AFTER="0").communicate(timeout=LIMIT_S)
+        self.assertNotIn("kolo_", errors)  # nothing else is sure: the launcher may be the first to say so
 
     def expect_sums(self, ranks, *case, kolo, says=""):
         """The job ends well; so many of its 20 all-reduces were made in kolo, and rank 0 says the words."""

@@ -28,10 +28,8 @@ static inline const struct mpi_type *mpi_state_type(struct mpi_state *state, str
     const struct mpi_type *const last = state->type;
     if (__builtin_expect(last && last->handle == (handle & mpi_host.handle_mask), 1))
         return last;
-    const struct mpi_type *const type = mpi_type_find(handle);
-    if (!type)
-        return mpi_type_describe(derived, handle);
-    return state->type = type;
+    state->type = mpi_type_find(handle);
+    return state->type ? state->type : mpi_type_describe(derived, handle);
 }
 
 /* False: the arguments are wrong. */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "communicators/machines.h"
+#include "communicators/wording.h"
 
 /* kolo counts the ranks of a machine, the program those of its communicator. */
 static void say_rank(const struct mpi_state *state, int place) {
@@ -19,8 +20,10 @@ static int fail(const struct mpi_state *state, mpi_word comm, int rc, const char
     kolo_failure failure = {.failure_bytes = sizeof failure};
     kolo_comm *const kolo = state->machines ? state->machines->near : state->kolo;
     const bool is_broken = kolo_comm_failure(kolo, &failure) == 0 && failure.status != 0;
-    fprintf(stderr, "kolo: rank %d of %d: %s: %s\n", state->rank, state->size, kolo_strerror(rc),
-            is_broken ? failure.message : message);
+    char text[MPI_WORDING_BYTES];
+    mpi_word_message(state, state->machines ? state->machines->place : state->rank,
+                     is_broken ? failure.message : message, text);
+    fprintf(stderr, "kolo: rank %d of %d: %s\n", state->rank, state->size, text);
     if (!is_broken && kolo) /* of this rank alone: the others would wait for it */
         kolo_comm_abort(kolo, code);
     if (state->machines && is_broken)

@@ -37,7 +37,7 @@ struct mpi_state {
     const char *why;               /* in words, where is_left */
     uint64_t calls;                /* before there was a kolo communicator: the same number on all ranks */
     struct mpi_pooled *pooled;     /* that holds `kolo` */
-    /* The last reduction and the last predefined datatype, which are mostly those of the next call, too. */
+    /* The last reduction and the last datatype, NULL where that is derived: mostly those of the next call, too. */
     mpi_word reduction_type, reduction_op;
     const struct mpi_reduction *reduction;
     const struct mpi_type *type;

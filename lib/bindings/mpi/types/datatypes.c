@@ -10,6 +10,8 @@ static struct mpi_handle_map map;
 
 #define TYPE_KIND(name, kind, bytes)  MPI_KIND_##kind,
 #define TYPE_BYTES(name, kind, bytes) bytes,
+#define TYPE_TEXT(name, kind, bytes)  "MPI_" #name,
+static const char *const type_names[MPI_TYPES] = {MPI_TYPE_NAMES(TYPE_TEXT)};
 static const enum mpi_kind kinds[MPI_TYPES] = {MPI_TYPE_NAMES(TYPE_KIND)};
 static const size_t usual_bytes[MPI_TYPES] = {MPI_TYPE_NAMES(TYPE_BYTES)};
 
@@ -148,6 +150,10 @@ static bool is_contiguous(mpi_word handle) {
 const struct mpi_type *mpi_type_find(mpi_word handle) {
     unsigned index;
     return mpi_handle_map_find(&map, handle & mpi_host.handle_mask, &index) ? &predefined[index] : NULL;
+}
+
+const char *mpi_type_name(const struct mpi_type *type) {
+    return type_names[type->index];
 }
 
 const struct mpi_type *mpi_type_describe(struct mpi_type *type, mpi_word handle) {

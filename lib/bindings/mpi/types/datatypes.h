@@ -25,4 +25,7 @@ const struct mpi_type *mpi_type_find(mpi_word handle);
  * later be another's. */
 const struct mpi_type *mpi_type_describe(struct mpi_type *type, mpi_word handle);
 
+/* "MPI_DOUBLE", of a predefined one. */
+const char *mpi_type_name(const struct mpi_type *type);
+
 #endif

@@ -109,6 +109,13 @@ int mpi_operations_setup(void) {
     return 0;
 }
 
+const char *mpi_operation_name(mpi_word op) {
+#define OP_TEXT(name) "MPI_" #name,
+    static const char *const names[MPI_OPS] = {MPI_OP_NAMES(OP_TEXT)};
+    unsigned index;
+    return mpi_handle_map_find(&ops, op & mpi_host.handle_mask, &index) ? names[index] : NULL;
+}
+
 const struct mpi_reduction *mpi_reduction_find(mpi_word type_handle, mpi_word op_handle) {
     const struct mpi_type *const type = mpi_type_find(type_handle);
     unsigned op;

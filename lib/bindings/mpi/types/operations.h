@@ -18,4 +18,7 @@ int mpi_operations_setup(void);
 /* NULL where the MPI is to do it: operations of the program's own, and what is not allowed. */
 const struct mpi_reduction *mpi_reduction_find(mpi_word type, mpi_word op);
 
+/* "MPI_SUM"; NULL: it is not predefined. */
+const char *mpi_operation_name(mpi_word op);
+
 #endif
