@@ -131,7 +131,7 @@ typedef void kolo_op_function(const void *in, void *inout, size_t count, void *c
  * needs larger slots (kolo_options.slot_bytes), it returns KOLO_ERR_UNSUPPORTED on all of them; never with elements of
  * up to 8 bytes.
  *     KOLO_ERR_ARG: op or function is NULL, element_bytes or flags are wrong. KOLO_ERR_UNSUPPORTED: this process has
- * KOLO_OPS_OWN_MAX. */
+ * KOLO_OPS_OWN_MAX, or has made so many (2^24 at least) that no value of a kolo_op is left. */
 KOLO_API int kolo_op_create(kolo_op *op, kolo_op_function *function, void *context, size_t element_bytes,
                             unsigned flags);
 

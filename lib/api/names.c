@@ -148,12 +148,7 @@ int kolo_op_create(kolo_op *op, kolo_op_function *function, void *context, size_
     if (flags & ~KOLO_OP_COMMUTATIVE)
         return kolo_fail(KOLO_ERR_ARG, "kolo_op_create: flags %#x: must be 0, or %u for a commutative one", flags,
                          KOLO_OP_COMMUTATIVE);
-    if (!kolo_own_op_add(op, function, context, element_bytes, flags & KOLO_OP_COMMUTATIVE))
-        return kolo_fail(KOLO_ERR_UNSUPPORTED,
-                         "kolo_op_create: this process has %d operations of its own, which is the most:"
-                         " destroy one with kolo_op_destroy",
-                         KOLO_OPS_OWN_MAX);
-    return 0;
+    return kolo_own_op_add(op, function, context, element_bytes, flags & KOLO_OP_COMMUTATIVE);
 }
 
 int kolo_op_destroy(kolo_op op) {

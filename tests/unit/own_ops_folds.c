@@ -1,5 +1,5 @@
 /* The kernels of own operations: every input once, in order, for 1 to 1024 of them, whichever the result replaces, and
- * nothing but results where those go. */
+ * nothing but results where those go. And their numbers, of which each names one operation for good. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -107,14 +107,39 @@ static void test_table(void **state) {
     assert_true(kernel->element_bytes == sizeof(struct run) && kernel->acc_bytes == sizeof(struct run));
 }
 
+/* Takes one place until no number is left for it. A number of an operation that is gone names no other one. */
+static void test_numbers(void **state) {
+    kolo_op kept[KOLO_OPS_OWN_MAX], stale = KOLO_SUM, other = KOLO_SUM;
+    uint32_t places = 0, made = 1, repeated = 0;
+    (void)state;
+    while (places < KOLO_OPS_OWN_MAX - 2) /* `op` has one, too */
+        assert_int_equal(0, kolo_own_op_add(&kept[places++], join, &own_context, 8, false));
+    assert_int_equal(0, kolo_own_op_add(&stale, join, &own_context, 8, false));
+    assert_int_equal(KOLO_ERR_UNSUPPORTED, kolo_own_op_add(&other, join, &own_context, 8, false));
+    assert_non_null(strstr(kolo_error_message(), "64 operations"));
+    assert_true(kolo_own_op_remove(stale));
+    for (; made <= (1 << 24) && kolo_own_op_add(&other, join, &own_context, 8, false) == 0; made++) {
+        repeated += kolo_own_op_kernel(stale) != NULL;
+        assert_true(kolo_own_op_remove(other));
+    }
+    assert_int_equal(0, repeated);
+    assert_int_equal(1 << 24, made);
+    assert_non_null(strstr(kolo_error_message(), "no number is left"));
+    assert_true(kolo_own_op_remove(kept[0]));
+    assert_int_equal(0, kolo_own_op_add(&kept[0], join, &own_context, 8, false)); /* at another place */
+    while (places > 0)
+        assert_true(kolo_own_op_remove(kept[--places]));
+}
+
 int main(void) {
     inputs = malloc(SOURCES_MAX * sizeof *inputs);
-    if (!inputs || !kolo_own_op_add(&op, join, &own_context, sizeof(struct run), false))
+    if (!inputs || kolo_own_op_add(&op, join, &own_context, sizeof(struct run), false) < 0)
         return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fold),
         cmocka_unit_test(test_others),
         cmocka_unit_test(test_table),
+        cmocka_unit_test(test_numbers),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     free(inputs);

@@ -4,16 +4,21 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "sync/atomic.h"
 #include "sync/common_lock.h"
 
 /* What is folded at a time: a few such blocks are on the stack, one for each level of the tree over the inputs. */
 enum { BLOCK_BYTES = 4096 };
 
+/* How often a place can be taken: each time it has another number, and no number names two operations. */
+enum { USES_MAX = KOLO_OPS_OWN / KOLO_OPS_OWN_MAX };
+
 static_assert(KOLO_OP_ELEMENT_BYTES_MAX <= BLOCK_BYTES, "a block has at least one element");
 
 struct own_op {
     kolo_atomic_u64 number; /* 0: the place is free. It is stored after all else, and read before */
+    uint32_t uses;          /* how often it was taken; under the lock */
     kolo_op_function *function;
     void *context;
     kolo_kernel kernel;
@@ -115,27 +120,48 @@ static struct own_op *place_of(kolo_op op) {
     return &own_ops[(uint32_t)op % KOLO_OPS_OWN_MAX];
 }
 
-bool kolo_own_op_add(kolo_op *op, kolo_op_function *function, void *context, size_t element_bytes,
-                     bool is_commutative) {
-    static uint32_t taken; /* how often any place was; under the lock */
-    uint32_t place = 0;
+/* The free place that was taken least often; KOLO_OPS_OWN_MAX: all are taken. */
+static uint32_t find_place(void) {
+    uint32_t best = KOLO_OPS_OWN_MAX;
+    for (uint32_t place = 0; place < KOLO_OPS_OWN_MAX; place++)
+        if (!kolo_load_acquire(&own_ops[place].number) && /* pairs with kolo_own_op_remove */
+            (best == KOLO_OPS_OWN_MAX || own_ops[place].uses < own_ops[best].uses))
+            best = place;
+    return best;
+}
+
+/* Of a place that is free, and for which there is a number left. */
+static kolo_op take(uint32_t place, kolo_op_function *function, void *context, size_t element_bytes,
+                    bool is_commutative) {
+    struct own_op *own = &own_ops[place];
+    const uint32_t number = KOLO_OPS_OWN + own->uses++ * KOLO_OPS_OWN_MAX + place;
+    own->function = function;
+    own->context = context;
+    own->kernel = kernels[place];
+    own->kernel.element_bytes = own->kernel.acc_bytes = (uint32_t)element_bytes;
+    own->kernel.is_own = true;
+    own->kernel.keeps_order = !is_commutative;
+    kolo_store_release(&own->number, number); /* pairs with kolo_own_op_kernel */
+    return (kolo_op)number;
+}
+
+int kolo_own_op_add(kolo_op *op, kolo_op_function *function, void *context, size_t element_bytes, bool is_commutative) {
     kolo_common_lock();
-    while (place < KOLO_OPS_OWN_MAX && kolo_load_acquire(&own_ops[place].number)) /* pairs with kolo_own_op_remove */
-        place++;
-    if (place < KOLO_OPS_OWN_MAX) {
-        struct own_op *own = &own_ops[place];
-        const uint32_t number = KOLO_OPS_OWN | (taken++ * KOLO_OPS_OWN_MAX % KOLO_OPS_OWN) | place;
-        own->function = function;
-        own->context = context;
-        own->kernel = kernels[place];
-        own->kernel.element_bytes = own->kernel.acc_bytes = (uint32_t)element_bytes;
-        own->kernel.is_own = true;
-        own->kernel.keeps_order = !is_commutative;
-        kolo_store_release(&own->number, number); /* pairs with kolo_own_op_kernel */
-        *op = (kolo_op)number;
-    }
+    const uint32_t place = find_place();
+    const bool is_full = place == KOLO_OPS_OWN_MAX, has_number = !is_full && own_ops[place].uses < USES_MAX;
+    if (has_number)
+        *op = take(place, function, context, element_bytes, is_commutative);
     kolo_common_unlock();
-    return place < KOLO_OPS_OWN_MAX;
+    if (is_full)
+        return kolo_fail(KOLO_ERR_UNSUPPORTED,
+                         "kolo_op_create: this process has %d operations of its own, which is the most:"
+                         " destroy one with kolo_op_destroy",
+                         KOLO_OPS_OWN_MAX);
+    return has_number ? 0
+                      : kolo_fail(KOLO_ERR_UNSUPPORTED,
+                                  "kolo_op_create: this process has made %d operations and more, and no number is left"
+                                  " for another one: keep operations, or make them in another process",
+                                  USES_MAX);
 }
 
 bool kolo_own_op_remove(kolo_op op) {

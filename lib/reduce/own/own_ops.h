@@ -2,7 +2,8 @@
  *
  * A kernel is a plain function without a context. So this is a table with a fixed number of places, each of which has
  * kernels of its own that know their place. An operation's number names its place and, above that, how often the place
- * was taken before, so that a number means nothing any more once its operation is destroyed.
+ * was taken before. It means nothing once its operation is destroyed, and no other operation ever gets it: a place
+ * whose numbers are used up stays free.
  *
  * The type of accumulation is the element itself. Inputs are folded in the canonical order (reduce/reducer.h), each
  * source to the left of those after it. */
@@ -13,8 +14,8 @@
 
 #include "reduce/reducer.h"
 
-/* Takes a place; false: all are taken. */
-bool kolo_own_op_add(kolo_op *op, kolo_op_function *function, void *context, size_t element_bytes, bool is_commutative);
+/* Takes a place. KOLO_ERR_UNSUPPORTED: all are taken, or no number is left. */
+int kolo_own_op_add(kolo_op *op, kolo_op_function *function, void *context, size_t element_bytes, bool is_commutative);
 
 /* Gives it back; false: there is no such operation. */
 bool kolo_own_op_remove(kolo_op op);
