@@ -1,4 +1,5 @@
 /* Pushes: to the shards, into the staging area, or to pieces in place. */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/status.h"
@@ -10,11 +11,17 @@
 
 enum { NAMED_AHEAD = 16 }; /* rows whose entries below are asked for before they are needed */
 
-/* When a row was last named in a push of several rows, and where. */
+/* When a row was last named in a push of several rows, and where. In one word: a large table has many rows. */
+enum { NAMING_BITS = 21, PLACE_BITS = 64 - NAMING_BITS };
+
 struct kolo_table_named {
-    uint32_t naming; /* which push it was */
-    uint32_t at;     /* the row's place among those that are pushed */
+    uint64_t naming : NAMING_BITS; /* which push it was, from 1 on, again and again */
+    uint64_t at : PLACE_BITS;      /* the row's first piece, among those that are pushed */
 };
+
+static_assert(sizeof(struct kolo_table_named) == sizeof(uint64_t), "one word");
+/* A piece has a sequence and two versions, in whole words, and a process can address 2^47 bytes. */
+static_assert((UINT64_C(1) << PLACE_BITS) * 2 * sizeof(uint64_t) >= UINT64_C(1) << 47, "each piece has its place");
 
 static int refuse_memory(const struct kolo_table *table) {
     return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: kolo_table_push: out of memory", table->comm->global_rank);
@@ -124,7 +131,7 @@ static int64_t list_updates(struct kolo_table *table, const uint64_t *ids, size_
         return refuse_memory(table);
     if (!make_room(&table->list, &table->list_bytes, 2 * pieces_named * sizeof *table->list))
         return refuse_memory(table);
-    if (++table->naming == 0) { /* after 2^32 pushes */
+    if (++table->naming == 1u << NAMING_BITS) {
         memset(table->named, 0, table->pieces.rows * sizeof *table->named);
         table->naming = 1;
     }
@@ -135,7 +142,7 @@ static int64_t list_updates(struct kolo_table *table, const uint64_t *ids, size_
         size_t left = kolo_pieces_row_columns(pieces, ids[i]);
         const bool is_again = named->naming == table->naming;
         size_t at = is_again ? named->at : listed;
-        *named = (struct kolo_table_named){.naming = table->naming, .at = (uint32_t)at};
+        *named = (struct kolo_table_named){.naming = table->naming, .at = at};
         for (uint64_t piece = kolo_pieces_of_row(pieces, ids[i]); left > 0; piece++, at++) {
             const size_t elements = left < pieces->piece_columns ? left : pieces->piece_columns;
             if (!is_again)

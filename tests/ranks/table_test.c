@@ -131,6 +131,32 @@ static void push_after_timeout(struct rank *rank) {
     kolo_table_destroy(table);
 }
 
+/* Pushes of several rows have numbers, which begin again after 2^21: no row counts as named that is not. */
+static void push_often(struct rank *rank) {
+    enum { PUSHES = (1 << 21) + 100 };
+    kolo_table_options options = table_options_of(4, 1, KOLO_STALENESS_UNBOUNDED);
+    options.dtype = KOLO_I64;
+    kolo_table *table = table_make(rank, &options);
+    if (!table)
+        return;
+    const int64_t updates[] = {1, 10, 100};
+    int64_t rows[4], sums[4] = {0};
+    int status = 0;
+    for (uint64_t i = 0; i < PUSHES && status == 0; i++) {
+        const uint64_t ids[] = {i % 3, 3, i / 2 % 3}; /* the first and the last may be the same */
+        status = kolo_table_push_rows(table, ids, 3, updates);
+        for (int at = 0; at < 3; at++)
+            sums[ids[at]] += updates[at];
+    }
+    expect_status(rank, status, 0, "kolo_table_push_rows");
+    expect_status(rank, kolo_table_wait(table), 0, "kolo_table_wait");
+    expect_status(rank, kolo_table_pull(table, 0, 4, rows), 0, "kolo_table_pull");
+    for (int row = 0; row < 4; row++)
+        expect(rank, rows[row] == sums[row], "row %d is %lld, not %lld", row, (long long)rows[row],
+               (long long)sums[row]);
+    kolo_table_destroy(table);
+}
+
 static void run_waits(void) {
     static const int64_t stalenesses[] = {0, 2};
     harness_run(&(struct team){.ranks = 3, .run = name_the_late, .timeout_ms = 1000});
@@ -139,6 +165,7 @@ static void run_waits(void) {
         harness_run(&(struct team){.ranks = 3, .run = serve_nothing, .argument = &stalenesses[i]});
     harness_run(&(struct team){.ranks = 2, .run = refuse_queues});
     harness_run(&(struct team){.ranks = 3, .run = push_after_timeout});
+    harness_run(&(struct team){.ranks = 1, .run = push_often});
 }
 
 int main(int argc, char **argv) {
