@@ -179,7 +179,9 @@ KOLO_API int kolo_table_view_holds(const kolo_table *table, const kolo_table_vie
  * meanwhile this rank applies what others have pushed and nobody applies. The wait for a worker that is not near enough
  * ends at the communicator's timeout: KOLO_ERR_TIMEOUT names it, the clock has ended, and kolo_table_wait goes on
  * waiting. With staleness 0 and no backup workers KOLO_ERR_TIMEOUT and KOLO_ERR_PEER_DEAD break the table and the
- * communicator. A server has no clock: KOLO_ERR_ARG. */
+ * communicator. A server has no clock: KOLO_ERR_ARG.
+ *     With backup_workers a call passes all clocks that have ended without this worker: a late worker skips them.
+ * kolo_table_stats.clock says which one it is in then. */
 KOLO_API int kolo_table_clock(kolo_table *table);
 
 /* Blocks until all that this worker has pushed is applied (staleness 0: in the clocks that it has ended), and until the

@@ -157,6 +157,35 @@ static void push_often(struct rank *rank) {
     kolo_table_destroy(table);
 }
 
+/* Rank 0 ends a clock when the others have ended four without it: it passes those in one call. */
+static void pass_clocks(struct rank *rank) {
+    enum { CLOCKS = 4 };
+    kolo_table_options options = table_options_of(1, 1, 0);
+    options.backup_workers = 1;
+    kolo_table *table = table_make(rank, &options);
+    if (!table)
+        return;
+    kolo_table_stats stats = {.stats_bytes = sizeof stats};
+    const float one = 1;
+    float value = 0;
+    for (int clock = 0; rank->rank && clock < CLOCKS; clock++) {
+        kolo_table_push(table, 0, 1, &one);
+        expect_status(rank, kolo_table_clock(table), 0, "kolo_table_clock");
+    }
+    kolo_barrier(rank->comm);
+    if (rank->rank == 0) {
+        expect_status(rank, kolo_table_push(table, 0, 1, &one), 0, "kolo_table_push");
+        expect_status(rank, kolo_table_clock(table), 0, "kolo_table_clock");
+    }
+    kolo_table_get_stats(table, &stats);
+    expect(rank, stats.clock == CLOCKS, "the worker is in clock %llu, not %d", (unsigned long long)stats.clock, CLOCKS);
+    expect(rank, stats.left_out == (rank->rank == 0), "%llu pushes are left out", (unsigned long long)stats.left_out);
+    kolo_table_pull(table, 0, 1, &value);
+    expect(rank, value == (float)(CLOCKS * (rank->ranks - 1)), "the row is %g", (double)value);
+    kolo_barrier(rank->comm);
+    kolo_table_destroy(table);
+}
+
 static void run_waits(void) {
     static const int64_t stalenesses[] = {0, 2};
     harness_run(&(struct team){.ranks = 3, .run = name_the_late, .timeout_ms = 1000});
@@ -165,6 +194,7 @@ static void run_waits(void) {
         harness_run(&(struct team){.ranks = 3, .run = serve_nothing, .argument = &stalenesses[i]});
     harness_run(&(struct team){.ranks = 2, .run = refuse_queues});
     harness_run(&(struct team){.ranks = 3, .run = push_after_timeout});
+    harness_run(&(struct team){.ranks = 3, .run = pass_clocks});
     harness_run(&(struct team){.ranks = 1, .run = push_often});
 }
 

@@ -171,7 +171,8 @@ class Table:
         self._call("push_rows", self._address, named.address, named.count, view.address)
 
     def clock(self) -> None:
-        """Ends this worker's clock. Waits while the slowest worker is too far behind."""
+        """Ends this worker's clock. Waits while the slowest worker is too far behind. With backup_workers, passes all
+        clocks that have ended without this worker."""
         self._call("clock", self._address)
 
     def wait(self) -> None:
