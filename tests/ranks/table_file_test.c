@@ -1,10 +1,12 @@
 /* Files of tables: a save while training goes on has every push of the clocks before and none after; it can be loaded
  * with other shards and another number of ranks; a file that is damaged, cut short or of another table is refused; a
- * save that fails leaves no file. */
+ * save that fails leaves no file; links are followed, and what others have put in the way is not. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "table_parts.h"
@@ -150,6 +152,58 @@ leave:
     kolo_table_destroy(table);
 }
 
+enum leftover { NOTHING, OWN, LOCKED, LINK };
+
+/* A case of what lies beside the place of a file. */
+static const struct beside {
+    const char *what;
+    enum leftover leftover; /* under the name that a save of this process takes meanwhile */
+    bool by_link;           /* `path` is a link to the place */
+    const char *refused;    /* NULL: it is saved */
+} besides[] = {
+    {"a link", NOTHING, true, NULL},
+    {"a file that was left", OWN, false, NULL},
+    {"a file that was left beside where a link leads", OWN, true, NULL},
+    {"a file that another save has locked", LOCKED, false, "is being written by another save"},
+    {"a link to a file that is not to be written to", LINK, false, "is in the way: remove it"},
+};
+
+/* One rank. The file gets to its place, or nothing has changed. */
+static void save_beside(struct rank *rank) {
+    const struct beside *beside = rank->team->argument;
+    const kolo_table_options options = options_of(&(struct setup){.staleness = 0});
+    kolo_table *table = table_make(rank, &options);
+    char place[96], new[128], victim[96];
+    snprintf(place, sizeof place, "%s%s", path, beside->by_link ? ".place" : "");
+    snprintf(new, sizeof new, "%s.new-%d", place, (int)getpid());
+    snprintf(victim, sizeof victim, "%s.victim", path);
+    FILE *left = beside->leftover == NOTHING ? NULL : fopen(beside->leftover == LINK ? victim : new, "w");
+    if (left && (fputs("left", left) < 0 || fflush(left) == EOF))
+        abort();
+    if ((beside->leftover == LINK && symlink(victim, new) < 0) || (beside->by_link && symlink(place, path) < 0) ||
+        (beside->leftover == LOCKED && flock(fileno(left), LOCK_EX) < 0))
+        abort();
+    int rc = table ? kolo_table_save(table, path) : -1;
+    if (rc == 0)
+        rc = kolo_table_wait(table);
+    expect_status(rank, rc, beside->refused ? KOLO_ERR_SYSTEM : 0, beside->what);
+    if (beside->refused)
+        expect_message(rank, beside->what, beside->refused, new, NULL);
+    struct stat found;
+    expect(rank, lstat(path, &found) == 0 ? S_ISLNK(found.st_mode) == beside->by_link : beside->refused != NULL,
+           "%s: the path is not what it was", beside->what);
+    expect(rank, (access(new, F_OK) == 0) == (beside->refused != NULL), "%s: the file beside is %s", beside->what,
+           beside->refused ? "gone" : "left");
+    expect(rank, beside->leftover != LINK || (stat(victim, &found) == 0 && found.st_size == 4), "%s: it was written to",
+           beside->what);
+    if (!beside->refused)
+        expect_status(rank, kolo_table_load(table, place), 0, beside->what);
+    kolo_table_destroy(table);
+    if (left)
+        fclose(left);
+    unlink(new), unlink(victim), unlink(place), unlink(path);
+}
+
 static void fail_to_save(struct rank *rank) {
     const struct setup *setup = rank->team->argument;
     const kolo_table_options options = options_of(setup);
@@ -162,6 +216,14 @@ static void fail_to_save(struct rank *rank) {
     expect(rank, rank->rank > 0 || strstr(kolo_error_message(), "/proc/no/such/folder"),
            "\"%s\" does not name the file", kolo_error_message());
     expect(rank, kolo_table_wait(table) == 0, "the second kolo_table_wait: %s", kolo_error_message());
+    if (rank->rank == 0 && mkfifo(path, 0600) < 0)
+        abort();
+    kolo_barrier(rank->comm);
+    expect(rank, kolo_table_save(table, path) == 0, "kolo_table_save: %s", kolo_error_message());
+    if (expect_status(rank, kolo_table_wait(table), KOLO_ERR_SYSTEM, "a pipe") && rank->rank == 0) {
+        expect_message(rank, "a pipe", path, "it is not a regular file", NULL);
+        unlink(path);
+    }
     expect(rank, kolo_table_save(table, "") == KOLO_ERR_ARG, "an empty path is taken");
     kolo_table_destroy(table);
 }
@@ -171,6 +233,8 @@ int main(int argc, char **argv) {
     snprintf(path, sizeof path, "/tmp/kolo-table-test-%d", (int)getpid());
     static const int64_t stalenesses[] = {0, 2, KOLO_STALENESS_UNBOUNDED};
     static const kolo_table_rule rules[] = {KOLO_TABLE_ADD, KOLO_TABLE_ADAM};
+    for (size_t i = 0; wants_ranks(1) && i < sizeof besides / sizeof *besides; i++)
+        harness_run(&(struct team){.ranks = 1, .run = save_beside, .argument = &besides[i]});
     for (int ranks = 1; ranks <= 4; ranks++)
         for (int s = 0; s < 3; s++)
             for (int rule = 0; rule < 2; rule++) {

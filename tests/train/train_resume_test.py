@@ -21,7 +21,7 @@ class Resume(training.TrainingTest):
         self.model = ("--hidden", 40, "--batch", 31, "--no-compare")
 
     def assert_no_leftovers(self):
-        self.assertEqual([], [path.name for path in self.folder.iterdir() if path.name.endswith(".new")])
+        self.assertEqual([], [path.name for path in self.folder.iterdir() if ".new-" in path.name])
 
     def test_same_curve(self):
         """To the last bit with the same number of ranks, fused or not, and wherever it was interrupted."""
@@ -116,8 +116,29 @@ class Resume(training.TrainingTest):
         self.assert_refused("cannot open '/nonexistent': No such file", "--resume", "/nonexistent")
 
     def test_refuses_places_it_cannot_write(self):
-        for path, reason in (("/nonexistent/a", "No such file"), (self.folder, "Is a directory")):
+        pipe, dangling = self.folder / "pipe", self.folder / "dangling"
+        os.mkfifo(pipe)
+        dangling.symlink_to("no/such/folder/state")
+        for path, reason in (("/nonexistent/a", "No such file"), (self.folder, "Is a directory"),
+                             ("/dev/null", "it is not a regular file: give the name of a file"),
+                             (pipe, "it is not a regular file"), (dangling, "No such file")):
             self.assert_refused(re.escape(f"cannot write '{path}': {reason}"), "--save", path)
+
+    def test_follows_links(self):
+        """What a link points to is replaced, in its own folder and with its own mode; the link stays."""
+        store, link, chain = self.folder / "store", self.folder / "link", self.folder / "chain"
+        store.mkdir()
+        target = store / "target.state"
+        link.symlink_to("store/target.state")
+        chain.symlink_to(link)
+        for path, mode in ((link, None), (chain, 0o600)):
+            if mode:
+                target.chmod(mode)
+            self.report(2, *self.model, "--epochs", 1, "--save", path)
+            self.assertTrue(path.is_symlink())
+            self.assertEqual((False, b"koloTRN\0"), (target.is_symlink(), target.read_bytes()[:8]))
+            self.assertIn(mode, (None, target.stat().st_mode & 0o777))
+        self.assertEqual(["target.state"], [path.name for path in store.iterdir()])
         self.assert_no_leftovers()
 
     def test_saves_again(self):

@@ -2,16 +2,13 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <libgen.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
+#include "base/files/new_file.h"
 #include "complain.h"
 #include "messages.h"
 
@@ -79,75 +76,19 @@ static uint64_t fingerprint_of(const char *file, size_t file_bytes) {
 
 /* Writing. */
 
-static int refuse_path(const kolo_comm *comm, const char *path) {
-    return complain(comm, "cannot write '%s': %s", path, strerror(errno));
-}
-
-/* The new file, in the folder of the old one. Returns its descriptor, or -1 having said why. */
-static int open_new(const kolo_comm *comm, const char *path, char new_path[PATH_MAX]) {
-    if (snprintf(new_path, PATH_MAX, "%s.%ld.new", path, (long)getpid()) >= PATH_MAX) {
-        errno = ENAMETOOLONG;
-        return refuse_path(comm, path);
-    }
-    int file = open(new_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    return file >= 0 ? file : refuse_path(comm, path);
-}
-
 int checkpoint_try(const kolo_comm *comm, const char *path) {
-    char new_path[PATH_MAX];
-    struct stat old;
-    if (stat(path, &old) == 0 && !S_ISREG(old.st_mode)) {
-        errno = S_ISDIR(old.st_mode) ? EISDIR : EINVAL;
-        return refuse_path(comm, path);
-    }
-    int file = open_new(comm, path, new_path);
-    if (file < 0)
-        return -1;
-    close(file);
-    unlink(new_path);
+    struct kolo_new_file file;
+    if (kolo_new_file_write(&file, path, NULL, 0) < 0)
+        return complain(comm, "%s", file.message);
+    kolo_new_file_drop(&file);
     return 0;
-}
-
-static int write_all(int file, const char *bytes, size_t count) {
-    while (count > 0) {
-        ssize_t written = write(file, bytes, count);
-        if (written < 0 && errno != EINTR)
-            return -1;
-        bytes += written > 0 ? written : 0;
-        count -= written > 0 ? (size_t)written : 0;
-    }
-    return 0;
-}
-
-/* The name, too, must be on disk before the old file may be missed. */
-static int sync_folder(const char *path) {
-    char copy[PATH_MAX];
-    snprintf(copy, sizeof copy, "%s", path);
-    int folder = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0)
-        return -1;
-    int rc = fsync(folder);
-    close(folder);
-    return rc;
 }
 
 static int replace_file(const kolo_comm *comm, const char *path, const char *bytes, size_t count) {
-    char new_path[PATH_MAX];
-    int file = open_new(comm, path, new_path);
-    if (file < 0)
-        return -1;
-    int rc = write_all(file, bytes, count);
-    if (rc == 0)
-        rc = fsync(file);
-    if (close(file) < 0)
-        rc = -1;
-    if (rc == 0)
-        rc = rename(new_path, path);
-    if (rc == 0 && sync_folder(path) == 0)
-        return 0;
-    refuse_path(comm, path);
-    unlink(new_path);
-    return -1;
+    struct kolo_new_file file;
+    if (kolo_new_file_write(&file, path, bytes, count) < 0 || kolo_new_file_name(&file) < 0)
+        return complain(comm, "%s", file.message);
+    return 0;
 }
 
 /* Rank 0 gets the whole of the states, of which with --fused each rank has a part. Elsewhere `file` is NULL. */

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/files/new_file.h"
 #include "messages.h"
 
 static int complain(const char *what, const char *path) {
@@ -79,46 +80,15 @@ int tune_profile_keep_sections(FILE *file, const char *path, const tune_space *s
     return result;
 }
 
-/* Writes and closes; as the umask has it, not for the user alone as mkstemp does. */
-static int finish_file(int fd, const char *text, size_t bytes) {
-    const mode_t mask = umask(0);
-    umask(mask);
-    int result = fchmod(fd, 0666 & ~mask);
-    for (size_t done = 0; done < bytes && result == 0;) {
-        const ssize_t more = write(fd, text + done, bytes - done);
-        if (more >= 0)
-            done += (size_t)more;
-        else if (errno != EINTR)
-            result = -1;
-    }
-    if (result == 0)
-        result = fsync(fd);
-    const int error = errno;
-    if (close(fd) < 0)
-        return -1;
-    errno = error;
-    return result;
-}
-
-static int replace(const char *path, const char *text, size_t bytes) {
-    char temporary[KOLO_PROFILE_PATH_BYTES + 8];
-    snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
-    const int fd = mkstemp(temporary);
-    if (fd < 0)
-        return complain("cannot create", temporary);
-    if (finish_file(fd, text, bytes) == 0 && rename(temporary, path) == 0)
-        return 0;
-    complain("cannot write", path);
-    unlink(temporary);
-    return -1;
-}
-
 /* A signal that ends the program waits meanwhile, so that no temporary file is left behind. */
 int tune_profile_replace(const char *path, const char *text, size_t bytes) {
     sigset_t signals, before;
     sigfillset(&signals);
     sigprocmask(SIG_BLOCK, &signals, &before);
-    const int result = replace(path, text, bytes);
+    struct kolo_new_file file;
+    const int result = kolo_new_file_write(&file, path, text, bytes) < 0 || kolo_new_file_name(&file) < 0
+                           ? message_print("%s", file.message)
+                           : 0;
     sigprocmask(SIG_SETMASK, &before, NULL);
     return result;
 }

@@ -14,7 +14,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <libgen.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +24,7 @@
 #include "api/table/table_checks.h"
 #include "api/table/table_file.h"
 #include "base/file.h"
+#include "base/files/new_file.h"
 #include "base/status.h"
 #include "sync/point.h"
 #include "sync/thread.h"
@@ -35,7 +35,7 @@
 
 #define MAGIC UINT64_C(0x31656c6261546c6b) /* "klTable1" */
 
-enum { STATUS_BITS = 8, RANK_BITS = 16, MODE = 0644 };
+enum { STATUS_BITS = 8, RANK_BITS = 16 };
 
 struct file_header {
     uint64_t magic;
@@ -49,11 +49,11 @@ struct kolo_table_saving {
     struct kolo_table *table;
     pthread_t thread;
     uint64_t number; /* of the save */
-    char *path, *new_path;
+    char *path;
+    struct kolo_new_file new;
     uint8_t *file; /* header and body */
     size_t bytes;
     int status;
-    char message[256];
 };
 
 /* Of eight words at a time, so that it is as fast as the disk: FNV-1a over 8-byte words in eight lanes. */
@@ -123,61 +123,17 @@ static struct file_header describe(struct kolo_table *table) {
                                 .body_bytes = for_each_piece(table, NULL, NULL)};
 }
 
-static int fail(struct kolo_table_saving *saving, const char *what, const char *path) {
-    const int error = errno;
-    snprintf(saving->message, sizeof saving->message, "%s %.160s: %s", what, path, strerror(error));
-    return error == ENOSPC || error == EDQUOT ? KOLO_ERR_NO_SPACE : KOLO_ERR_SYSTEM;
-}
-
-static int write_all(int fd, const uint8_t *bytes, size_t count) {
-    while (count > 0) {
-        const ssize_t wrote = write(fd, bytes, count);
-        if (wrote < 0 && errno == EINTR)
-            continue;
-        if (wrote < 0)
-            return -1;
-        bytes += wrote;
-        count -= (size_t)wrote;
-    }
-    return 0;
-}
-
-/* Has the file's name on the disk, too. A folder that this process may not read, or of a file system that cannot do
- * it, is as safe as it can be. */
-static int sync_folder(struct kolo_table_saving *saving) {
-    char *copy = strdup(saving->path);
-    const int fd = copy ? open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    free(copy);
-    if (fd < 0)
-        return 0;
-    const int rc =
-        fsync(fd) < 0 && errno != EINVAL && errno != EROFS ? fail(saving, "writing the folder of", saving->path) : 0;
-    close(fd);
-    return rc;
-}
-
 /* The file under its new name, whole and on the disk, and then under its own. */
 static int write_file(struct kolo_table_saving *saving) {
     struct file_header header;
     memcpy(&header, saving->file, sizeof header);
     header.checksum = checksum_of(saving->file + sizeof header, header.body_bytes);
     memcpy(saving->file, &header, sizeof header);
-    const int fd = open(saving->new_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, MODE);
-    if (fd < 0)
-        return fail(saving, "creating", saving->new_path);
-    int rc = write_all(fd, saving->file, saving->bytes) == 0 && fsync(fd) == 0
-                 ? 0
-                 : fail(saving, "writing", saving->new_path);
-    if (close(fd) < 0 && rc == 0)
-        rc = fail(saving, "writing", saving->new_path);
+    int rc = kolo_new_file_write(&saving->new, saving->path, saving->file, saving->bytes);
     KOLO_POINT("table_file.renaming");
-    if (rc == 0 && rename(saving->new_path, saving->path) < 0)
-        rc = fail(saving, "naming", saving->path);
-    if (rc < 0) {
-        unlink(saving->new_path);
-        return rc;
-    }
-    return sync_folder(saving);
+    if (rc == 0)
+        rc = kolo_new_file_name(&saving->new);
+    return rc == 0 ? 0 : rc == -ENOSPC || rc == -EDQUOT ? KOLO_ERR_NO_SPACE : KOLO_ERR_SYSTEM;
 }
 
 static void *run(void *argument) {
@@ -199,7 +155,6 @@ static void free_saving(struct kolo_table_saving *saving) {
     if (!saving)
         return;
     free(saving->path);
-    free(saving->new_path);
     free(saving->file);
     free(saving);
 }
@@ -214,7 +169,7 @@ static struct kolo_table_saving *prepare(struct kolo_table *table, const char *p
     saving->bytes = sizeof header + header.body_bytes;
     saving->path = strdup(path);
     saving->file = malloc(saving->bytes);
-    if (!saving->path || !saving->file || asprintf(&saving->new_path, "%s.new-%d", path, (int)getpid()) < 0) {
+    if (!saving->path || !saving->file) {
         free_saving(saving);
         return NULL;
     }
@@ -334,9 +289,9 @@ int kolo_table_file_wait(struct kolo_table *table) {
     if (rc < 0)
         return rc;
     const int status = -(int)(kolo_load_acquire(&table->header->written) & ((1 << STATUS_BITS) - 1));
-    char message[sizeof table->saving->message] = "the rank that wrote the file has said why";
+    char message[KOLO_NEW_FILE_TEXT_BYTES] = "the rank that wrote the file has said why";
     if (table->saving)
-        memcpy(message, table->saving->message, sizeof message);
+        memcpy(message, table->saving->new.message, sizeof message);
     kolo_table_file_end(table);
     return status ? kolo_fail(status, "rank %u: kolo_table_save: %s", table->comm->global_rank, message) : 0;
 }

@@ -1,0 +1,161 @@
+/* Files that appear whole: see new_file.h. */
+#include "base/files/new_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { LINKS_MAX = 40, TRIES = 8, MODE = 0666, SHOWN_MAX = 200 /* of a path */ };
+
+/* Adds why to the message, which has the caller's path, and returns -error. */
+static int fail(struct kolo_new_file *file, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+static int fail(struct kolo_new_file *file, int error, const char *format, ...) {
+    const size_t used = strlen(file->message);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(file->message + used, sizeof file->message - used, format, arguments);
+    va_end(arguments);
+    return -error;
+}
+
+static int fail_system(struct kolo_new_file *file, int error) {
+    return fail(file, error, "%s", strerror(error));
+}
+
+/* file->place = where `path` leads, whether or not there is a file. */
+static int follow(struct kolo_new_file *file, const char *path) {
+    char target[PATH_MAX], folder[PATH_MAX];
+    if (strlen(path) >= sizeof file->place)
+        return fail_system(file, ENAMETOOLONG);
+    strcpy(file->place, path);
+    for (int links = 0; links < LINKS_MAX; links++) {
+        const ssize_t length = readlink(file->place, target, sizeof target - 1);
+        if (length < 0) /* it is no link, or nothing is there */
+            return 0;
+        target[length] = 0;
+        strcpy(folder, file->place);
+        const char *from = target[0] == '/' ? "" : dirname(folder), *slash = target[0] == '/' ? "" : "/";
+        if (snprintf(file->place, sizeof file->place, "%s%s%s", from, slash, target) >= (int)sizeof file->place)
+            return fail_system(file, ENAMETOOLONG);
+    }
+    return fail_system(file, ELOOP);
+}
+
+/* Whether the open file is the one at file->path. */
+static bool is_there(const struct kolo_new_file *file) {
+    struct stat open_one, named;
+    return fstat(file->fd, &open_one) == 0 && lstat(file->path, &named) == 0 && open_one.st_dev == named.st_dev &&
+           open_one.st_ino == named.st_ino;
+}
+
+/* Removes what a process has left that has ended. */
+static int remove_left(struct kolo_new_file *file) {
+    struct stat found;
+    const int fd = open(file->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT)
+        return 0;
+    const bool is_own = fd >= 0 && fstat(fd, &found) == 0 && S_ISREG(found.st_mode) && found.st_uid == geteuid();
+    const bool is_locked = is_own && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+    const int error = is_own && !is_locked && unlink(file->path) < 0 ? errno : 0;
+    if (fd >= 0)
+        close(fd);
+    if (!is_own)
+        return fail(file, EEXIST, "'%.*s' is in the way: remove it", SHOWN_MAX, file->path);
+    if (is_locked)
+        return fail(file, EBUSY, "'%.*s' is being written by another save", SHOWN_MAX, file->path);
+    return error ? fail_system(file, error) : 0;
+}
+
+/* Opens a file that is new, and this process's alone. */
+static int create(struct kolo_new_file *file) {
+    for (int tries = 0; tries < TRIES; tries++) {
+        file->fd = open(file->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, MODE);
+        if (file->fd < 0 && errno != EEXIST)
+            return fail_system(file, errno);
+        if (file->fd < 0) {
+            const int rc = remove_left(file);
+            if (rc < 0)
+                return rc;
+            continue;
+        }
+        flock(file->fd, LOCK_EX | LOCK_NB); /* unless another process takes it for one that was left, just now */
+        if (is_there(file))
+            return 0;
+        close(file->fd);
+    }
+    return fail(file, EBUSY, "'%.*s' is being written by another save", SHOWN_MAX, file->path);
+}
+
+static int write_all(int fd, const uint8_t *bytes, size_t count) {
+    while (count > 0) {
+        const ssize_t wrote = write(fd, bytes, count);
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        if (wrote < 0)
+            return -1;
+        bytes += wrote;
+        count -= (size_t)wrote;
+    }
+    return 0;
+}
+
+int kolo_new_file_write(struct kolo_new_file *file, const char *path, const void *bytes, size_t count) {
+    struct stat old;
+    snprintf(file->message, sizeof file->message, "cannot write '%.*s': ", SHOWN_MAX, path);
+    int rc = follow(file, path);
+    if (rc < 0)
+        return rc;
+    const bool is_old = stat(file->place, &old) == 0;
+    if (is_old && !S_ISREG(old.st_mode))
+        return S_ISDIR(old.st_mode) ? fail_system(file, EISDIR)
+                                    : fail(file, EINVAL, "it is not a regular file: give the name of a file");
+    if (snprintf(file->path, sizeof file->path, "%s.new-%ld", file->place, (long)getpid()) >= (int)sizeof file->path)
+        return fail_system(file, ENAMETOOLONG);
+    rc = create(file);
+    if (rc < 0)
+        return rc;
+    if ((is_old && fchmod(file->fd, old.st_mode & 0777) < 0) || write_all(file->fd, bytes, count) < 0 ||
+        fsync(file->fd) < 0) {
+        rc = fail_system(file, errno);
+        kolo_new_file_drop(file);
+    }
+    return rc;
+}
+
+/* Has the file's name on the disk, too. A folder that this process may not read, or of a file system that cannot do
+ * it, is as safe as it can be. */
+static int sync_folder(const struct kolo_new_file *file) {
+    char copy[PATH_MAX];
+    strcpy(copy, file->place);
+    const int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    const int error = fsync(fd) < 0 && errno != EINVAL && errno != EROFS ? errno : 0;
+    close(fd);
+    return error;
+}
+
+int kolo_new_file_name(struct kolo_new_file *file) {
+    if (rename(file->path, file->place) < 0) {
+        const int rc = fail_system(file, errno);
+        kolo_new_file_drop(file);
+        return rc;
+    }
+    close(file->fd);
+    const int error = sync_folder(file);
+    return error ? fail_system(file, error) : 0;
+}
+
+void kolo_new_file_drop(struct kolo_new_file *file) {
+    unlink(file->path);
+    close(file->fd);
+}
