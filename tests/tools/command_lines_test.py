@@ -11,6 +11,7 @@ import launching
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPTS = [str(ROOT / name) for name in ("tools/check", "tools/quickstart", "bench/compare", "bench/net", "bench/staleness")]
 COLUMNS_MAX = 80
+GROUP_MAX = 20  # options that one reads through without a heading
 TOOLS = {pathlib.Path(path).name: path for path in os.environ["TOOLS"].split(":")}
 
 
@@ -38,6 +39,12 @@ class Help(unittest.TestCase):
             with self.subTest(command):
                 for line in self.text(command).splitlines():
                     self.assertLessEqual(len(line), COLUMNS_MAX, line)
+
+    def test_many_options_are_in_groups(self):
+        for command in (*TOOLS.values(), *SCRIPTS):
+            with self.subTest(command):
+                for group in re.split(r"(?m)^\S.*\n", self.text(command)):
+                    self.assertLessEqual(len(re.findall(r"(?m)^ {2,6}-", group)), GROUP_MAX, group)
 
     def test_there_is_an_example(self):
         for command in (*TOOLS.values(), *SCRIPTS):

@@ -23,7 +23,7 @@ static train_options options = {.settings = {.epochs = 30,
 static bool no_compare;
 static const double adamw_rate = 0.001;
 
-enum { SETTINGS_COMPARED = 7 }; /* the first ones, with those of a process that joins */
+enum { SETTINGS_COMPARED = 7, OPTIONS_BEFORE = 1 }; /* the first ones, with those of a process that joins */
 static_assert(offsetof(train_settings, compare) == SETTINGS_COMPARED * sizeof(uint64_t), "of 8 bytes each");
 
 static const char *on_failure_name(unsigned on_failure) {
@@ -104,12 +104,12 @@ static const char *read_slow(const char *typed) {
     return server_options_read_slow(&options.settings.server, typed);
 }
 
-/* The first ones are in the order of the settings. */
+/* Behind the first heading are the settings that are compared, in their order. */
 static const command_option table[] = {
+    {.help = "Data and model"},
     {"--data FILE",
-     "CSV: a row a line, numbers separated by commas, the last one the label (an integer from 0); no header "
-     "line. One row in five is kept for testing, always the same ones. Default: the digits that are installed "
-     "with kolo-train, ../share/kolo/digits.csv",
+     "CSV without a header line: numbers, and last the label, an integer from 0. One row in five, always the same, is "
+     "for testing (default: the installed digits, ../share/kolo/digits.csv)",
      TO_TEXT(options.data_path)},
     {"--epochs N", "passes over the training rows (default 30)", TO_COUNT(options.settings.epochs, 1, 100000)},
     {"--steps N", "stop after that many batches, if the epochs have more",
@@ -118,93 +118,86 @@ static const command_option table[] = {
      TO_COUNT(options.settings.batch_rows, 1, 1000000)},
     {"--hidden N", "width of the two hidden layers (default 1024)", TO_COUNT(options.settings.hidden, 1, 16384)},
     {"--rate X", "learning rate (default 0.1; of adamw 0.001)", TO_NUMBER(options.settings.rate, 1e-9, 100)},
-    {"--seed N", "draws the first weights and the order of the rows (default 1)",
+    {"--seed N", "draws the first weights and the rows' order (default 1)",
      TO_COUNT(options.settings.seed, 0, UINT64_MAX)},
+    {.help = "How a step is taken"},
     {"--accumulate N",
-     "add the gradients of N batches before they are summed over the processes: a step is that of a batch N times as "
-     "large, in the memory of one (default 1)",
+     "add the gradients of N batches before the all-reduce: a batch N times as large, in the memory of one (default 1)",
      TO_COUNT(options.settings.accumulate, 1, 100000)},
     {"--optimizer KIND", "sgd (default), with a momentum of 0.9; or adamw, with a weight decay of 0.01",
      TO_CHOICE(options.settings.optimizer, train_optimizer_name)},
     {"--fused",
-     "update the parameters within the all-reduce of the gradients: each process updates a part, and keeps the "
-     "optimizer's state of that alone. The parameters are the same, bit by bit.",
+     "update the parameters within the all-reduce: each process updates a part, and keeps the optimizer's state of "
+     "that alone. The bits are the same",
      TO_FLAG(options.settings.fused)},
-    {"--shared-parameters", "with --fused: the processes of a machine keep one copy of the parameters between them",
+    {"--shared-parameters", "with --fused: one copy for all processes of a machine",
      TO_FLAG(options.settings.shared_parameters)},
     {"--overlap",
-     "send the gradients of each layer as soon as the backward pass has computed them, while it goes on. It hides "
-     "communication where a processor is free. One step in 16 is done without, to show how much is hidden.",
+     "send each layer's gradients while the backward pass goes on: where a processor is free, that hides "
+     "communication. One step in 16 goes without, to show how much",
      TO_FLAG(options.settings.overlap)},
     {"--compress KIND",
-     "send gradients shorter: none (default), bf16, f16, topk (of each layer the hundredth that is largest) or onebit. "
-     "What is left out goes into the next step. For slow networks; it changes the curve. Implies --no-compare.",
+     "send gradients shorter: none (default), bf16, f16, topk (a layer's largest hundredth) or onebit. What is left "
+     "out goes into the next step. For slow networks; it changes the curve. Implies --no-compare",
      TO_CHOICE(options.settings.compress, compression_name)},
-    {"--no-feedback", "with --compress: what is left out is lost, to see what the error feedback is for",
-     TO_FLAG(options.settings.no_feedback)},
-    {"--exact",
-     "sum gradients exactly, and round once (KOLO_SUM_EXACT): correctly rounded, in whatever order they are added",
+    {"--no-feedback", "with --compress: what is left out is lost, to compare", TO_FLAG(options.settings.no_feedback)},
+    {"--exact", "sum gradients exactly, in whatever order, and round once (KOLO_SUM_EXACT)",
      TO_FLAG(options.settings.exact)},
     {"--ways LIST",
-     "(with commas between: train the plain way and, in turn with it, each of these; then show what a step of each "
-     "takes, sends and gains, and its losses beside the plain one's)",
+     "(with commas between: train the plain way and, in turn with it, each of these; then compare time, bytes, gain "
+     "and losses)",
      TO_CHOICES(options.settings.ways, options.settings.ways_count, train_way_name)},
+    {.help = "Saved, lost and new processes"},
     {"--save FILE",
-     "after each epoch, and at the end, save the training in FILE: parameters, the optimizer's state, and how far it "
-     "has come. FILE is replaced at once, so that there is always a whole one.",
+     "save parameters, optimizer's state and progress in FILE, after each epoch and at the end. FILE is replaced at "
+     "once, and so always whole",
      TO_TEXT(options.save_path)},
     {"--resume FILE",
-     "go on from what was saved in FILE, with any number of processes, with or without --fused. Give the same "
-     "--data, --batch, --accumulate, --hidden, --seed and --optimizer. Implies --no-compare.",
+     "go on from FILE, with any number of processes, fused or not. Give the same --data, --batch, --accumulate, "
+     "--hidden, --seed and --optimizer. Implies --no-compare",
      TO_TEXT(options.resume_path)},
-    {"--no-compare", "leave out the run in one process, as is always done with one rank", TO_FLAG(no_compare)},
     {"--on-failure MODE",
-     "when a process is lost while training: stop (default), or shrink: the others go on from where they were "
-     "and share the batches between them. kolorun must let them: --on-failure continue",
+     "when a process is lost: stop (default), or shrink: the others go on, and share the batches. kolorun must let "
+     "them: --on-failure continue",
      TO_CHOICE(options.settings.on_failure, on_failure_name)},
     {"--elastic",
-     "shrink when a process is lost, and take in new ones: a process that joins does so at the end of an epoch, "
-     "gets all that the others know, and takes its share of the batches. One that kolorun has started again "
-     "(--on-failure restart) joins by itself.",
+     "shrink when a process is lost, and take in new ones at the end of an epoch. One that kolorun has started again "
+     "(--on-failure restart) joins by itself",
      TO_FLAG(options.settings.elastic)},
     {"--join JOB",
-     "join the running training JOB (its KOLO_JOB) from anywhere on this machine, as the same user. Options "
-     "need not be repeated; those that are must be the training's.",
+     "join the training JOB (its KOLO_JOB), running on this machine as the same user. Options need not be repeated; "
+     "those that are must be the training's",
      TO_TEXT(options.join_job)},
+    {.help = "With a parameter server"},
     {"--server MODE",
-     "keep the parameters in a table (kolo_table), from which each process pulls, and to which it pushes: bsp: all end "
-     "a "
-     "step together; ssp: nobody is more than --staleness steps ahead; asp: each at its own pace; none: the same with "
-     "an "
-     "all-reduce instead, to compare",
+     "keep the parameters in a table (kolo_table), to pull from and push to. bsp: all end a step together; ssp: nobody "
+     "is more than --staleness steps ahead; asp: each at its own pace; none: an all-reduce instead, to compare",
      TO_CHOICE(options.settings.server.server, train_server_name)},
     {"--staleness N", "of ssp (default 3)", TO_COUNT(options.settings.server.staleness, 1, 1000000)},
-    {"--servers N", "the last N processes only apply what the others push (default 0: all are workers)",
+    {"--servers N", "the last N processes only apply pushes (default 0)",
      TO_INTEGER(options.settings.server.servers, 0, KOLO_RANKS_MAX - 1)},
     {"--backup-workers N", "bsp: do not wait for the last N workers of a step, whose push is left out (default 0)",
      TO_INTEGER(options.settings.server.backup_workers, 0, KOLO_RANKS_MAX - 1)},
-    {"--hogwild", "ssp and asp: add to rows in place, in no order; --rule sgd",
-     TO_FLAG(options.settings.server.hogwild)},
+    {"--hogwild", "ssp, asp: add to rows in place, in no order; --rule sgd", TO_FLAG(options.settings.server.hogwild)},
     {"--problem NAME",
-     "digits (default); logistic: a sparse logistic regression; factorization: of a matrix with noise. The last two "
-     "are "
-     "generated, so that one knows what can be reached",
+     "digits (default); logistic: a sparse regression; factorization: of a noisy matrix. The last two are generated, "
+     "so that one knows what can be reached",
      TO_CHOICE(options.settings.server.problem, train_problem_name)},
     {"--features N", "of logistic (default 1024)", TO_COUNT(options.settings.server.features, 16, 100000000)},
     {"--rule RULE",
      "what a push does: sgd, momentum (default for digits), adagrad (default for others; tables only) or adam",
      TO_CHOICE(options.settings.server.rule, train_rule_name)},
     {"--slow RANK:FACTOR",
-     "let the steps of a worker take FACTOR times as long; with any:FACTOR those of one worker in each step, drawn at "
-     "random",
+     "a worker's steps take FACTOR times as long; any:FACTOR: those of one worker in each step, drawn at random",
      TO_FUNCTION(read_slow)},
-    {"--step-ms X",
-     "let each step compute for at least X ms, in which it sleeps: for more workers than processors (default 0)",
+    {"--step-ms X", "a step takes at least X ms, asleep: for more workers than processors (default 0)",
      TO_NUMBER(options.settings.server.step_ms, 0, 100000)},
-    {"--until LOSS", "stop at this loss, and tell how many steps and seconds it took",
+    {"--until LOSS", "stop at this loss, and tell the steps and seconds to it",
      TO_NUMBER(options.settings.server.until, 1e-9, 1e9)},
-    {"--every N", "evaluate the loss every N steps of a worker (default: 20 times)",
+    {"--every N", "steps of a worker between losses (default: 20 losses)",
      TO_COUNT(options.settings.server.every, 1, 1000000000)},
+    {.help = "Output"},
+    {"--no-compare", "leave out the run in one process, as with one rank", TO_FLAG(no_compare)},
     {"--json FILE", "also write all figures, with each step's loss, to FILE", TO_TEXT(options.json_path)},
     {"--quiet", "print the summary only", TO_FLAG(options.quiet)},
 };
@@ -312,7 +305,7 @@ train_options train_options_read(int argc, char **argv) {
     options.settings.resume = options.resume_path != NULL;
     options.settings.compare =
         !no_compare && !options.settings.resume && options.settings.compress == KOLO_COMPRESSION_NONE;
-    options.given = line.given & ((UINT64_C(1) << SETTINGS_COMPARED) - 1);
+    options.given = line.given >> OPTIONS_BEFORE & ((UINT64_C(1) << SETTINGS_COMPARED) - 1);
     return options;
 }
 
@@ -336,16 +329,17 @@ int train_settings_agree(const train_settings *asked, uint64_t given, const trai
         i++;
     if (i == SETTINGS_COMPARED)
         return 1;
-    const int length = (int)strcspn(table[i].names, " ");
-    if (table[i].text != NULL)
-        snprintf(text, text_bytes, "%.*s: the rows are not those of the training", length, table[i].names);
-    else if (table[i].number != NULL)
-        snprintf(text, text_bytes, "%.*s %g: the training has %g", length, table[i].names, asked->rate, training->rate);
+    const command_option *option = &table[OPTIONS_BEFORE + i];
+    const int length = (int)strcspn(option->names, " ");
+    if (option->text != NULL)
+        snprintf(text, text_bytes, "%.*s: the rows are not those of the training", length, option->names);
+    else if (option->number != NULL)
+        snprintf(text, text_bytes, "%.*s %g: the training has %g", length, option->names, asked->rate, training->rate);
     else if (found[i] == SIZE_MAX)
-        snprintf(text, text_bytes, "%.*s %" PRIu64 ": the training has no such limit", length, table[i].names,
+        snprintf(text, text_bytes, "%.*s %" PRIu64 ": the training has no such limit", length, option->names,
                  wanted[i]);
     else
-        snprintf(text, text_bytes, "%.*s %" PRIu64 ": the training has %" PRIu64, length, table[i].names, wanted[i],
+        snprintf(text, text_bytes, "%.*s %" PRIu64 ": the training has %" PRIu64, length, option->names, wanted[i],
                  found[i]);
     return 0;
 }
