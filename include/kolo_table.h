@@ -133,7 +133,8 @@ KOLO_API int kolo_table_destroy(kolo_table *table);
 
 /* Sets all rows to values[], one row behind the other, of rank `root`; elsewhere values is not used. State becomes
  * zero. Collective; before anybody pushes or pulls. Blocks until all ranks have the values. KOLO_ERR_ARG: NULL on the
- * root, or no such root. Others as kolo_allreduce. */
+ * root, on all ranks; or no such root. KOLO_ERR_MISMATCH: ranks name different tables, or roots. Others as
+ * kolo_allreduce. */
 KOLO_API int kolo_table_initialize(kolo_table *table, const void *values, int root);
 
 /* values = rows first .. first + rows - 1, one behind the other. Waits for nobody, but that with staleness > 0 this

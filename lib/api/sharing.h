@@ -10,6 +10,7 @@
  * to meet. `count` and `flags`, of 10 bits, tell calls of one collective apart. */
 void kolo_shared_call_begin(kolo_comm *comm, kolo_collective collective, size_t count);
 void kolo_shared_call_begin_with(kolo_comm *comm, kolo_collective collective, uint32_t flags, size_t count);
+void kolo_shared_call_begin_as(kolo_comm *comm, uint64_t word); /* comm/step/call_word.h */
 void kolo_shared_call_leave(kolo_comm *comm);
 
 /* words[rank] = what that rank, among those of all nodes, has passed as `own`. */

@@ -20,6 +20,7 @@ struct kolo_table {
     kolo_table_options options; /* checked; pointers of the caller's are not used but function and context */
     struct kolo_pieces pieces;
     struct kolo_rule rule;
+    uint64_t made_in_call;          /* the same number on all ranks, and of no other table of `comm` */
     uint32_t rank, ranks, workers;  /* of this node, in the order of their ranks: those below `workers` are */
     uint32_t servers, shards;       /* of all nodes */
     const struct kolo_nodes *nodes; /* NULL: there is one */

@@ -186,6 +186,30 @@ static void pass_clocks(struct rank *rank) {
     kolo_table_destroy(table);
 }
 
+/* The last rank names another table or root than the others, or makes another call: all hear of it. */
+static void name_others(struct rank *rank) {
+    const int way = *(const int *)rank->team->argument;
+    const bool is_odd = rank->rank == rank->ranks - 1;
+    const kolo_table_options options = table_options_of(1, 1, 0);
+    const float value = 5;
+    kolo_table *tables[2];
+    tables[0] = table_make(rank, &options);
+    tables[1] = table_make(rank, &options);
+    if (!tables[0] || !tables[1])
+        return;
+    expect_status(rank, kolo_table_initialize(tables[0], rank->rank ? &value : NULL, 0), KOLO_ERR_ARG,
+                  "kolo_table_initialize with NULL");
+    expect_status(rank, kolo_table_initialize(tables[0], &value, 0), 0, "kolo_table_initialize");
+    int status = !is_odd    ? kolo_table_initialize(tables[0], &value, 0)
+                 : way == 0 ? kolo_table_initialize(tables[1], &value, 0)
+                 : way == 1 ? kolo_table_initialize(tables[0], &value, 1)
+                            : kolo_table_load(tables[0], "none");
+    if (expect_status(rank, status, KOLO_ERR_MISMATCH, "a call that differs"))
+        expect_message(rank, "a call that differs", "table of call ", NULL);
+    kolo_table_destroy(tables[0]);
+    kolo_table_destroy(tables[1]);
+}
+
 static void run_waits(void) {
     static const int64_t stalenesses[] = {0, 2};
     harness_run(&(struct team){.ranks = 3, .run = name_the_late, .timeout_ms = 1000});
@@ -196,6 +220,8 @@ static void run_waits(void) {
     harness_run(&(struct team){.ranks = 3, .run = push_after_timeout});
     harness_run(&(struct team){.ranks = 3, .run = pass_clocks});
     harness_run(&(struct team){.ranks = 1, .run = push_often});
+    for (int way = 0; way < 3; way++)
+        harness_run(&(struct team){.ranks = 3, .run = name_others, .argument = &way});
 }
 
 int main(int argc, char **argv) {

@@ -225,15 +225,14 @@ int kolo_table_owner(const kolo_table *table, uint64_t row, size_t first, int *r
 }
 
 /* The root's values go to all nodes, some rows at a time, where the leaders set them. */
-static int initialize_nodes(kolo_table *table, const uint8_t *values, int root) {
+static int initialize_nodes(kolo_table *table, const uint8_t *values, int root, int rc) {
     const struct kolo_pieces *pieces = &table->pieces;
     const size_t element_bytes = table->rule.element_bytes, longest = pieces->columns * element_bytes;
     const size_t room = longest > INITIALIZED_BYTES ? longest : INITIALIZED_BYTES;
     uint8_t *buffer = malloc(room);
-    int rc =
-        buffer ? 0
-               : kolo_fail(KOLO_ERR_SYSTEM, "rank %u: kolo_table_initialize: out of memory", table->comm->global_rank);
-    rc = kolo_table_agree("kolo_table_initialize", table->comm, rc);
+    if (!buffer)
+        rc = kolo_fail(KOLO_ERR_SYSTEM, "rank %u: kolo_table_initialize: out of memory", table->comm->global_rank);
+    rc = kolo_table_agree_on("kolo_table_initialize", table, KOLO_CALL_TABLE_INITIALIZE, root, rc);
     for (uint64_t first = 0, end; rc == 0 && first < pieces->rows; first = end) {
         const uint64_t begin = kolo_pieces_row_element(pieces, first);
         for (end = first + 1; end < pieces->rows; end++)
@@ -259,13 +258,12 @@ int kolo_table_initialize(kolo_table *table, const void *values, int root) {
         return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: root %d: ranks are 0 to %u", table->comm->global_rank, function,
                          root, table->comm->global_size - 1);
     const bool is_root = table->comm->global_rank == (uint32_t)root;
-    if (is_root && !values)
-        return refuse_null(function, table, "values");
+    const int rc = is_root && !values ? refuse_null(function, table, "values") : 0;
     if (table->nodes)
-        return initialize_nodes(table, is_root ? values : NULL, root);
-    if (is_root)
+        return initialize_nodes(table, is_root ? values : NULL, root, rc);
+    if (is_root && rc == 0)
         kolo_access_set(table, 0, table->pieces.rows, values);
-    return kolo_barrier(table->comm);
+    return kolo_table_agree_on(function, table, KOLO_CALL_TABLE_INITIALIZE, root, rc);
 }
 
 static const struct kolo_sized sized_stats = KOLO_SIZED(kolo_table_stats, stats_bytes, net_sent_bytes);

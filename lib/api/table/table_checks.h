@@ -2,6 +2,7 @@
 #ifndef KOLO_API_TABLE_TABLE_CHECKS_H
 #define KOLO_API_TABLE_TABLE_CHECKS_H
 
+#include "comm/step/call_word.h"
 #include "table/table.h"
 
 /* Why it cannot be, for `function`: the status to return. */
@@ -18,6 +19,10 @@ static inline int kolo_table_check(const char *function, const kolo_table *table
 /* All ranks of the communicator pass the status of a part of `function`: 0 if all have succeeded, else the same status
  * on all. The communicator stays usable. */
 int kolo_table_agree(const char *function, kolo_comm *comm, int rc);
+
+/* The same for a call about this table: KOLO_CALL_TABLE_INITIALIZE with its root, or KOLO_CALL_TABLE_LOAD. Ranks that
+ * name different tables, calls or roots get KOLO_ERR_MISMATCH. */
+int kolo_table_agree_on(const char *function, const kolo_table *table, unsigned what, int root, int rc);
 
 /* The last step of making a table, of which `rc` has come: 0 if this node has the table. */
 int kolo_table_conclude(struct kolo_table *table, int rc);

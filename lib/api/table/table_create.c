@@ -95,16 +95,26 @@ static uint64_t digest_of(const kolo_table_options *options) {
     return kolo_digest_add(digest, options->name ? options->name : "", options->name ? strlen(options->name) : 0);
 }
 
-int kolo_table_agree(const char *caller, kolo_comm *comm, int rc) {
+/* `which`: the call's word. */
+static int agree(const char *caller, kolo_comm *comm, uint64_t which, int rc) {
     int ready = kolo_get_ready(caller, comm);
     if (ready == 0)
         ready = kolo_enter(caller, comm);
     if (ready < 0)
         return ready;
-    kolo_shared_call_begin(comm, KOLO_TABLE, 0);
+    kolo_shared_call_begin_as(comm, which);
     rc = kolo_status_agree(comm, caller, rc);
     kolo_shared_call_leave(comm);
     return rc;
+}
+
+int kolo_table_agree(const char *caller, kolo_comm *comm, int rc) {
+    return agree(caller, comm, kolo_call_word(KOLO_TABLE, KOLO_U8, (kolo_op)KOLO_CALL_TABLE_CREATE, 0, 0), rc);
+}
+
+int kolo_table_agree_on(const char *caller, const kolo_table *table, unsigned what, int root, int rc) {
+    return agree(caller, table->comm,
+                 kolo_call_word(KOLO_TABLE, KOLO_U8, (kolo_op)what, (uint32_t)root, table->made_in_call), rc);
 }
 
 /* Where pieces lie: by stride, or one behind the other. *bytes: of all. */
@@ -369,6 +379,7 @@ int kolo_table_create(kolo_comm *comm, const kolo_table_options *options, kolo_t
         return rc;
     }
     table->comm = comm;
+    table->made_in_call = comm->call.number;
     table->liveness = &comm->liveness;
     table->options = read;
     table->rank = comm->rank;

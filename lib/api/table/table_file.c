@@ -376,6 +376,5 @@ int kolo_table_load(kolo_table *table, const char *path) {
         return rc;
     if (table->rank == 0)
         rc = load_here(table, path);
-    rc = kolo_table_agree(function, table->comm, rc);
-    return rc;
+    return kolo_table_agree_on(function, table, KOLO_CALL_TABLE_LOAD, 0, rc);
 }

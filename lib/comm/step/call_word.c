@@ -66,7 +66,11 @@ static void describe_message(const struct kolo_call_parts *parts, char *text, si
                  parts->root & KOLO_ALLOC_SHARED ? ", shared" : "");
         break;
     case KOLO_TABLE:
-        if (parts->count)
+        if ((unsigned)parts->op == KOLO_CALL_TABLE_INITIALIZE)
+            snprintf(text, text_bytes, " of call %" PRIu64 " initialized by rank %u", parts->count, parts->root);
+        else if ((unsigned)parts->op == KOLO_CALL_TABLE_LOAD)
+            snprintf(text, text_bytes, " of call %" PRIu64 " loaded", parts->count);
+        else if (parts->count)
             snprintf(text, text_bytes, " of %" PRIu64 " bytes", parts->count);
         break;
     case KOLO_ALLGATHERV:

@@ -114,6 +114,9 @@ static inline uint64_t kolo_call_many_count(uint64_t count, uint64_t digest, uin
 /* With KOLO_ALLREDUCE_APPLY, the flags. */
 enum { KOLO_CALL_BOTH, KOLO_CALL_NO_GRADIENTS, KOLO_CALL_NO_PARAMETERS };
 
+/* With KOLO_TABLE, in place of a kolo_op. The count of the last two is the number of the call that made the table. */
+enum { KOLO_CALL_TABLE_CREATE, KOLO_CALL_TABLE_INITIALIZE, KOLO_CALL_TABLE_LOAD };
+
 struct kolo_call_parts kolo_call_parts(uint64_t word);
 
 #define KOLO_CALL_TEXT_BYTES 128
