@@ -100,7 +100,7 @@ static int open_name(const struct kolo_job *job, struct stat *found, int *fd) {
         return 0;
     if (*fd < 0)
         return kolo_fail_system(errno, "rank %u: opening %s%s", job->global_rank, job->path,
-                                errno == EACCES ? " (another user's? choose another KOLO_JOB)" : "");
+                                errno == EMFILE || errno == ENFILE ? "" : " (another user's? choose another KOLO_JOB)");
     /* With a second link somebody could make one job open another's file; 0 links: removed meanwhile. */
     if (fstat(*fd, found) == 0 && S_ISREG(found->st_mode) && found->st_uid == geteuid() &&
         (found->st_mode & 077) == 0 && found->st_nlink <= 1)
