@@ -1,5 +1,6 @@
 """The backend is there without an import, by each name, also under torchrun; and is gone without a trace."""
 
+import datetime
 import os
 import subprocess
 import sys
@@ -21,6 +22,31 @@ def meet(name):
     dist.barrier()
     total = sum(range(1, dist.get_world_size() + 1))
     assert x.tolist() == [total] * 3, x
+
+
+def meet_again_and_again(name):
+    """A store outlives the groups that have met in it: each time they find one another, and not what is left there."""
+    for i in range(20):
+        dist.init_process_group(name, timeout=datetime.timedelta(seconds=torch_ranks.DEADLINE_S / 2))
+        for group in (None, dist.new_group(list(range(dist.get_world_size())))):
+            x = torch.ones(2) * i
+            if name == "gloo":  # PyTorch knows it of Gloo alone
+                dist.monitored_barrier(group)
+            dist.all_reduce(x, group=group)
+            assert x.tolist() == [i * dist.get_world_size()] * 2, x
+        dist.destroy_process_group()
+
+
+def meet_after_a_death():
+    """Rank 1 ends amid a meeting of the first start, and after one of the second; the third is well."""
+    start = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+    if start == 0 and os.environ["RANK"] == "1":
+        os._exit(1)
+    dist.init_process_group("kolo", timeout=datetime.timedelta(seconds=torch_ranks.DEADLINE_S / 2))
+    if start == 1 and dist.get_rank() == 1:
+        os._exit(1)
+    dist.barrier()
+    dist.destroy_process_group()
 
 
 def with_name_gloo():
@@ -98,13 +124,25 @@ dist.barrier()"""
                               text=True, timeout=torch_ranks.DEADLINE_S)
         self.assertEqual(0, done.returncode, done.stderr)
 
-    def test_torchrun_with_name_gloo(self):
-        code = "import kolo.torch, torch_start_test; torch_start_test.meet('gloo'); kolo.torch.comm()"
+    def torchrun(self, code, *options, **variables):
+        """Two ranks run `code`, with this module as `start`."""
         done = subprocess.run([sys.executable, "-B", "-m", "torch.distributed.run", "--nproc_per_node", "2", "--no_python",
-                               "--master_port", str(launching.free_port()), sys.executable, "-B", "-c", code],
+                               *options, sys.executable, "-B", "-c", f"import torch_start_test as start; {code}"],
                               cwd=os.path.dirname(os.path.abspath(__file__)), capture_output=True, text=True,
-                              env=dict(os.environ, KOLO_TORCH_GLOO="1"), timeout=torch_ranks.DEADLINE_S)
+                              env=dict(os.environ, **variables), timeout=torch_ranks.DEADLINE_S)
         self.assertEqual(0, done.returncode, done.stderr)
+
+    def test_torchrun_with_name_gloo(self):
+        self.torchrun("import kolo.torch; start.meet('gloo'); kolo.torch.comm()", "--master_port",
+                      str(launching.free_port()), KOLO_TORCH_GLOO="1")
+
+    def test_torchrun_meets_again(self):
+        self.torchrun("start.meet_again_and_again('kolo')", "--master_port", str(launching.free_port()))
+        self.torchrun("start.meet_again_and_again('gloo'); start.meet('gloo'); import kolo.torch; kolo.torch.comm()",
+                      "--standalone", KOLO_TORCH_GLOO="1")
+
+    def test_torchrun_restarts(self):
+        self.torchrun("start.meet_after_a_death()", "--max-restarts", "2", "--master_port", str(launching.free_port()))
 
 
 if __name__ == "__main__":

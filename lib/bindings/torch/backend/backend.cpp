@@ -224,7 +224,7 @@ void KoloBackend::monitoredBarrier(const c10d::BarrierOptions &options, bool wai
         std::lock_guard<std::mutex> lock(mutex_);
         check(kolo_barrier(comm()));
     };
-    const std::string prefix = "kolo/monitored/" + std::to_string(monitored_barriers_++) + "/";
+    const std::string prefix = "monitored/" + std::to_string(monitored_barriers_++) + "/";
     const auto left = [&] {
         const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
         return std::max(ms, std::chrono::milliseconds(1));
@@ -272,8 +272,8 @@ c10::intrusive_ptr<c10d::Backend> KoloBackend::split(const c10::intrusive_ptr<c1
     const auto own = std::find(ranks.begin(), ranks.end(), rank_);
     if (own == ranks.end())
         return {};
-    return c10::make_intrusive<KoloBackend>(store, static_cast<int>(own - ranks.begin()),
-                                            static_cast<int>(ranks.size()),
+    const int rank = static_cast<int>(own - ranks.begin());
+    return c10::make_intrusive<KoloBackend>(begin_round(store, rank), rank, static_cast<int>(ranks.size()),
                                             options ? options->timeout : timeout_.load());
 }
 
@@ -299,10 +299,9 @@ c10::intrusive_ptr<c10d::Backend> KoloBackend::shrink(const std::vector<int64_t>
     if (flags & 1) /* SHRINK_ABORT */
         abort();
     std::lock_guard<std::mutex> lock(mutex_);
-    if (getError() == c10d::ErrorType::SUCCESS) {
-        const auto store = c10::make_intrusive<c10d::PrefixStore>("kolo/shrunk/" + std::to_string(shrinks_++), store_);
+    const auto store = c10::make_intrusive<c10d::PrefixStore>("shrunk/" + std::to_string(shrinks_++), store_);
+    if (getError() == c10d::ErrorType::SUCCESS)
         return split(store, left, options);
-    }
     kolo_comm *made = nullptr;
     check(kolo_comm_shrink(comm(), &made));
     auto communicator = std::make_shared<Communicator>(made);
@@ -311,7 +310,7 @@ c10::intrusive_ptr<c10d::Backend> KoloBackend::shrink(const std::vector<int64_t>
     if (survivors != left)
         throw_error(c10::str("kolo: of the group's ranks ", survivors, " are left, not ", left,
                              ", which were to be: exclude all others"));
-    return c10::make_intrusive<KoloBackend>(communicator, store_, timeout);
+    return c10::make_intrusive<KoloBackend>(communicator, store, timeout);
 }
 
 #endif

@@ -1,7 +1,9 @@
-/* How the ranks of a group meet. Keys in the group's store:
- *     kolo/RANK   written by each rank but 0: on which machine it is. Read by rank 0.
- *     kolo/meet   written by rank 0, when it has them all: "JOB RENDEZVOUS". Read by all others. RENDEZVOUS is "-"
- *                 where all are on one machine, else HOST:PORT, where kolo finds out which ranks share a machine.
+/* How the ranks of a group meet. A store may outlive a group, and see another one of the same name: a program may
+ * destroy its groups and make them again, and torchrun may start all ranks again. So each meeting has keys of its own,
+ * behind kolo/START/ROUND/: START counts torchrun's starts, and ROUND the meetings that this rank has begun since.
+ *     RANK   written by each rank but 0: on which machine it is. Read by rank 0.
+ *     meet   written by rank 0, when it has them all: "JOB RENDEZVOUS". Read by all others. RENDEZVOUS is "-" where
+ *            all are on one machine, else HOST:PORT, where kolo finds out which ranks share a machine.
  * A rank that ends before it has written its key lets the others wait for the store's timeout, and one that ends later
  * for kolo's, which then names it. The job's name is gone as soon as all have come (kolo_job_name in kolo_tools.h).
  *
@@ -18,6 +20,8 @@
 
 #include <fstream>
 #include <string>
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 namespace kolo_torch {
 
@@ -114,19 +118,26 @@ void write(c10d::Store &store, const std::string &key, const std::string &value)
 std::string agree(c10d::Store &store, int rank, int size) {
     const std::string own = machine();
     if (rank > 0) {
-        write(store, "kolo/" + std::to_string(rank), own);
-        return read(store, "kolo/meet");
+        write(store, std::to_string(rank), own);
+        return read(store, "meet");
     }
     bool is_one = true;
     for (int r = 1; r < size; r++)
-        is_one = read(store, "kolo/" + std::to_string(r)) == own && is_one;
+        is_one = read(store, std::to_string(r)) == own && is_one;
     const std::string meeting = random_name() + " " + (is_one ? "-" : own_address());
     if (size > 1)
-        write(store, "kolo/meet", meeting);
+        write(store, "meet", meeting);
     return meeting;
 }
 
 } // namespace
+
+c10::intrusive_ptr<c10d::Store> begin_round(const c10::intrusive_ptr<c10d::Store> &store, int rank) {
+    const char *const start = getenv("TORCHELASTIC_RESTART_COUNT");
+    const std::string prefix = std::string("kolo/") + (start ? start : "0") + "/";
+    const int64_t round = store->add(prefix + "rounds/" + std::to_string(rank), 1);
+    return c10::make_intrusive<c10d::PrefixStore>(prefix + std::to_string(round), store);
+}
 
 std::shared_ptr<Communicator> meet(c10d::Store &store, int rank, int size, std::chrono::milliseconds timeout) {
     const std::string meeting = agree(store, rank, size);
