@@ -16,6 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
 import launching  # pylint: disable=wrong-import-position
 
 LIBRARY = os.environ["KOLO_MPI_LIBRARY"]
+KOLO_MPI = str(pathlib.Path(LIBRARY).parents[1] / "bin/kolo-mpi")
 KOLO_TOP = os.environ["KOLO_TOP"]
 WITHOUT_PROGRESS = os.environ["WITHOUT_PROGRESS"]
 PROGRAMS = pathlib.Path(os.environ["MPI_PROGRAMS"])
@@ -224,6 +225,11 @@ class Mpi:
         for name in ("Allreduce", "Reduce", "Bcast", "Barrier", "Allgather", "Allgatherv", "Gather", "Gatherv", "Scatter",
                      "Scatterv", "Alltoall", "Alltoallv", "Reduce_scatter", "Reduce_scatter_block", "Scan", "Exscan"):
             self.assertGreater(counts[f"MPI_{name}"][0], 10, f"MPI_{name} in kolo\n{errors}")
+        for reason in ("MPI_Reduce with an operation of the program's own", *self.reasons):
+            self.assertRegex(errors, rf"kolo: passed on \d+ times: {reason}\n")
+        done = subprocess.run([KOLO_MPI, "--verbose", self.mpirun, "-n", "1", "true"], capture_output=True, text=True,
+                              timeout=LIMIT_S, check=False, env=launching.environment(**AS_ROOT))
+        self.assertRegex(done.stderr, rf"\nkolo-mpi: mpirun\.{self.flavour} is .{{0,40}}\d+\.\d+.{{0,10}}\n$")
         _, errors = self.run_job(2, "mpi_progress_test", KOLO_MPI_VERBOSE="1", KOLO_MPI="off")
         self.assertFalse([row for row in TABLE_ROW.findall(errors) if row[1] != "0"], errors)
 
@@ -241,6 +247,8 @@ class OpenMpi(Mpi, unittest.TestCase):
     flavour, options = "openmpi", ("--oversubscribe",)
     programs_of_three = "60"
     killed = r"kolo: .*rank {}\b"
+    reasons = ("MPI_Allreduce of MPI_DOUBLE with MPI_BAND, which kolo does not have",
+               "MPI_Bcast with arguments that the MPI is to refuse")
     checks_arguments = spawns = True
     wrong_count = r"MPI_ERR_COUNT|show_help\.c"  # 4.1.4 sometimes fails to print its message, without kolo as well
 
@@ -255,6 +263,7 @@ class Mpich(Mpi, unittest.TestCase):
     flavour, options = "mpich", ()
     programs_of_three = "3"
     killed = r"kolo: .*rank {}\b|EXIT CODE: 9"
+    reasons = ()
     checks_arguments = spawns = False  # Debian's cannot spawn
     wrong_count = r"len_=-4\b"
 

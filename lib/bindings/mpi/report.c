@@ -6,8 +6,9 @@
 #include <time.h>
 
 #include "communicators/states.h"
+#include "types/operations.h"
 
-enum { REASONS = 16 };
+enum { REASONS = 32, REASON_BYTES = 128 };
 
 static const char *const names[MPI_REPORTED] = {
     [MPI_REPORT_BCAST] = "MPI_Bcast",
@@ -31,7 +32,7 @@ static const char *const names[MPI_REPORTED] = {
 static struct { uint64_t calls[2], ns[2]; /* in kolo, and passed on */ } counted[MPI_REPORTED];
 
 static struct {
-    const char *why;
+    char why[REASON_BYTES];
     uint64_t calls;
 } reasons[REASONS];
 
@@ -41,30 +42,57 @@ int64_t mpi_report_now(void) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-static const char *explain(mpi_word comm) {
+/* A reduction that kolo does not have: the state has what it was asked for last. */
+static void explain_reduction(const char *name, const struct mpi_state *state, char *why) {
+    const char *const operation = mpi_operation_name(state->reduction_op);
+    const struct mpi_type *const type = mpi_type_find(state->reduction_type);
+    if (!operation)
+        snprintf(why, REASON_BYTES, "%s with an operation of the program's own", name);
+    else if (!type)
+        snprintf(why, REASON_BYTES, "%s of a datatype that is derived, or that kolo does not know", name);
+    else
+        snprintf(why, REASON_BYTES, "%s of %s with %s, which kolo does not have", name, mpi_type_name(type), operation);
+}
+
+static void explain(enum mpi_reported function, mpi_word comm, char *why) {
     const struct mpi_state *const state = mpi_state_find(comm);
+    const char *const name = names[function];
+    const bool reduces = function >= MPI_REPORT_ALLREDUCE && function <= MPI_REPORT_REDUCE_SCATTER_BLOCK;
+    const bool is_between = function <= MPI_REPORT_REDUCE; /* made on several machines, too */
     if (!state)
-        return "outside MPI_Init and MPI_Finalize, or a communicator that the program has not made";
-    if (state->is_left)
-        return state->why;
-    if (state->machines)
-        return "ranks on several machines, or operation, datatype or arguments";
-    return state->kolo ? "operation, datatype or arguments" : "a communicator's first calls (KOLO_MPI_AFTER)";
+        snprintf(why, REASON_BYTES,
+                 "outside MPI_Init and MPI_Finalize, or a communicator that the program has not made");
+    else if (state->is_left)
+        snprintf(why, REASON_BYTES, "%s", state->why);
+    else if (reduces && !state->reduction)
+        explain_reduction(name, state, why);
+    else if (!state->kolo && !state->machines && state->calls > 0)
+        snprintf(why, REASON_BYTES, "a communicator's first calls (KOLO_MPI_AFTER)");
+    else if (state->machines && !is_between)
+        snprintf(why, REASON_BYTES, "%s by ranks on several machines", name);
+    else if (state->machines && function == MPI_REPORT_BCAST)
+        snprintf(why, REASON_BYTES, "%s of much data, or none, by ranks on several machines", name);
+    else
+        snprintf(why, REASON_BYTES, "%s with arguments that the MPI is to refuse%s", name,
+                 state->machines ? ", or of no data" : "");
 }
 
 static void add_reason(const char *why) {
     int i = 0;
-    while (i < REASONS - 1 && reasons[i].why && strcmp(reasons[i].why, why) != 0)
+    while (i < REASONS - 1 && reasons[i].calls && strcmp(reasons[i].why, why) != 0)
         i++;
-    reasons[i].why = why;
+    snprintf(reasons[i].why, REASON_BYTES, "%s", reasons[i].calls && i == REASONS - 1 ? "other reasons" : why);
     reasons[i].calls++;
 }
 
 void mpi_report_add(enum mpi_reported function, int64_t began, bool passed, mpi_word comm) {
     counted[function].calls[passed]++;
     counted[function].ns[passed] += (uint64_t)(mpi_report_now() - began);
-    if (passed)
-        add_reason(explain(comm));
+    if (passed) {
+        char why[REASON_BYTES];
+        explain(function, comm, why);
+        add_reason(why);
+    }
 }
 
 void mpi_report_print(void) {
@@ -79,6 +107,6 @@ void mpi_report_print(void) {
             fprintf(stderr, "kolo: %-26s %12llu %12.3f %12llu %12.3f\n", names[i],
                     (unsigned long long)counted[i].calls[0], (double)counted[i].ns[0] / 1e6,
                     (unsigned long long)counted[i].calls[1], (double)counted[i].ns[1] / 1e6);
-    for (int i = 0; i < REASONS && reasons[i].why; i++)
+    for (int i = 0; i < REASONS && reasons[i].calls; i++)
         fprintf(stderr, "kolo: passed on %llu times: %s\n", (unsigned long long)reasons[i].calls, reasons[i].why);
 }

@@ -5,6 +5,7 @@
 #include "host/mpi_host.h"
 #include "settings.h"
 
+/* The first four are made on several machines, too; those from the third on reduce, up to MPI_Reduce_scatter_block. */
 enum mpi_reported {
     MPI_REPORT_BCAST,
     MPI_REPORT_BARRIER,
