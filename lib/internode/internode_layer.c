@@ -155,6 +155,8 @@ static int agree(struct kolo_remote_ranks *remote, kolo_comm *comm) {
     const int rc = kolo_assembly_agree(creation->assembly, &creation->membership);
     if (rc < 0)
         blame_ended(comm, creation->assembly);
+    for (uint32_t lane = 0; rc == 0 && lane < comm->internode->lanes; lane++)
+        kolo_proxy_watch(comm->internode->proxies[lane]);
     return rc;
 }
 

@@ -530,6 +530,12 @@ int kolo_proxy_create(struct kolo_proxy **result, kolo_comm *comm, uint32_t lane
     return 0;
 }
 
+void kolo_proxy_watch(struct kolo_proxy *proxy) {
+    take_from_thread(proxy);
+    kolo_engine_watch(proxy->engine);
+    hand_back(proxy);
+}
+
 void kolo_proxy_forget(struct kolo_proxy *proxy) {
     kolo_engine_forget(proxy->engine);
     proxy->engine = NULL;

@@ -47,9 +47,13 @@
 
 struct kolo_proxy;
 
-/* Starts the thread of a lane, in the leader. fds as from kolo_assembly_link; the proxy closes those of its lane, also
- * where this fails. */
+/* Starts the thread of a lane, in the leader. It sends heartbeats from then on. fds as from kolo_assembly_link; the
+ * proxy closes those of its lane, also where this fails. */
 int kolo_proxy_create(struct kolo_proxy **proxy, kolo_comm *comm, uint32_t lane, int *fds);
+
+/* For the leader, once all leaders have their proxies: from now on the other nodes must be heard. Before that some may
+ * still be making theirs, however long that takes. */
+void kolo_proxy_watch(struct kolo_proxy *proxy);
 
 /* For the leader: orders an exchange of the present call; see above when it may. background: the proxy's thread drives
  * it. Fills in the order's call. */

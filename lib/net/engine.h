@@ -56,8 +56,8 @@ struct kolo_engine_options {
     kolo_engine_kind kind; /* AUTO: io_uring unless it is refused */
     uint32_t nodes;        /* neighbours are numbered below it */
     uint32_t streams_max;  /* data streams of one neighbour */
-    int64_t silence_ns;    /* a neighbour whose control stream says nothing for so long is given up; heartbeats go four
-                              times as often */
+    int64_t silence_ns;    /* heartbeats go four times as often; from kolo_engine_watch on a neighbour whose control
+                              stream says nothing for so long is given up */
     int zero_copy;         /* 1: io_uring's zero-copy send for whole stripes, where the kernel has it */
     const void *memory;    /* where most payloads come from: registered for zero-copy sends where memlock allows it */
     size_t memory_bytes;   /* 0: nothing to register */
@@ -94,6 +94,9 @@ void kolo_engine_forget(kolo_engine *engine);
 
 /* Gives a connected socket to the engine, which closes it. The first one of a neighbour is its control stream. */
 int kolo_engine_add(kolo_engine *engine, uint32_t node, int fd);
+
+/* All neighbours have engines that run: from now on each of them must be heard. */
+void kolo_engine_watch(kolo_engine *engine);
 
 /* Queues a message of frame->bytes at `payload`, which must not change until `sent`. One of data is cut into frames, in
  * which frame->offset continues. KOLO_ERR_SYSTEM: out of memory. Sending to a neighbour that has ended is 0, and `sent`

@@ -226,7 +226,7 @@ int kolo_engine_add(kolo_engine *engine, uint32_t node, int fd) {
     }
     engine->streams[engine->streams_count++] = stream;
     neighbour->streams[neighbour->streams_count++] = stream;
-    neighbour->heard_ns = neighbour->heartbeat_ns = kolo_awake_ns(&engine->awake);
+    neighbour->heartbeat_ns = kolo_awake_ns(&engine->awake);
     engine->timer_ns = 0;
     kolo_input_start(stream);
     KOLO_POINT("engine.added");
@@ -234,6 +234,14 @@ int kolo_engine_add(kolo_engine *engine, uint32_t node, int fd) {
 close_it:
     close(fd);
     return kolo_fail_system(-rc, "cannot use the connection to node %u", node);
+}
+
+void kolo_engine_watch(kolo_engine *engine) {
+    const int64_t now_ns = kolo_awake_ns(&engine->awake);
+    for (uint32_t node = 0; node < engine->options.nodes; node++)
+        engine->neighbours[node].heard_ns = now_ns;
+    engine->watches = true;
+    engine->timer_ns = 0;
 }
 
 /* Sending. */
@@ -333,7 +341,7 @@ static void judge_closing(struct kolo_neighbour *neighbour) {
 
 static void judge(struct kolo_neighbour *neighbour) {
     struct kolo_engine *engine = neighbour->engine;
-    if (!can_be_heard(neighbour))
+    if (!engine->watches || !can_be_heard(neighbour))
         return;
     if (engine->now_ns >= silence_due_ns(neighbour))
         give_up(neighbour, ETIMEDOUT);

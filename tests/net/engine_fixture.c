@@ -189,6 +189,7 @@ void side_open_raw(struct side *side, kolo_engine_kind kind, uint32_t streams, i
         require(kolo_engine_add(side->engine, 0, pair[1]) == 0, "kolo_engine_add");
         fds[i] = pair[0];
     }
+    kolo_engine_watch(side->engine);
 }
 
 void side_expect(struct side *side, uint32_t from, uint64_t ticket, uint32_t bytes) {

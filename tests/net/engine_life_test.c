@@ -257,6 +257,8 @@ static void idle_engines(kolo_engine_kind kind) {
         assert_int_equal(kolo_engine_add(side.engine, 0, fds[0]), 0);
         assert_int_equal(kolo_engine_add(other.engine, 0, fds[1]), 0);
     }
+    kolo_engine_watch(side.engine);
+    kolo_engine_watch(other.engine);
     const int64_t begin_ns = fixture_now_ns();
     while (fixture_now_ns() - begin_ns < 3 * SECOND) {
         assert_int_equal(kolo_engine_run(side.engine, 10 * MS), 0);

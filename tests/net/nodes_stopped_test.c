@@ -1,8 +1,12 @@
 /* A job on several machines, which here are ranks of one machine that inherit different files, is stopped as a whole
  * for longer than its deadlines and KOLO_NET_SILENCE_MS, and goes on when it is continued: in calls and in its
- * creation. */
+ * creation. Likewise one whose last connection takes so long to make. */
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "harness.h"
 #include "node_files.h"
@@ -12,8 +16,21 @@ enum { TIMEOUT_MS = 800, SILENCE_MS = 600, STOPPED_MS = 1800, STOPS = 2, LATE_MS
 
 struct setup {
     int node_of[HARNESS_RANKS_MAX];
-    int late; /* the rank that comes last to the creation; -1: it is stopped later, in calls */
+    int late;        /* the rank that comes last to the creation; -1: it is stopped later, in calls */
+    bool links_late; /* nothing is stopped: the last leader is late to connect to the second one */
 };
+
+static _Thread_local int ports_left; /* until this thread's connections take long */
+
+/* In place of the C library's, which the library calls. */
+int connect(int fd, const struct sockaddr *to, socklen_t bytes) {
+    static _Thread_local in_port_t last;
+    const in_port_t port = ((const struct sockaddr_in *)to)->sin_port;
+    if (ports_left > 0 && port != last && --ports_left == 0)
+        sleep_ms(patience_ms(STOPPED_MS));
+    last = port;
+    return (int)syscall(SYS_connect, fd, to, bytes);
+}
 
 static int stops_of(const struct setup *setup) {
     return setup->late < 0 ? STOPS : 1;
@@ -27,6 +44,8 @@ static bool create(struct rank *rank) {
     const struct setup *setup = rank->team->argument;
     kolo_options options = rank->options;
     nodes_place(&options, setup->node_of[rank->rank]);
+    if (setup->links_late && rank->rank == rank->ranks - 1)
+        ports_left = 3; /* the rendezvous, the first leader's and the second's */
     if (setup->late >= 0) {
         options.create_timeout_ms = patience_ms(TIMEOUT_MS);
         counter_add(1);
@@ -57,8 +76,13 @@ static void make_calls(struct rank *rank) {
 }
 
 static void run(struct rank *rank) {
-    if (create(rank))
+    const struct setup *setup = rank->team->argument;
+    int32_t sum = 1;
+    if (create(rank) && !setup->links_late)
         make_calls(rank);
+    else if (rank->comm)
+        expect_status(rank, kolo_allreduce(rank->comm, &sum, &sum, 1, KOLO_I32, KOLO_SUM), 0,
+                      "kolo_allreduce of leaders that were linked late");
     kolo_comm_destroy(rank->comm);
     rank->comm = NULL;
 }
@@ -87,5 +111,15 @@ int main(int argc, char **argv) {
                                            .argument = &setup,
                                            .meanwhile = stop});
         }
+    struct setup setup = {.late = -1, .links_late = true};
+    const int ranks = nodes_lay_out((const int[NODES_MAX]){1, 1, 1}, setup.node_of);
+    nodes_meet_at("127.0.0.1");
+    if (wants_ranks(ranks))
+        harness_run(&(struct team){.ranks = ranks,
+                                   .slot_bytes = 16384,
+                                   .timeout_ms = patience_ms(TIMEOUT_MS),
+                                   .creates_itself = true,
+                                   .run = run,
+                                   .argument = &setup});
     return harness_end();
 }
