@@ -207,6 +207,48 @@ class Failures(net_testing.NetTest):
             node.kill()
 
 
+class Linking(net_testing.NetTest):
+    """Leaders whose listeners others cannot reach, for a while or for good."""
+
+    nodes = 3
+    CLOSED = f"tcp dport != {net_testing.PORT} tcp flags & (syn | ack) == syn"
+
+    def begin(self, how=None, **variables):
+        """A job; node 0's firewall does that with all connections but those to the rendezvous."""
+        self.addCleanup(self.end_all)
+        self.addCleanup(self.lab.nodes[0].block, [], None)
+        if how:
+            self.lab.nodes[0].block(self.lab.nodes[1:], f"{self.CLOSED} {how}", both=False)
+        return self.job([1, 1, 1], [NET_RANK, "loop", 4096], **{**SETTINGS, **variables})
+
+    def test_for_a_while(self):
+        """Longer than KOLO_NET_SILENCE_MS: then all is as ever."""
+        job = self.begin("drop", KOLO_CREATE_TIMEOUT_MS="60000", KOLO_NET_SILENCE_MS="1000")
+        time.sleep(3)
+        self.assertEqual([], job.lines("looping"))
+        self.lab.nodes[0].block([], None)
+        self.assertTrue(lab.until(lambda: len(job.lines("looping")) == 3, 30), job.texts())
+        time.sleep(2)
+        self.assertEqual("", "".join(job.lines("failed")))
+
+    def test_for_good(self):
+        """All ranks are told which address cannot be reached, before the time for the creation is over."""
+        place = {self.lab.nodes[0].address: {}, "10.99.0.1": {"KOLO_NET_ADDR": "10.99.0.1"}}
+        lab.run(self.lab.nodes[0].enter() + ["ip", "addr", "replace", "10.99.0.1/32", "dev", "lo"])
+        for address, how in ((self.lab.nodes[0].address, "drop"), (self.lab.nodes[0].address, "reject with tcp reset"),
+                             ("10.99.0.1", None)):
+            with self.subTest(address=address, how=how):
+                begin = time.monotonic()
+                job = self.begin(how, variables_of=lambda node, own=place[address]: {} if node else own)
+                job.wait()
+                self.assertLess(time.monotonic() - begin, CREATE_S)
+                found = reports(job)
+                self.assertEqual([0, 1, 2], sorted(report.rank for report in found), job.texts())
+                for report in found:
+                    self.assertRegex(report.message, rf"rank [12] cannot reach rank 0, which listens at {address}:\d+ ")
+                self.end_all()
+
+
 class Relayed(net_testing.NetTest):
     """Two nodes, between which a relay does things to one connection, at one byte, when the job is created or later."""
 

@@ -26,6 +26,7 @@ if(KOLO_TOOLS AND TARGET kolo-perf)
     if(NOT KOLO_SANITIZE) # there net.nodes sums
         # Of what waits these take longest, and go first.
         add_lab_test(failures.nodes net_failures Failures PROPERTIES COST 100)
+        add_lab_test(failures.linking net_failures Linking PROPERTIES COST 100)
         add_lab_test(failures.connections net_failures Relayed PROPERTIES COST 100)
         add_lab_test(shrink net_shrink PROPERTIES COST 100)
         add_lab_test(sums net_sums PROPERTIES ${half_busy})

@@ -109,6 +109,8 @@ class Shrinking(net_testing.NetTest):
                 for pid in pids:
                     os.kill(pid, signal.SIGCONT)
                 self.assert_ends(job, rest, 3 * TIMEOUT_S + 1, [stopped])
+                for line in job.lines(f"failed|{stopped}|"):  # the others live
+                    self.assertRegex(line, f"given up rank {stopped}|KOLO_NET_SILENCE_MS")
                 self.end_all()
 
 

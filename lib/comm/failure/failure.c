@@ -171,9 +171,10 @@ static void describe_place(const struct kolo_failure_report *report, const char 
 /* Who has died, or left, and who found that; one that leaves with a call under way says so itself. */
 static void describe_death(const struct kolo_failure_report *report, const char *culprit, const char *where, char *text,
                            size_t text_bytes) {
-    char end[80];
+    char end[96];
     if (report->node && report->cause == KOLO_CAUSE_ENDED)
-        snprintf(end, sizeof end, "has closed its connections: its leader, rank %u, has ended", report->rank);
+        snprintf(end, sizeof end, "has closed its connections: its leader, rank %u, has ended or given up rank %u",
+                 report->rank, report->reporter);
     else
         describe_end(report->cause, report->detail, end, sizeof end);
     if (report->rank == report->reporter)

@@ -15,6 +15,8 @@
 #include "internode/assembly/assembly_peers.h"
 #include "sync/point.h"
 
+#define REACH_NS (15000 * KOLO_NS_PER_MS) /* for an address that does not answer: packets may be lost for a while */
+
 struct meeting {
     struct kolo_assembly *assembly;
     const struct kolo_membership *membership;
@@ -139,8 +141,20 @@ static uint32_t socket_of(const struct meeting *meeting, const struct kolo_intro
     return meeting->sockets;
 }
 
+/* Says whose address it is that cannot be reached, to all: rank 0 knows only who waits. */
+static int fail_unreached(const struct meeting *meeting, uint32_t node) {
+    char text[KOLO_ADDRESS_TEXT_BYTES];
+    return kolo_assembly_say(meeting->assembly, KOLO_ERR_TIMEOUT,
+                             "rank %u cannot reach rank %u, which listens at %s (%s): does a firewall block ports "
+                             "between these machines, or is that the wrong one of its addresses? KOLO_NET_ADDR on its "
+                             "machine chooses another",
+                             meeting->assembly->rank, leader(meeting, node),
+                             kolo_address_text(listener_of(meeting, node), text), kolo_error_message());
+}
+
 static int connect_to(struct meeting *meeting, uint32_t node, uint32_t socket) {
     struct kolo_assembly *assembly = meeting->assembly;
+    const int64_t left_ns = assembly->deadline_ns - kolo_awake_ns(&assembly->awake);
     struct kolo_connecting wanted = {
         .to = listener_of(meeting, node),
         .from = kolo_address_is_any(&meeting->own) ? NULL : &meeting->own,
@@ -148,6 +162,7 @@ static int connect_to(struct meeting *meeting, uint32_t node, uint32_t socket) {
         .self = {.rank = assembly->rank, .size = assembly->size, .node = meeting->membership->node},
         .awake = &assembly->awake,
         .deadline_ns = assembly->deadline_ns,
+        .reach_ns = left_ns / 4 * 3 < REACH_NS ? left_ns / 4 * 3 : REACH_NS, /* in time for all to hear of it */
         .alert_fd = assembly->peers[0].fd,
     };
     introduce(meeting, socket, &wanted.self);
@@ -158,6 +173,8 @@ static int connect_to(struct meeting *meeting, uint32_t node, uint32_t socket) {
         return kolo_assembly_await(assembly, KOLO_MESSAGE_FAILED, &message);
     if (rc == KOLO_ERR_TIMEOUT && kolo_awake_ns(&assembly->awake) >= assembly->deadline_ns)
         return kolo_assembly_timeout(assembly);
+    if (rc == KOLO_ERR_TIMEOUT)
+        return fail_unreached(meeting, node);
     if (rc < 0)
         return kolo_assembly_say(assembly, rc, "reaching rank %u: %s", leader(meeting, node), kolo_error_message());
     return 0;

@@ -425,14 +425,15 @@ static int await_participants(struct agreement *c) {
     }
 }
 
-/* "1 (its leader has ended, or a firewall refuses), 2 (not reached)" */
+/* "1 (its leader has ended or left, or a firewall refuses), 2 (not reached)" */
 static void list_absent(const struct agreement *c, char *list, size_t list_bytes) {
     size_t used = 0;
     list[0] = '\0';
     for (uint32_t node = 0; node < c->nodes->nodes; node++)
-        if (!has_come(c, node) && used + 64 < list_bytes)
+        if (!has_come(c, node) && used + 80 < list_bytes)
             used += (size_t)snprintf(list + used, list_bytes - used, "%s%u (%s)", used ? ", " : "", node,
-                                     c->others[node].leader == REFUSED  ? "its leader has ended, or a firewall refuses"
+                                     c->others[node].leader == REFUSED
+                                         ? "its leader has ended or left, or a firewall refuses"
                                      : c->others[node].leader == SILENT ? "not reached"
                                      : is_unresponsive(c, node)         ? "does not answer"
                                                                         : "did not come in time");
@@ -601,10 +602,11 @@ static int agree(struct agreement *c) {
     for (;;) { /* ends by the deadline */
         const uint32_t chosen = find_coordinator(c);
         if (chosen == NOBODY)
-            return kolo_fail(KOLO_ERR_PEER_DEAD,
-                             "rank %u: kolo_comm_shrink: the leader of this node has ended, and no other node's can be "
-                             "reached to go on with",
-                             c->comm->global_rank);
+            return kolo_fail(
+                KOLO_ERR_PEER_DEAD,
+                "rank %u: kolo_comm_shrink: this node goes on without its leader, and no other node's can be "
+                "reached to go on with",
+                c->comm->global_rank);
         const int rc = chosen == NOT_KNOWN ? AGAIN : chosen == c->node ? coordinate(c) : attend(c, chosen);
         if (rc != AGAIN)
             return rc;

@@ -29,8 +29,9 @@ enum { AGAIN = 1, REASON_BYTES = 160 };
 
 struct connector {
     const struct kolo_connecting *wanted;
-    bool alerted; /* alert_fd is readable */
-    int fd;       /* -1: no attempt is being made */
+    bool alerted;     /* alert_fd is readable */
+    int64_t reach_ns; /* until when the address must have been reached; it has: the deadline */
+    int fd;           /* -1: no attempt is being made */
     char place[KOLO_ADDRESS_TEXT_BYTES];
     char reason[REASON_BYTES]; /* why the last attempt came to nothing */
 };
@@ -100,7 +101,7 @@ static int connect_socket(struct connector *connector) {
         if (errno != EINPROGRESS && errno != EINTR)
             return connect_failed(connector, errno);
         const int64_t longest_ns = kolo_awake_ns(wanted->awake) + CONNECT_NS_MAX;
-        if (!wait_until(connector, POLLOUT, longest_ns < wanted->deadline_ns ? longest_ns : wanted->deadline_ns))
+        if (!wait_until(connector, POLLOUT, longest_ns < connector->reach_ns ? longest_ns : connector->reach_ns))
             return again(connector, "connecting", ETIMEDOUT);
         int error = 0;
         socklen_t bytes = sizeof error;
@@ -109,7 +110,10 @@ static int connect_socket(struct connector *connector) {
         if (error)
             return connect_failed(connector, error);
     }
-    return kolo_socket_is_to_itself(connector->fd) ? connect_failed(connector, ECONNREFUSED) : 0;
+    if (kolo_socket_is_to_itself(connector->fd))
+        return connect_failed(connector, ECONNREFUSED);
+    connector->reach_ns = wanted->deadline_ns;
+    return 0;
 }
 
 /* The dialogue. */
@@ -239,6 +243,8 @@ int kolo_connect(const struct kolo_connecting *wanted, int *fd) {
     if (from && from->storage.ss_family != wanted->to->storage.ss_family)
         return kolo_fail(KOLO_ERR_ARG, "%s cannot be reached from %s: one is of IPv4 and the other of IPv6",
                          connector.place, kolo_address_text(from, text));
+    const int64_t reach_ns = kolo_awake_ns(wanted->awake) + wanted->reach_ns;
+    connector.reach_ns = wanted->reach_ns && reach_ns < wanted->deadline_ns ? reach_ns : wanted->deadline_ns;
     for (int64_t pause_ns = PAUSE_NS_FIRST;;) {
         const int rc = attempt(&connector);
         if (rc == 0) {
@@ -249,10 +255,10 @@ int kolo_connect(const struct kolo_connecting *wanted, int *fd) {
             return rc;
         /* An attempt without any time left would only report that. */
         const int64_t now_ns = kolo_awake_ns(wanted->awake);
-        const bool is_last = wanted->deadline_ns - now_ns < 2 * pause_ns;
+        const bool is_last = connector.reach_ns - now_ns < 2 * pause_ns;
         KOLO_POINT("connect.pausing");
         if (!connector.alerted)
-            wait_until(&connector, 0, is_last ? wanted->deadline_ns : now_ns + pause_ns);
+            wait_until(&connector, 0, is_last ? connector.reach_ns : now_ns + pause_ns);
         if (connector.alerted)
             return 1;
         if (is_last)
