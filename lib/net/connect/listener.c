@@ -5,14 +5,17 @@
  * there too long, whatever it sends in between. All sockets are non-blocking, so that only poll waits: until one of
  * them is ready, or is late.
  *
- * If all places are taken, the oldest is given up for a newcomer, but not within GRACE_NS of its coming: an honest
- * process needs two exchanges with the listener, and many may come at once. Until then newcomers wait in the kernel's
- * queue. */
+ * If all places are taken, one is given up for a newcomer, but none that is spared: an honest process may be about to
+ * speak, and many may come at once. Until then newcomers wait in the kernel's queue. Who has said hello is spared for
+ * GRACE_NS and two round trips, as the kernel has measured them; it is given up only where all have said hello. Who has
+ * not is spared for GRACE_NS from the connection on, also while that waits in the queue: a hello comes right behind a
+ * connection, however long the way. So idle strangers, however many, go as fast as they can be accepted. */
 #include "net/connect/listener.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,14 +28,17 @@
 #include "base/wire.h"
 #include "sync/point.h"
 
+#define GONE "has gone before it said who it is"
+
 enum { BACKLOG = 4096, REASON_BYTES = 192, LOGGED_MAX = 16 };
 
-#define GRACE_NS (50 * KOLO_NS_PER_MS)
+#define GRACE_NS     (50 * KOLO_NS_PER_MS)
+#define DISTANCE_MAX (1000 * KOLO_NS_PER_MS) /* of two round trips so much counts */
 
 /* A process that has not yet proved itself. */
 struct pending {
     int fd;
-    int64_t since_ns;
+    int64_t since_ns, spared_ns; /* since and until when */
     struct kolo_address from;
     bool greeted; /* its hello has been answered, and its introduction is due */
     bool foreign; /* it is of another version: this one */
@@ -189,6 +195,11 @@ static progress greet(struct kolo_listener *listener, struct pending *one) {
         return refuse(listener, one, hello.secret ? "wants a secret, and here is none" : "has no secret");
     if (sent < 0)
         return refuse(listener, one, "takes no answer");
+    struct tcp_info way = {.tcpi_rtt = 0};
+    socklen_t bytes = sizeof way;
+    (void)getsockopt(one->fd, IPPROTO_TCP, TCP_INFO, &way, &bytes); /* where that fails it counts as near */
+    const int64_t two_ns = KOLO_NS_PER_MS / 500 * (int64_t)way.tcpi_rtt;
+    one->spared_ns = kolo_clock_ns() + GRACE_NS + (two_ns < DISTANCE_MAX ? two_ns : DISTANCE_MAX);
     one->greeted = true;
     one->received = 0;
     KOLO_POINT("listener.welcomed");
@@ -231,27 +242,54 @@ static progress judge(struct kolo_listener *listener, struct pending *one, struc
     return ADMITTED;
 }
 
+/* Goes on with a connection from which something may have come, up to a hello. */
+static progress begin(struct kolo_listener *listener, struct pending *one) {
+    struct kolo_dialogue *dialogue = &one->dialogue;
+    const int rc = kolo_socket_receive(one->fd, dialogue->hello, sizeof dialogue->hello, &one->received);
+    if (rc < 0)
+        return refuse(listener, one, GONE);
+    return rc == 0 ? WAITS : greet(listener, one);
+}
+
 /* Goes on with a connection from which something has come. */
 static progress advance(struct kolo_listener *listener, struct pending *one, struct kolo_introduction *who) {
-    for (;;) {
-        uint8_t *message = one->greeted ? one->dialogue.introduction : one->dialogue.hello;
-        const size_t bytes = one->greeted ? sizeof one->dialogue.introduction : sizeof one->dialogue.hello;
-        const int rc = kolo_socket_receive(one->fd, message, bytes, &one->received);
-        if (rc < 0)
-            return refuse(listener, one, "has gone before it said who it is");
-        if (rc == 0)
-            return WAITS;
-        if (one->greeted)
-            return one->foreign ? recognise(listener, one, who) : judge(listener, one, who);
-        if (greet(listener, one) == REFUSED)
-            return REFUSED;
-    }
+    struct kolo_dialogue *dialogue = &one->dialogue;
+    const progress begun = one->greeted ? WAITS : begin(listener, one);
+    if (begun == REFUSED || !one->greeted)
+        return begun;
+    const int rc = kolo_socket_receive(one->fd, dialogue->introduction, sizeof dialogue->introduction, &one->received);
+    if (rc < 0)
+        return refuse(listener, one, GONE);
+    return rc == 0 ? WAITS : one->foreign ? recognise(listener, one, who) : judge(listener, one, who);
 }
 
 /* Newcomers. */
 
+/* The place that is given up for a newcomer: of those that have not said hello, or else of all, the oldest one that is
+ * not spared. KOLO_LISTENER_PENDING: none. */
+static uint32_t find_victim(const struct kolo_listener *listener, int64_t now_ns) {
+    uint32_t oldest[2] = {KOLO_LISTENER_PENDING, KOLO_LISTENER_PENDING};
+    bool all_greeted = true;
+    for (uint32_t i = listener->count; i-- > 0;) {
+        const struct pending *one = &listener->pending[i];
+        all_greeted = all_greeted && one->greeted;
+        if (now_ns >= one->spared_ns)
+            oldest[one->greeted] = i;
+    }
+    return oldest[all_greeted];
+}
+
 static bool has_room(const struct kolo_listener *listener, int64_t now_ns) {
-    return listener->count < KOLO_LISTENER_PENDING || now_ns - listener->pending[0].since_ns >= GRACE_NS;
+    return listener->count < KOLO_LISTENER_PENDING || find_victim(listener, now_ns) < KOLO_LISTENER_PENDING;
+}
+
+/* How long a connection has waited since it was made, or since something came by it. */
+static int64_t waited_ns(int fd) {
+    struct tcp_info found;
+    socklen_t bytes = sizeof found;
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &found, &bytes) < 0
+               ? 0
+               : (int64_t)found.tcpi_last_data_recv * KOLO_NS_PER_MS;
 }
 
 /* accept reports what became of a connection in the queue as an error of its own. */
@@ -278,15 +316,21 @@ static int let_in(struct kolo_listener *listener, int64_t now_ns) {
             continue;
         }
         if (listener->count == KOLO_LISTENER_PENDING)
-            show_out(listener, 0, "was given up for another, as too many have not said who they are");
+            show_out(listener, find_victim(listener, now_ns),
+                     "was given up for another, as too many have not said who they are");
         struct pending *one = &listener->pending[listener->count++];
         one->fd = fd;
         one->since_ns = now_ns;
+        one->spared_ns = now_ns + GRACE_NS - waited_ns(fd);
         one->from = from;
         one->greeted = false;
         one->foreign = false;
         one->received = 0;
         KOLO_POINT("listener.accepted");
+        if (begin(listener, one) == REFUSED) {
+            close(fd);
+            listener->count--;
+        }
     }
     return 0;
 }
@@ -296,8 +340,9 @@ static int let_in(struct kolo_listener *listener, int64_t now_ns) {
 /* Waits until something has come, or a pending connection is late. */
 static int watch(const struct kolo_listener *listener, int64_t now_ns, int64_t until_ns, struct pollfd *polled) {
     const bool room = has_room(listener, now_ns);
-    if (listener->count > 0) {
-        const int64_t late_ns = listener->pending[0].since_ns + (room ? KOLO_LISTENER_PENDING_NS : GRACE_NS);
+    for (uint32_t i = 0; i < listener->count; i++) {
+        const struct pending *one = &listener->pending[i];
+        const int64_t late_ns = room ? one->since_ns + KOLO_LISTENER_PENDING_NS : one->spared_ns;
         until_ns = late_ns < until_ns ? late_ns : until_ns;
     }
     polled[0] = (struct pollfd){.fd = room ? listener->fd : -1, .events = POLLIN};

@@ -5,7 +5,7 @@
  * over both nonces, its side, and all that it says of itself (struct kolo_introduction, the version, the layout), so
  * that a replay, a reflection, or a proof for another session, role or rank is worthless. Messages are of fixed size;
  * nothing is allocated, and no length is believed, before the proof. A listener has KOLO_LISTENER_PENDING places for
- * processes that have not yet proved themselves. Each is closed after KOLO_LISTENER_PENDING_NS, and the oldest one if
+ * processes that have not yet proved themselves. Each is closed after KOLO_LISTENER_PENDING_NS, or for a newcomer if
  * all are taken, so that strangers, scanners and slow processes block nobody for long.
  *
  * What is sent after that is neither encrypted nor authenticated. */
