@@ -3,12 +3,11 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -31,12 +30,19 @@ uint64_t kolo_handover_secret(void) {
     return getrandom(&secret, sizeof secret, 0) == (ssize_t)sizeof secret ? secret : 0;
 }
 
-/* Names of the abstract namespace begin with a NUL. Returns the length of what is filled in. */
+socklen_t kolo_abstract_address(struct sockaddr_un *address, const char *format, ...) {
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX}; /* the name begins with a NUL */
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = vsnprintf(address->sun_path + 1, sizeof address->sun_path - 1, format, arguments);
+    va_end(arguments);
+    return (size_t)length < sizeof address->sun_path - 1
+               ? (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length)
+               : 0;
+}
+
 static socklen_t name(struct sockaddr_un *address, uint64_t secret, uint32_t rank) {
-    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
-    const int length =
-        snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "kolo-%016" PRIx64 "-%u", secret, rank);
-    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+    return kolo_abstract_address(address, "kolo-%016" PRIx64 "-%u", secret, rank);
 }
 
 static void wrap(struct parcel *parcel, const void *message, size_t bytes) {
@@ -80,9 +86,7 @@ int kolo_descriptor_send(int socket, const void *message, size_t bytes, int fd) 
     return sendmsg(socket, &parcel.message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-/* The process that had listened or connected at the other end; pid 0: it is not known here, or of another pid
- * namespace. */
-static int peer_of(int socket, struct ucred *peer) {
+int kolo_socket_peer(int socket, struct ucred *peer) {
     socklen_t bytes = sizeof *peer;
     return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, peer, &bytes) < 0 ? -errno : 0;
 }
@@ -95,7 +99,8 @@ int kolo_handover_give(uint64_t secret, uint32_t rank, uint32_t pid, int fd) {
     if (connection < 0)
         return connection;
     KOLO_POINT("handover.connecting");
-    int rc = connect(connection, (struct sockaddr *)&address, length) < 0 ? -errno : peer_of(connection, &listener);
+    int rc =
+        connect(connection, (struct sockaddr *)&address, length) < 0 ? -errno : kolo_socket_peer(connection, &listener);
     /* A stranger sees the name, and may have taken it when the taker died. */
     if (rc == 0 && (pid ? listener.pid != (pid_t)pid : listener.uid != geteuid()))
         rc = -EPERM;
@@ -140,7 +145,7 @@ int kolo_handover_take(int listener, uint32_t user, const struct kolo_memory_fil
         if (connection < 0)
             break;
         /* To close what a stranger sends might take however long. */
-        rc = peer_of(connection, &caller) == 0 && caller.uid == user ? receive_fd(connection) : -EPERM;
+        rc = kolo_socket_peer(connection, &caller) == 0 && caller.uid == user ? receive_fd(connection) : -EPERM;
         close(connection);
         if (rc >= 0 && !kolo_file_is(rc, file->device, file->inode)) {
             close(rc);

@@ -13,9 +13,19 @@
 #define KOLO_SHM_HANDOVER_H
 
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/types.h>
+#include <sys/un.h>
 
 #include "shm/memory_file.h"
+
+/* Makes an address of the abstract namespace, where a name belongs to no file. Its length; 0: the name is too long. */
+socklen_t kolo_abstract_address(struct sockaddr_un *address, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The process that had listened or connected at the other end of a socket: 0 or a negative errno. pid 0: it is not
+ * known here, or of another pid namespace. */
+int kolo_socket_peer(int socket, struct ucred *peer);
 
 /* Sends a message through a connected socket, with a descriptor unless that is -1. Never waits: 0 or a negative errno.
  */

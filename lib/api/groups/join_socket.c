@@ -3,11 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -23,15 +21,9 @@
 
 enum { WAITING_MAX = 128 }; /* that have not been looked at yet; the next one waits for room */
 
-/* An abstract name begins with a NUL and ends with the address. */
 static int name_address(const char *job, struct sockaddr_un *address, socklen_t *address_bytes) {
-    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
-    const int length =
-        snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "kolo-join/%u/%s", (unsigned)geteuid(), job);
-    if ((size_t)length >= sizeof address->sun_path - 1)
-        return -ENAMETOOLONG;
-    *address_bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
-    return 0;
+    *address_bytes = kolo_abstract_address(address, "kolo-join/%u/%s", (unsigned)geteuid(), job);
+    return *address_bytes ? 0 : -ENAMETOOLONG;
 }
 
 static int open_socket(int flags) {
@@ -50,11 +42,6 @@ int kolo_join_listen(const char *job) {
     return -error;
 }
 
-static int peer_of(int fd, struct ucred *peer) {
-    socklen_t bytes = sizeof *peer;
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, peer, &bytes) == 0 ? 0 : -errno;
-}
-
 /* Returns whether a process has sent a valid request and is still there: requests are sent at once, and a process that
  * has ended has closed its side. Another user's request is read, too: closing a socket with unread data would discard
  * the answer. */
@@ -70,7 +57,7 @@ bool kolo_join_accept(int listener, struct kolo_join_visitor *visitor) {
     if (visitor->fd < 0)
         return false;
     struct ucred peer = {.uid = (uid_t)-1};
-    (void)peer_of(visitor->fd, &peer);
+    (void)kolo_socket_peer(visitor->fd, &peer);
     visitor->valid = read_request(visitor->fd, &visitor->request);
     visitor->pid = peer.pid;
     visitor->user = peer.uid;
@@ -119,7 +106,7 @@ int kolo_join_ask(const char *job, const void *message, size_t message_bytes, in
     rc = enter_line(fd, &address, address_bytes, timeout_ms);
     KOLO_POINT("join.connected");
     if (rc == 0)
-        rc = peer_of(fd, &peer);
+        rc = kolo_socket_peer(fd, &peer);
     if (rc == 0 && peer.uid != geteuid())
         rc = -EPERM;
     if (rc == 0 && send(fd, &request, sizeof request, MSG_NOSIGNAL) < 0)

@@ -3,11 +3,9 @@
 
 #include <inttypes.h>
 #include <limits.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "comm/creation/launcher.h"
@@ -16,6 +14,7 @@
 #include "host/mpi_progress.h"
 #include "report.h"
 #include "settings.h"
+#include "shm/handover.h"
 #include "types/operations.h"
 
 /* Marks. A rank without the library must see nothing of it: it would take what is said to it for the program's own. So
@@ -33,10 +32,8 @@ static socklen_t name_mark(struct sockaddr_un *address, int64_t local_rank) {
     enum { JOB_BYTES_MAX = 64 }; /* its end, where numbers are, tells it from others */
     const size_t job_bytes = strlen(mark.place.job),
                  left_out = job_bytes > JOB_BYTES_MAX ? job_bytes - JOB_BYTES_MAX : 0;
-    *address = (struct sockaddr_un){.sun_family = AF_UNIX}; /* the name begins with 0: there is no file */
-    const int length = snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "kolo-mpi-%u-%s-%" PRId64,
-                                (unsigned)geteuid(), mark.place.job + left_out, local_rank);
-    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+    return kolo_abstract_address(address, "kolo-mpi-%u-%s-%" PRId64, (unsigned)geteuid(), mark.place.job + left_out,
+                                 local_rank);
 }
 
 static void close_marks(void) {
