@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "kolo_tools.h"
+#include "base/file.h"
 #include "base/sized.h"
 #include "base/status.h"
 #include "comm/failure/process.h"
@@ -55,7 +56,7 @@ int kolo_job_name_remove(const char *path) {
     if (!path || strncmp(path, prefix, strlen(prefix)) != 0 || strchr(path + strlen(prefix), '/'))
         return kolo_fail(KOLO_ERR_ARG, "kolo_job_name_remove: %.200s is not the name of a job of this user",
                          path ? path : "NULL");
-    const int fd = kolo_job_name_open(path, &found);
+    const int fd = kolo_file_open_own(path, &found);
     if (fd < 0)
         return kolo_fail(KOLO_ERR_ARG, "kolo_job_name_remove: %.200s is not a file of this user", path);
     describe(fd, &found, &name);

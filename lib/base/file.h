@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 /* Reads up to `room` bytes of the regular file `path` into `text`, without a NUL behind them. Returns how many, or a
@@ -19,6 +20,10 @@ ssize_t kolo_file_read_open(int fd, char *text, size_t room);
 
 /* Reads `bytes` of an open file from `offset` on. Returns how many it got: fewer where the file ends, or fails. */
 size_t kolo_file_read_at(int fd, void *to, size_t bytes, uint64_t offset);
+
+/* Opens a regular file of this user's for reading: a descriptor, or a negative errno; -EPERM: it is something else, or
+ * another user's. Follows no link, and never blocks, not even on a pipe. */
+int kolo_file_open_own(const char *path, struct stat *found);
 
 /* A program may close descriptors that are not its own, as closefrom(3) does, and open others under their numbers. So
  * the library checks a descriptor that it has kept open for long before it uses or closes it. */

@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 enum { LINKS_MAX = 40, TRIES = 8, MODE = 0666, SHOWN_MAX = 200 /* of a path */ };
 
 /* Adds why to the message, which has the caller's path, and returns -error. */
@@ -52,24 +54,21 @@ static int follow(struct kolo_new_file *file, const char *path) {
 
 /* Whether the open file is the one at file->path. */
 static bool is_there(const struct kolo_new_file *file) {
-    struct stat open_one, named;
-    return fstat(file->fd, &open_one) == 0 && lstat(file->path, &named) == 0 && open_one.st_dev == named.st_dev &&
-           open_one.st_ino == named.st_ino;
+    struct stat named;
+    return lstat(file->path, &named) == 0 && kolo_file_is(file->fd, named.st_dev, named.st_ino);
 }
 
 /* Removes what a process has left that has ended. */
 static int remove_left(struct kolo_new_file *file) {
     struct stat found;
-    const int fd = open(file->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT)
+    const int fd = kolo_file_open_own(file->path, &found);
+    if (fd == -ENOENT)
         return 0;
-    const bool is_own = fd >= 0 && fstat(fd, &found) == 0 && S_ISREG(found.st_mode) && found.st_uid == geteuid();
-    const bool is_locked = is_own && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
-    const int error = is_own && !is_locked && unlink(file->path) < 0 ? errno : 0;
-    if (fd >= 0)
-        close(fd);
-    if (!is_own)
+    if (fd < 0)
         return fail(file, EEXIST, "'%.*s' is in the way: remove it", SHOWN_MAX, file->path);
+    const bool is_locked = flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+    const int error = !is_locked && unlink(file->path) < 0 ? errno : 0;
+    close(fd);
     if (is_locked)
         return fail(file, EBUSY, "'%.*s' is being written by another save", SHOWN_MAX, file->path);
     return error ? fail_system(file, error) : 0;

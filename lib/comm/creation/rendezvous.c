@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/status.h"
 #include "comm/failure/liveness.h"
 #include "comm/creation/outcome.h"
@@ -139,23 +140,13 @@ int kolo_job_name_remove_of(const char *path, int fd) {
     return unlink(path) < 0 && errno != ENOENT ? -errno : 0;
 }
 
-int kolo_job_name_open(const char *path, struct stat *found) {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0)
-        return -1;
-    if (fstat(fd, found) == 0 && S_ISREG(found->st_mode) && found->st_uid == geteuid())
-        return fd;
-    close(fd);
-    return -1;
-}
-
 int kolo_job_names_next(DIR *directory, char *path, size_t path_bytes, struct stat *found) {
     char prefix[64];
     snprintf(prefix, sizeof prefix, KOLO_JOB_PATH, (unsigned)geteuid());
     for (const struct dirent *entry; (entry = readdir(directory));) {
         const int length = snprintf(path, path_bytes, KOLO_JOB_DIRECTORY "/%s", entry->d_name);
         const bool is_ours = length < (int)path_bytes && strncmp(path, prefix, strlen(prefix)) == 0;
-        const int fd = is_ours ? kolo_job_name_open(path, found) : -1;
+        const int fd = is_ours ? kolo_file_open_own(path, found) : -1;
         if (fd >= 0)
             return fd;
     }

@@ -4,7 +4,7 @@
  *   - By name. Rank 0 makes a file without a name in /dev/shm, fills in its header and then links it to its name, so
  *     that a rank that opens the name finds a complete header. A name that exists already and whose creator is dead is
  *     removed first; names that other jobs have left so are removed next. The others try to open the name until it
- * exists and its creator lives. Rank 0 removes the name when all are attached.
+ *     exists and its creator lives. Rank 0 removes the name when all are attached.
  *   - By descriptor (kolorun). The file exists, is empty, and has no name; rank 0 fills it.
  *
  * One file serves one creation after another. Each has a number, the epoch, which every rank counts for itself in its
@@ -29,11 +29,8 @@
  * job must be closed even if this fails. KOLO_ERR_TIMEOUT, MISMATCH, VERSION, NO_SPACE, SYSTEM. */
 int kolo_job_open(struct kolo_job *job, const struct kolo_settings *settings);
 
-/* Opens a file in KOLO_JOB_DIRECTORY for reading if it is this user's own; -1: it is not. Never blocks, not even on a
- * pipe. */
-int kolo_job_name_open(const char *path, struct stat *found);
-
-/* Goes on through that directory to the next such file with the name of a job: its descriptor, or -1 at the end. */
+/* Goes on through KOLO_JOB_DIRECTORY to the next file of this user's with the name of a job: a descriptor to read it,
+ * or -1 at the end. */
 int kolo_job_names_next(DIR *directory, char *path, size_t path_bytes, struct stat *found);
 
 /* Reads the header of the file behind fd: false where it holds no complete one. */

@@ -15,7 +15,8 @@
  *      stream of each lane, with a key derived from secret and session, and answers the others' connections.
  *   5. Each leader makes all that it needs to begin with, tells rank 0 that it is ready, and goes on when rank 0 says
  *      that all are. Only then does KOLO_NET_SILENCE_MS begin: a leader that is linked already may wait for long. It
- * keeps its listener, and answers there only if the communicator is to be shrunk (internode/assembly/shrink_nodes.h).
+ *      keeps its listener, and answers there only if the communicator is to be shrunk
+ *      (internode/assembly/shrink_nodes.h).
  *
  * Any failure, including the end of a connection and the deadline, ends the creation on all: rank 0 tells the others,
  * and a leader tells its node through the job file. A rank whose time is up asks rank 0 which ranks are missing before
