@@ -20,17 +20,14 @@
 enum { STATUSES = -KOLO_ERR_STATE + 1, WORDS_MAX = KOLO_LINES_BYTES_MAX / sizeof(uint64_t) };
 
 void kolo_shared_call_begin(kolo_comm *comm, kolo_collective collective, size_t count) {
-    kolo_shared_call_begin_with(comm, collective, 0, count);
+    kolo_shared_call_begin_with(comm, collective, KOLO_SUM, 0, count);
 }
 
-void kolo_shared_call_begin_with(kolo_comm *comm, kolo_collective collective, uint32_t flags, size_t count) {
-    kolo_shared_call_begin_as(comm, kolo_call_word(collective, KOLO_U8, KOLO_SUM, flags, count));
-}
-
-void kolo_shared_call_begin_as(kolo_comm *comm, uint64_t word) {
-    comm->stats.calls_by_collective[kolo_call_parts(word).collective]++;
+void kolo_shared_call_begin_with(kolo_comm *comm, kolo_collective collective, unsigned op, uint32_t flags,
+                                 size_t count) {
+    comm->stats.calls_by_collective[collective]++;
     if (comm->global_size > 1)
-        kolo_call_begin(comm, word, 0);
+        kolo_call_begin(comm, kolo_call_word(collective, KOLO_U8, (kolo_op)op, flags, count), 0);
 }
 
 void kolo_shared_call_leave(kolo_comm *comm) {

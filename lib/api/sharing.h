@@ -7,10 +7,11 @@
 #include "comm/comm.h"
 
 /* Begins and leaves such a call, on a communicator that kolo_enter has let this thread use. Of one rank it has nobody
- * to meet. `count` and `flags`, of 10 bits, tell calls of one collective apart. */
+ * to meet. `count`, `flags`, of 10 bits, and what stands in place of an op, of 4, tell calls of one collective apart.
+ */
 void kolo_shared_call_begin(kolo_comm *comm, kolo_collective collective, size_t count);
-void kolo_shared_call_begin_with(kolo_comm *comm, kolo_collective collective, uint32_t flags, size_t count);
-void kolo_shared_call_begin_as(kolo_comm *comm, uint64_t word); /* comm/step/call_word.h */
+void kolo_shared_call_begin_with(kolo_comm *comm, kolo_collective collective, unsigned op, uint32_t flags,
+                                 size_t count);
 void kolo_shared_call_leave(kolo_comm *comm);
 
 /* words[rank] = what that rank, among those of all nodes, has passed as `own`. */

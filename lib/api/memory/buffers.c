@@ -80,7 +80,7 @@ static int alloc_with(const char *function, kolo_comm *comm, size_t bytes, unsig
     if (rc < 0)
         return rc;
     struct kolo_region region = {0};
-    kolo_shared_call_begin_with(comm, KOLO_ALLOC, flags, bytes);
+    kolo_shared_call_begin_with(comm, KOLO_ALLOC, KOLO_SUM, flags, bytes);
     rc = allocate(comm, &shape, true, &region, NULL);
     if (rc == 0) {
         KOLO_POINT("alloc.adding");

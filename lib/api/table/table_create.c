@@ -95,26 +95,24 @@ static uint64_t digest_of(const kolo_table_options *options) {
     return kolo_digest_add(digest, options->name ? options->name : "", options->name ? strlen(options->name) : 0);
 }
 
-/* `which`: the call's word. */
-static int agree(const char *caller, kolo_comm *comm, uint64_t which, int rc) {
+static int agree(const char *caller, kolo_comm *comm, unsigned what, int root, uint64_t table, int rc) {
     int ready = kolo_get_ready(caller, comm);
     if (ready == 0)
         ready = kolo_enter(caller, comm);
     if (ready < 0)
         return ready;
-    kolo_shared_call_begin_as(comm, which);
+    kolo_shared_call_begin_with(comm, KOLO_TABLE, what, (uint32_t)root, table);
     rc = kolo_status_agree(comm, caller, rc);
     kolo_shared_call_leave(comm);
     return rc;
 }
 
 int kolo_table_agree(const char *caller, kolo_comm *comm, int rc) {
-    return agree(caller, comm, kolo_call_word(KOLO_TABLE, KOLO_U8, (kolo_op)KOLO_CALL_TABLE_CREATE, 0, 0), rc);
+    return agree(caller, comm, KOLO_CALL_TABLE_CREATE, 0, 0, rc);
 }
 
 int kolo_table_agree_on(const char *caller, const kolo_table *table, unsigned what, int root, int rc) {
-    return agree(caller, table->comm,
-                 kolo_call_word(KOLO_TABLE, KOLO_U8, (kolo_op)what, (uint32_t)root, table->made_in_call), rc);
+    return agree(caller, table->comm, what, root, table->made_in_call, rc);
 }
 
 /* Where pieces lie: by stride, or one behind the other. *bytes: of all. */
