@@ -61,6 +61,30 @@ static int64_t let_good_one_in(struct house *house) {
     return client.took_ns;
 }
 
+/* A dialogue by hand. */
+
+static void make_hello(const struct house *house, uint8_t hello[KOLO_HANDSHAKE_BYTES]) {
+    struct kolo_handshake handshake;
+    assert_int_equal(kolo_handshake_make(&handshake, &house->secret), 0);
+    kolo_handshake_pack(&handshake, KOLO_HELLO, hello);
+}
+
+/* Connects and says hello. */
+static int greet_by_hand(const struct house *house, struct kolo_dialogue *dialogue) {
+    const int fd = connect_by_hand(&house->bound);
+    make_hello(house, dialogue->hello);
+    send_by_hand(fd, dialogue->hello, sizeof dialogue->hello);
+    return fd;
+}
+
+/* After the welcome. */
+static void introduce_by_hand(const struct house *house, int fd, const struct kolo_introduction *self,
+                              struct kolo_dialogue *dialogue) {
+    kolo_introduction_pack(self, dialogue->introduction);
+    kolo_dialogue_prove(dialogue, KOLO_PROOF_OF_CONNECTOR, &house->secret);
+    send_by_hand(fd, dialogue->introduction, sizeof dialogue->introduction);
+}
+
 /* Strangers. */
 
 static void test_garbage(void **state) {
@@ -118,12 +142,10 @@ static void test_half_open(void **state) {
 /* One that says a byte now and then has its place no longer than others. */
 static void test_dribbler(void **state) {
     struct house house;
-    struct kolo_handshake handshake;
     uint8_t hello[KOLO_HANDSHAKE_BYTES];
     (void)state;
     open_house(&house);
-    assert_int_equal(kolo_handshake_make(&handshake, &house.secret), 0);
-    kolo_handshake_pack(&handshake, KOLO_HELLO, hello);
+    make_hello(&house, hello);
     const int fd = connect_by_hand(&house.bound);
     const int64_t begin_ns = kolo_clock_ns();
     let_good_one_in(&house);
@@ -143,14 +165,12 @@ static void test_dribbler(void **state) {
 /* Bytes one by one, but in good time, make a good dialogue. */
 static void test_slow_but_good(void **state) {
     struct house house;
-    struct kolo_handshake handshake;
     struct kolo_dialogue dialogue;
     const struct kolo_introduction self = introduce(3);
     (void)state;
     open_house(&house);
     const int fd = connect_by_hand(&house.bound);
-    assert_int_equal(kolo_handshake_make(&handshake, &house.secret), 0);
-    kolo_handshake_pack(&handshake, KOLO_HELLO, dialogue.hello);
+    make_hello(&house, dialogue.hello);
     for (size_t i = 0; i < sizeof dialogue.hello; i++) {
         send_by_hand(fd, dialogue.hello + i, 1);
         assert_int_equal(answer_rank(house.listener, MS), -1);
@@ -176,16 +196,12 @@ static void test_slow_but_good(void **state) {
 static void test_far(void **state) {
     enum { OPEN = 2 * KOLO_LISTENER_PENDING, ROUNDS = 4 };
     struct house house;
-    struct kolo_handshake handshake;
     struct kolo_dialogue dialogue;
     const struct kolo_introduction self = introduce(3);
     int fds[ROUNDS][OPEN];
     (void)state;
     open_house(&house);
-    const int fd = connect_by_hand(&house.bound);
-    assert_int_equal(kolo_handshake_make(&handshake, &house.secret), 0);
-    kolo_handshake_pack(&handshake, KOLO_HELLO, dialogue.hello);
-    send_by_hand(fd, dialogue.hello, sizeof dialogue.hello);
+    const int fd = greet_by_hand(&house, &dialogue);
     assert_int_equal(answer_rank(house.listener, 100 * MS), -1);
     assert_true(receive_by_hand(fd, dialogue.welcome, sizeof dialogue.welcome));
     for (int round = 0; round < ROUNDS; round++) {
@@ -194,9 +210,7 @@ static void test_far(void **state) {
         assert_int_equal(answer_rank(house.listener, 100 * MS), -1);
     }
     assert_true(refused(&house, "was given up for another") > 0);
-    kolo_introduction_pack(&self, dialogue.introduction);
-    kolo_dialogue_prove(&dialogue, KOLO_PROOF_OF_CONNECTOR, &house.secret);
-    send_by_hand(fd, dialogue.introduction, sizeof dialogue.introduction);
+    introduce_by_hand(&house, fd, &self, &dialogue);
     assert_int_equal(answer_rank(house.listener, 10 * S), 3);
     for (int i = 0; i < ROUNDS * OPEN; i++)
         close(fds[i / OPEN][i % OPEN]);
@@ -416,15 +430,11 @@ static void test_own_proof_back(void **state) {
 static void test_listener_proves_nothing_first(void **state) {
     struct house house;
     struct kolo_dialogue dialogue;
-    struct kolo_handshake handshake;
     const struct kolo_introduction self = introduce(1);
     static const uint8_t zeros[KOLO_KEY_BYTES];
     (void)state;
     open_house(&house);
-    const int fd = connect_by_hand(&house.bound);
-    assert_int_equal(kolo_handshake_make(&handshake, &house.secret), 0);
-    kolo_handshake_pack(&handshake, KOLO_HELLO, dialogue.hello);
-    send_by_hand(fd, dialogue.hello, sizeof dialogue.hello);
+    const int fd = greet_by_hand(&house, &dialogue);
     kolo_introduction_pack(&self, dialogue.introduction);
     memset(dialogue.introduction + 224, 0, KOLO_KEY_BYTES);
     send_by_hand(fd, dialogue.introduction, sizeof dialogue.introduction);
@@ -440,21 +450,15 @@ static void test_listener_proves_nothing_first(void **state) {
 static void test_malformed(void **state) {
     struct house house;
     struct kolo_dialogue dialogue;
-    struct kolo_handshake handshake;
     struct kolo_introduction self = introduce(1);
     uint32_t verdict;
     (void)state;
     open_house(&house);
     self.rank = self.size;
-    const int fd = connect_by_hand(&house.bound);
-    assert_int_equal(kolo_handshake_make(&handshake, &house.secret), 0);
-    kolo_handshake_pack(&handshake, KOLO_HELLO, dialogue.hello);
-    send_by_hand(fd, dialogue.hello, sizeof dialogue.hello);
+    const int fd = greet_by_hand(&house, &dialogue);
     assert_int_equal(answer_rank(house.listener, 200 * MS), -1);
     assert_true(receive_by_hand(fd, dialogue.welcome, sizeof dialogue.welcome));
-    kolo_introduction_pack(&self, dialogue.introduction);
-    kolo_dialogue_prove(&dialogue, KOLO_PROOF_OF_CONNECTOR, &house.secret);
-    send_by_hand(fd, dialogue.introduction, sizeof dialogue.introduction);
+    introduce_by_hand(&house, fd, &self, &dialogue);
     await_refused(&house, 1, "nothing sensible");
     assert_true(receive_by_hand(fd, dialogue.verdict, sizeof dialogue.verdict));
     assert_int_equal(kolo_verdict_parse(dialogue.verdict, &verdict), 0);

@@ -87,6 +87,19 @@ static void run(struct rank *rank) {
     rank->comm = NULL;
 }
 
+static void run_ranks(const struct setup *setup, int ranks,
+                      void (*meanwhile)(const struct team *team, const pid_t *pids)) {
+    nodes_meet_at("127.0.0.1");
+    if (wants_ranks(ranks))
+        harness_run(&(struct team){.ranks = ranks,
+                                   .slot_bytes = 16384,
+                                   .timeout_ms = patience_ms(TIMEOUT_MS),
+                                   .creates_itself = true,
+                                   .run = run,
+                                   .argument = setup,
+                                   .meanwhile = meanwhile});
+}
+
 int main(int argc, char **argv) {
     static const int layouts[][NODES_MAX] = {{1, 1}, {2, 2}};
     static const char *const transports[] = {"auto", "poll"};
@@ -101,25 +114,10 @@ int main(int argc, char **argv) {
             struct setup setup = {.late = late};
             const int ranks = nodes_lay_out(layouts[i], setup.node_of);
             setenv("KOLO_NET", transports[(i + late + 1) % 2], 1);
-            nodes_meet_at("127.0.0.1");
-            if (wants_ranks(ranks))
-                harness_run(&(struct team){.ranks = ranks,
-                                           .slot_bytes = 16384,
-                                           .timeout_ms = patience_ms(TIMEOUT_MS),
-                                           .creates_itself = true,
-                                           .run = run,
-                                           .argument = &setup,
-                                           .meanwhile = stop});
+            run_ranks(&setup, ranks, stop);
         }
     struct setup setup = {.late = -1, .links_late = true};
     const int ranks = nodes_lay_out((const int[NODES_MAX]){1, 1, 1}, setup.node_of);
-    nodes_meet_at("127.0.0.1");
-    if (wants_ranks(ranks))
-        harness_run(&(struct team){.ranks = ranks,
-                                   .slot_bytes = 16384,
-                                   .timeout_ms = patience_ms(TIMEOUT_MS),
-                                   .creates_itself = true,
-                                   .run = run,
-                                   .argument = &setup});
+    run_ranks(&setup, ranks, NULL);
     return harness_end();
 }

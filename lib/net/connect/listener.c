@@ -177,6 +177,14 @@ static void show_out_late(struct kolo_listener *listener, int64_t now_ns) {
         show_out(listener, 0, "has not said who it is in time");
 }
 
+/* What the kernel has measured of a connection; zeros, as if it were new and near: it does not say. */
+static struct tcp_info measured(int fd) {
+    struct tcp_info found = {.tcpi_rtt = 0};
+    socklen_t bytes = sizeof found;
+    (void)getsockopt(fd, IPPROTO_TCP, TCP_INFO, &found, &bytes);
+    return found;
+}
+
 /* Takes a hello. */
 static progress greet(struct kolo_listener *listener, struct pending *one) {
     struct kolo_handshake hello, welcome;
@@ -195,10 +203,7 @@ static progress greet(struct kolo_listener *listener, struct pending *one) {
         return refuse(listener, one, hello.secret ? "wants a secret, and here is none" : "has no secret");
     if (sent < 0)
         return refuse(listener, one, "takes no answer");
-    struct tcp_info way = {.tcpi_rtt = 0};
-    socklen_t bytes = sizeof way;
-    (void)getsockopt(one->fd, IPPROTO_TCP, TCP_INFO, &way, &bytes); /* where that fails it counts as near */
-    const int64_t two_ns = KOLO_NS_PER_MS / 500 * (int64_t)way.tcpi_rtt;
+    const int64_t two_ns = KOLO_NS_PER_MS / 500 * (int64_t)measured(one->fd).tcpi_rtt;
     one->spared_ns = kolo_clock_ns() + GRACE_NS + (two_ns < DISTANCE_MAX ? two_ns : DISTANCE_MAX);
     one->greeted = true;
     one->received = 0;
@@ -283,15 +288,6 @@ static bool has_room(const struct kolo_listener *listener, int64_t now_ns) {
     return listener->count < KOLO_LISTENER_PENDING || find_victim(listener, now_ns) < KOLO_LISTENER_PENDING;
 }
 
-/* How long a connection has waited since it was made, or since something came by it. */
-static int64_t waited_ns(int fd) {
-    struct tcp_info found;
-    socklen_t bytes = sizeof found;
-    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &found, &bytes) < 0
-               ? 0
-               : (int64_t)found.tcpi_last_data_recv * KOLO_NS_PER_MS;
-}
-
 /* accept reports what became of a connection in the queue as an error of its own. */
 static bool is_of_peer(int errno_value) {
     return errno_value == ECONNABORTED || errno_value == EINTR || errno_value == EPROTO || errno_value == EPERM ||
@@ -321,7 +317,8 @@ static int let_in(struct kolo_listener *listener, int64_t now_ns) {
         struct pending *one = &listener->pending[listener->count++];
         one->fd = fd;
         one->since_ns = now_ns;
-        one->spared_ns = now_ns + GRACE_NS - waited_ns(fd);
+        /* less what it has waited since it was made, or since something came by it */
+        one->spared_ns = now_ns + GRACE_NS - (int64_t)measured(fd).tcpi_last_data_recv * KOLO_NS_PER_MS;
         one->from = from;
         one->greeted = false;
         one->foreign = false;
