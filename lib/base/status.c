@@ -2,6 +2,7 @@
 #include "base/status.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,12 +41,26 @@ int kolo_fail_system(int errno_value, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    char reason[128], limit[96] = "";
+    char limit[96] = "";
     struct rlimit files;
     if (errno_value == EMFILE && getrlimit(RLIMIT_NOFILE, &files) == 0)
         snprintf(limit, sizeof limit, ": this process may open %llu: raise it (ulimit -n)",
                  (unsigned long long)files.rlim_cur);
-    snprintf(all, sizeof all, "%s: %s%s", text, strerror_r(errno_value, reason, sizeof reason), limit);
+    snprintf(all, sizeof all, "%s: %s%s", text, strerror(errno_value), limit);
     keep(all);
     return KOLO_ERR_SYSTEM;
+}
+
+/* Not sigabbrev_np, which neither musl nor glibc before 2.32 has. */
+const char *kolo_signal_name(int number) {
+    static const char *const names[] = {
+        [SIGHUP] = "HUP",       [SIGINT] = "INT",     [SIGQUIT] = "QUIT", [SIGILL] = "ILL",   [SIGTRAP] = "TRAP",
+        [SIGABRT] = "ABRT",     [SIGBUS] = "BUS",     [SIGFPE] = "FPE",   [SIGKILL] = "KILL", [SIGUSR1] = "USR1",
+        [SIGSEGV] = "SEGV",     [SIGUSR2] = "USR2",   [SIGPIPE] = "PIPE", [SIGALRM] = "ALRM", [SIGTERM] = "TERM",
+        [SIGCHLD] = "CHLD",     [SIGCONT] = "CONT",   [SIGSTOP] = "STOP", [SIGTSTP] = "TSTP", [SIGTTIN] = "TTIN",
+        [SIGTTOU] = "TTOU",     [SIGURG] = "URG",     [SIGXCPU] = "XCPU", [SIGXFSZ] = "XFSZ", [SIGVTALRM] = "VTALRM",
+        [SIGPROF] = "PROF",     [SIGWINCH] = "WINCH", [SIGIO] = "POLL",   [SIGPWR] = "PWR",   [SIGSYS] = "SYS",
+        [SIGSTKFLT] = "STKFLT",
+    };
+    return number > 0 && (size_t)number < sizeof names / sizeof *names ? names[number] : NULL;
 }

@@ -12,4 +12,7 @@ int kolo_fail(int status, const char *format, ...) __attribute__((format(printf,
  * Returns KOLO_ERR_SYSTEM. */
 int kolo_fail_system(int errno_value, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 
+/* "KILL" of SIGKILL; NULL for real-time signals, and for numbers that are no signal. */
+const char *kolo_signal_name(int number);
+
 #endif

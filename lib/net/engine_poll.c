@@ -51,7 +51,7 @@ static void poll_cancel(struct kolo_stream *stream) {
 
 static size_t parts_bytes(const struct msghdr *message) {
     size_t bytes = 0;
-    for (size_t i = 0; i < message->msg_iovlen; i++)
+    for (size_t i = 0; i < (size_t)message->msg_iovlen; i++)
         bytes += message->msg_iov[i].iov_len;
     return bytes;
 }

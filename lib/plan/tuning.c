@@ -166,11 +166,10 @@ bool kolo_tuning_load(const char *path, const kolo_topology *topology, struct ko
     *absent = bytes == -ENOENT || bytes == -ENOTDIR;
     bool fits = false;
     if (bytes < 0) {
-        char reason[128];
         snprintf(why, KOLO_PROFILE_WHY_BYTES, "%s",
                  bytes == -EINVAL  ? "not a regular file"
                  : bytes == -EPERM ? "another user could have written it"
-                                   : strerror_r((int)-bytes, reason, sizeof reason));
+                                   : strerror((int)-bytes));
     } else if (kolo_profile_parse(text, (size_t)bytes, profile, why)) {
         struct kolo_profile_machine here;
         kolo_profile_machine_read(&here, topology);

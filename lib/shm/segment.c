@@ -157,7 +157,8 @@ void kolo_segment_settle(const struct kolo_segment *segment, uint32_t rank) {
     if (segment->rings) /* a core dump would give memory to all of them */
         madvise(segment->rings, segment->bytes - segment->allocated, MADV_DONTDUMP);
     /* To move a page, the kernel looks at the mappings of all ranks: not where it is in place, as with one node. */
-    if (getcpu(NULL, &node) == 0 && page_is_on(own, node) && page_is_on(own + bytes - KOLO_PAGE_BYTES, node))
+    if (syscall(SYS_getcpu, NULL, &node, NULL) == 0 && page_is_on(own, node) &&
+        page_is_on(own + bytes - KOLO_PAGE_BYTES, node))
         return;
     /* No node named: the calling thread's. Pages that another process has touched by now stay where they are. */
     syscall(SYS_mbind, own, bytes, MPOL_PREFERRED, NULL, 0UL, MPOL_MF_MOVE);

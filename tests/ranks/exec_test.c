@@ -48,7 +48,7 @@ static void prepare(const struct rank *rank, enum before before) {
     pthread_t thread;
     switch (before) {
     case CLOSES:
-        closefrom(STDERR_FILENO + 1);
+        close_descriptors();
         break;
     case NOT_DUMPABLE:
         prctl(PR_SET_DUMPABLE, 0);

@@ -1,7 +1,6 @@
 /* What kolo takes of memory depends on the number of ranks, not on how large the messages are: at most 8 MiB a rank.
  * And hundreds of communicators take as much memory, and as many descriptors, as kolo-info says. */
 #include <inttypes.h>
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,8 +61,7 @@ struct used {
 };
 
 static struct used used(void) {
-    const struct mallinfo2 heap = mallinfo2();
-    return (struct used){.allocated_bytes = heap.uordblks + heap.hblkhd, .descriptors = open_descriptors()};
+    return (struct used){.allocated_bytes = heap_bytes(), .descriptors = open_descriptors()};
 }
 
 /* The rank in a communicator of that index: every other one has the ranks in reverse order. */

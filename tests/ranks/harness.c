@@ -4,6 +4,9 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -21,7 +24,7 @@
 #include "held_time.h"
 #include "number_option.h"
 
-enum { WATCHDOG_S = 580, PATIENCE_MS = 60000, REPORTS_MAX = 20, TRIES = 3 };
+enum { WATCHDOG_S = 580, PATIENCE_MS = 60000, REPORTS_MAX = 20, TRIES = 3, DESCRIPTORS_MAX = 4096 };
 
 struct harness_arguments arguments;
 
@@ -78,6 +81,20 @@ int open_descriptors(void) {
     if (directory)
         closedir(directory);
     return count;
+}
+
+void close_descriptors(void) { /* closefrom is not in every C library */
+    for (int fd = STDERR_FILENO + 1; fd < DESCRIPTORS_MAX; fd++)
+        close(fd);
+}
+
+size_t heap_bytes(void) {
+#ifdef __GLIBC__
+    const struct mallinfo2 heap = mallinfo2();
+    return heap.uordblks + heap.hblkhd;
+#else
+    return 0;
+#endif
 }
 
 int64_t patience_ms(int64_t ms) {

@@ -119,6 +119,10 @@ void sleep_ms(int64_t ms);
 
 /* How many descriptors this process has open, and a few more, always as many. */
 int open_descriptors(void);
+void close_descriptors(void); /* but standard input, output and error */
+
+/* Bytes that this process has on its heap; 0 where the C library does not tell. */
+size_t heap_bytes(void);
 
 /* A job name that no other test uses, and the path of the file that a user's job has while it is being created; each in
  * a static buffer. */

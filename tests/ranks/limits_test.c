@@ -56,9 +56,9 @@ static bool is_limited(const struct rank *rank, const struct limit *limit) {
 
 static struct rlimit set_limit(const struct rank *rank, const struct limit *limit) {
     struct rlimit before;
-    getrlimit((__rlimit_resource_t)limit->resource, &before);
+    getrlimit(limit->resource, &before);
     const struct rlimit now = {in_use(limit->resource) + limit->value, before.rlim_max};
-    expect(rank, setrlimit((__rlimit_resource_t)limit->resource, &now) == 0, "setrlimit: %s", strerror(errno));
+    expect(rank, setrlimit(limit->resource, &now) == 0, "setrlimit: %s", strerror(errno));
     return before;
 }
 
@@ -114,7 +114,7 @@ static void run_limited(struct rank *rank) {
         allreduce_once(rank, comm, limit->what); /* whatever came of it, the communicator is usable */
     }
     if (is_limited(rank, limit))
-        setrlimit((__rlimit_resource_t)limit->resource, &before);
+        setrlimit(limit->resource, &before);
     kolo_comm_destroy(comm);
 }
 
@@ -206,7 +206,7 @@ static void run_messages_limited(struct rank *rank) {
         kolo_comm_destroy(comm);
     }
     if (is_limited(rank, limit))
-        setrlimit((__rlimit_resource_t)limit->resource, &before);
+        setrlimit(limit->resource, &before);
 }
 
 static void run_messages(void) {

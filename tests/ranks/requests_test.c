@@ -1,7 +1,6 @@
 /* Collectives in the background: each against the sequential reference, with and without a progress thread, completed
  * in every way; and what becomes of requests when communicators are destroyed or aborted, ranks die, disagree or fork.
  * random_programs_test.c mixes them with all else. */
-#include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -178,7 +177,7 @@ static void run_many(struct rank *rank) {
         for (int i = 0; right && i < BATCH; i++)
             right = expect(rank, data[i] == rank->ranks * (batch + i) + rank->ranks * (rank->ranks - 1) / 2,
                            "sum %d of batch %d is wrong", i, batch);
-        const size_t now_in_use = mallinfo2().uordblks;
+        const size_t now_in_use = heap_bytes();
         if (batch == 1)
             in_use = now_in_use;
         else if (batch > 1 && !arguments.threads)

@@ -1,5 +1,6 @@
 /* kolo_comm_shrink: the survivors of any loss go on with the ranks in their old order, with right sums and the same
  * bits, down to the last one; also where more die or stop while they agree; and nothing is left behind. */
+#include <errno.h>
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
@@ -261,7 +262,7 @@ static void run_without_descriptors(struct rank *rank) {
     call_until_failure(rank->comm, 6);
     if (expect_status(rank, kolo_comm_shrink(rank->comm, &left), KOLO_ERR_SYSTEM, "kolo_comm_shrink"))
         expect_message(rank, "kolo_comm_shrink", "kolo_comm_shrink",
-                       rank->rank == *victim ? "Too many open files" : "see that rank's message", NULL);
+                       rank->rank == *victim ? strerror(EMFILE) : "see that rank's message", NULL);
     expect(rank, left == NULL, "a handle was set on failure");
     expect(rank, setrlimit(RLIMIT_NOFILE, &before) == 0, "setrlimit failed");
     if (shrink(rank))

@@ -24,6 +24,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/status.h"
 #include "kolo.h"
 #include "launch.h"
 #include "leftover_processes.h"
@@ -231,7 +232,7 @@ static void rank_failed(struct job *job, int rank, pid_t pid, int status) {
         message_print("rank %d (pid %d) exited with code %d%s", number, (int)pid, code, rest);
     } else {
         int signal_number = WTERMSIG(status);
-        const char *name = sigabbrev_np(signal_number);
+        const char *name = kolo_signal_name(signal_number);
         message_print("rank %d (pid %d) was killed by signal %d (%s%s)%s", number, (int)pid, signal_number,
                       name != NULL ? "SIG" : "real-time", name != NULL ? name : "", rest);
         code = 128 + signal_number;
@@ -428,7 +429,7 @@ static void deadline_handle(struct job *job) {
     running_ranks_format(job, ranks, sizeof ranks);
     if (job->running > 0 && job->asked_deadline_ms < job->timeout_at_ms) {
         message_print("%s did not end within %g s of SIG%s: killing", ranks,
-                      (double)job->options->signal_grace_ms / 1000, sigabbrev_np(job->asked_signal));
+                      (double)job->options->signal_grace_ms / 1000, kolo_signal_name(job->asked_signal));
         job_kill(job, 128 + job->asked_signal);
         return;
     }

@@ -11,26 +11,20 @@
 
 #if defined(__x86_64__)
 #define FIRST       "GLIBC_2.2.5"
-#define SIGNALS     "GLIBC_2.3.3"
 #define THREAD_NAME "GLIBC_2.12"
 #elif defined(__aarch64__)
 #define FIRST       "GLIBC_2.17"
-#define SIGNALS     "GLIBC_2.17"
 #define THREAD_NAME "GLIBC_2.17"
 #endif
-
-enum { SIGNAL_NAMES = 65 };
 
 __asm__(".symver old_create, pthread_create@" FIRST);
 __asm__(".symver old_join, pthread_join@" FIRST);
 __asm__(".symver old_once, pthread_once@" FIRST);
 __asm__(".symver old_setname, pthread_setname_np@" THREAD_NAME);
-__asm__(".symver old_signal_names, sys_sigabbrev@" SIGNALS);
 extern __typeof__(pthread_create) old_create;
 extern __typeof__(pthread_join) old_join;
 extern __typeof__(pthread_once) old_once;
 extern __typeof__(pthread_setname_np) old_setname;
-extern const char *const old_signal_names[SIGNAL_NAMES];
 
 int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument) {
     return old_create(thread, attributes, start, argument);
@@ -52,16 +46,8 @@ int pthread_sigmask(int how, const sigset_t *set, sigset_t *before) {
     return sigprocmask(how, set, before) < 0 ? errno : 0;
 }
 
-const char *sigabbrev_np(int number) {
-    return number > 0 && number < SIGNAL_NAMES ? old_signal_names[number] : NULL;
-}
-
 pid_t gettid(void) {
     return (pid_t)syscall(SYS_gettid);
-}
-
-int getcpu(unsigned *processor, unsigned *node) {
-    return (int)syscall(SYS_getcpu, processor, node, NULL);
 }
 
 int fstatat(int folder, const char *restrict path, struct stat *restrict found, int flags) {

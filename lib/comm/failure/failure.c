@@ -84,7 +84,7 @@ static uint64_t call_of(const kolo_comm *comm, uint32_t rank, uint64_t call) {
 
 /* "was killed by signal 9 (KILL)" */
 static void describe_end(kolo_cause cause, int detail, char *text, size_t text_bytes) {
-    const char *name = cause == KOLO_CAUSE_KILLED ? sigabbrev_np(detail) : NULL;
+    const char *name = cause == KOLO_CAUSE_KILLED ? kolo_signal_name(detail) : NULL;
     if (cause == KOLO_CAUSE_KILLED)
         snprintf(text, text_bytes, "was killed by signal %d%s%s%s", detail, name ? " (SIG" : "", name ? name : "",
                  name ? ")" : "");

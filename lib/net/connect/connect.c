@@ -37,9 +37,8 @@ struct connector {
 };
 
 static int again(struct connector *connector, const char *why, int errno_value) {
-    char text[96];
     snprintf(connector->reason, sizeof connector->reason, "%s%s%s", why, errno_value ? ": " : "",
-             errno_value ? strerror_r(errno_value, text, sizeof text) : "");
+             errno_value ? strerror(errno_value) : "");
     return AGAIN;
 }
 
