@@ -60,6 +60,7 @@ class Mpi:
         process = self.begin(ranks, name, *arguments, **options)
         output, errors = process.communicate(timeout=LIMIT_S)
         self.assertEqual(0, process.returncode, f"{' '.join(process.args)}\n{output[-3000:]}{errors[-6000:]}")
+        self.assertNotRegex(errors, r"kolo: rank (\d+)\b.*\brank \1:")  # it is named once
         return output, errors
 
     def assert_nothing_left(self, before):

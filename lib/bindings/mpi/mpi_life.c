@@ -11,6 +11,7 @@
 #include "comm/creation/launcher.h"
 #include "communicators/creating.h"
 #include "communicators/states.h"
+#include "communicators/wording.h"
 #include "host/mpi_progress.h"
 #include "report.h"
 #include "settings.h"
@@ -80,7 +81,8 @@ static bool get_ready(int rank) {
     if (on > 0 && rc >= 0)
         rc = mpi_pooled_try();
     if (rc < 0)
-        fprintf(stderr, "kolo: rank %d: all is left to the MPI, on all ranks: %s\n", rank, kolo_error_message());
+        fprintf(stderr, "kolo: rank %d: all is left to the MPI, on all ranks: %s\n", rank,
+                mpi_word_unnamed(kolo_error_message(), 0)); /* of one made alone */
     return on > 0 && rc >= 0;
 }
 

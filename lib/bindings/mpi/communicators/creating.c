@@ -29,6 +29,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "communicators/wording.h"
 #include "host/mpi_progress.h"
 #include "settings.h"
 #include "shm/memory_file.h"
@@ -62,8 +63,6 @@ static int create(struct mpi_pooled *pooled, int rank, int size, int fd) {
     const int rc = kolo_comm_create(&pooled->kolo, &options);
     if (rc == 0)
         kolo_comm_set_progress(pooled->kolo, mpi_progress, NULL);
-    else if (mpi_settings.is_verbose)
-        fprintf(stderr, "kolo: rank %d of %d: left to the MPI: %s\n", rank, size, kolo_error_message());
     return rc;
 }
 
@@ -148,8 +147,13 @@ static const char *create_together(struct mpi_pooled *pooled, const struct propo
         fd = -1;
     }
     const char *why = "a rank has no file descriptor left (ulimit -n)";
-    if (place >= 0)
-        why = mpi_agree(comm, create(pooled, rank, size, fd)) == 0 ? NULL : "no kolo communicator could be created";
+    if (place >= 0) {
+        const int rc = create(pooled, rank, size, fd);
+        if (rc < 0 && mpi_settings.is_verbose)
+            fprintf(stderr, "kolo: rank %d of %d: left to the MPI: %s\n", rank, size,
+                    mpi_word_unnamed(kolo_error_message(), rank));
+        why = mpi_agree(comm, rc) == 0 ? NULL : "no kolo communicator could be created";
+    }
     if (fd >= 0)
         close(fd);
     if (why) {

@@ -67,12 +67,19 @@ static void describe_own(const struct mpi_state *state, const char *call, char *
     }
 }
 
+const char *mpi_word_unnamed(const char *message, int rank) {
+    char begin[40];
+    const int bytes = snprintf(begin, sizeof begin, "rank %d: ", rank);
+    return strncmp(message, begin, (size_t)bytes) == 0 ? message + bytes : message;
+}
+
 void mpi_word_message(const struct mpi_state *state, int rank, const char *message, char text[MPI_WORDING_BYTES]) {
     char begin[40], own[120] = "";
     size_t used = 0;
     snprintf(begin, sizeof begin, "rank %d calls ", rank);
     const char *const found = strstr(message, begin), *const call = found ? found + strlen(begin) : NULL;
-    for (const char *at = message; *at && used + sizeof own + sizeof begin < MPI_WORDING_BYTES;) {
+    for (const char *at = mpi_word_unnamed(message, rank);
+         *at && used + sizeof own + sizeof begin < MPI_WORDING_BYTES;) {
         const size_t bytes = word_bytes(at);
         const char *const word = translate(at, bytes);
         if (at == call)
