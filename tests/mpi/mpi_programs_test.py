@@ -37,6 +37,7 @@ class Mpi:
         folder = tempfile.TemporaryDirectory(prefix="kolo-mpi-")  # with a short name, for there are sockets in it
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
+        self.killed_at = None
 
     def program(self, name):
         return PROGRAMS / f"{name}.{self.flavour}"
@@ -51,17 +52,38 @@ class Mpi:
                 command += [":"] * (rank > 0) + ["-n", "1", "env", *own, *program]
         else:
             command += ["-n", str(ranks), *(self.preload(preload) if preload else ()), *program]
+        return self.start(command, environment)
+
+    def start(self, command, environment):
         process = subprocess.Popen(command, env=environment, text=True, stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.addCleanup(launching.LaunchingTest.end, process)
         return process
 
+    def finish(self, *arguments, **options):
+        """A job that may fail: its process, output and errors."""
+        return launching.run_launcher(lambda: self.begin(*arguments, **options), LIMIT_S)
+
     def run_job(self, ranks, name, *arguments, **options):
-        process = self.begin(ranks, name, *arguments, **options)
-        output, errors = process.communicate(timeout=LIMIT_S)
+        process, output, errors = self.finish(ranks, name, *arguments, **options)
         self.assertEqual(0, process.returncode, f"{' '.join(process.args)}\n{output[-3000:]}{errors[-6000:]}")
         self.assertNotRegex(errors, r"kolo: rank (\d+)\b.*\brank \1:")  # it is named once
         return output, errors
+
+    def test_launcher(self):
+        """It is started once more where it is itself ended by SIGPIPE, not where it fails or a program is ended so."""
+        starts, fake, mpirun = pathlib.Path(self.folder, "starts"), pathlib.Path(self.folder, "mpirun"), self.mpirun
+        self.mpirun = str(fake)
+        for ends, is_well_again, code, count in (
+                ("kill -PIPE $$", True, 0, 2), ("kill -PIPE $$", False, -signal.SIGPIPE, 2),
+                ("exit 141", True, 141, 1), ("kill -TERM $$", True, -signal.SIGTERM, 1)):
+            with self.subTest(ends, is_well_again=is_well_again):
+                again = f'[ $(wc -l <{starts}) = 1 ] || exec {mpirun} "$@"' if is_well_again else ""
+                fake.write_text(f"#!/bin/sh\necho >>{starts}\n{again}\n{ends}\n", encoding="ascii")
+                fake.chmod(0o755)
+                starts.write_text("", encoding="ascii")
+                self.assertEqual(code, self.finish(2, "mpi_odd_rank", "sums")[0].returncode)
+                self.assertEqual(count, len(starts.read_text(encoding="ascii")))
 
     def assert_nothing_left(self, before):
         deadline = time.monotonic() + 5
@@ -125,15 +147,13 @@ class Mpi:
         """A test after a barrier says yes at once."""
         self.run_job(2, "mpi_single_tests", "30", KOLO_MPI_AFTER="0")
         self.run_job(3, "mpi_single_tests", "3", KOLO_MPI_AFTER="0")
-        process = self.begin(2, "mpi_single_tests", "30", KOLO_MPI="off")
-        _, errors = process.communicate(timeout=LIMIT_S)
+        process, _, errors = self.finish(2, "mpi_single_tests", "30", KOLO_MPI="off")
         self.assertIn(process.returncode, (0, 1), errors)  # the MPI alone may say no
 
     def test_wrong(self):
         """One rank's argument is wrong: the MPI there says so, and nobody waits for longer than without kolo."""
         for preload in (None, LIBRARY):
-            process = self.begin(2, "mpi_odd_rank", "fatal", preload=preload, KOLO_MPI_AFTER="0")
-            _, errors = process.communicate(timeout=LIMIT_S)
+            process, _, errors = self.finish(2, "mpi_odd_rank", "fatal", preload=preload, KOLO_MPI_AFTER="0")
             self.assertNotEqual(0, process.returncode)
             self.assertRegex(errors, self.wrong_count)
         if not self.checks_arguments:
@@ -149,7 +169,7 @@ class Mpi:
         _, errors = self.run_job(2, "mpi_odd_rank", "block", KOLO_MPI_AFTER="0")
         for rank, own in enumerate(("64 bytes (8 MPI_DOUBLE)", "72 bytes (9 MPI_DOUBLE)")):
             self.assertRegex(errors, rf"kolo: rank {rank} of 2: .*rank {rank} calls MPI_Allgather of {re.escape(own)}")
-        _, errors = self.begin(2, "mpi_odd_rank", "exit", KOLO_MPI_AFTER="0").communicate(timeout=LIMIT_S)
+        _, _, errors = self.finish(2, "mpi_odd_rank", "exit", KOLO_MPI_AFTER="0")
         self.assertNotIn("kolo_", errors)  # nothing else is sure: the launcher may be the first to say so
 
     def expect_sums(self, ranks, *case, kolo, says=""):
@@ -180,13 +200,14 @@ class Mpi:
         if self.spawns:
             self.expect_sums([[library]] * 2, "spawn", kolo=0, says="processes of another MPI_COMM_WORLD")
 
-    def begin_endless(self, ranks):
+    def begin_endless(self, ranks, is_last=False):
         """The job, and its ranks' pids by rank."""
         process = self.begin(ranks, "mpi_endless_probe", KOLO_MPI_AFTER="0")
-        pids = {}
-        while len(pids) < ranks:
-            rank, pid = re.fullmatch(r"rank (\d) has pid (\d+)\n", process.stdout.readline()).groups()
-            pids[int(rank)] = int(pid)
+        lines = "".join(process.stdout.readline() for _ in range(ranks))
+        pids = {int(rank): int(pid) for rank, pid in re.findall(r"^rank (\d) has pid (\d+)$", lines, re.MULTILINE)}
+        if len(pids) < ranks and not is_last and process.wait(LIMIT_S) == -signal.SIGPIPE:  # see run_launcher
+            return self.begin_endless(ranks, is_last=True)
+        self.assertEqual(ranks, len(pids), lines)
         return process, pids
 
     def test_top(self):
@@ -202,17 +223,22 @@ class Mpi:
             self.assertLessEqual({rank["call"]["collective"] for rank in comm["ranks"]}, {"allreduce", "barrier"})
             self.assertTrue(all(rank["calls"] > 20 for rank in comm["ranks"]), done.stdout)
 
+    def kill_one(self, victim, pids):
+        """Begins a job and kills a rank of it; `pids` gets its ranks'."""
+        process, found = self.begin_endless(3)
+        pids.update(found)
+        time.sleep(0.2)
+        os.kill(pids[victim], signal.SIGKILL)
+        self.killed_at = time.monotonic()
+        return process
+
     def test_kill(self):
         """The others say who died, unless their launcher ends them before they can."""
         for victim in (0, 2):
             with self.subTest(victim=victim):
-                before = launching.shm_names()
-                process, pids = self.begin_endless(3)
-                time.sleep(0.2)
-                os.kill(pids[victim], signal.SIGKILL)
-                killed = time.monotonic()
-                output, errors = process.communicate(timeout=LIMIT_S)
-                took = time.monotonic() - killed
+                before, pids = launching.shm_names(), {}
+                process, output, errors = launching.run_launcher(lambda at=victim, of=pids: self.kill_one(at, of), LIMIT_S)
+                took = time.monotonic() - self.killed_at
                 self.assertNotEqual(0, process.returncode)
                 self.assertLess(took, KILLED_S, errors)
                 self.assertRegex(output + errors, self.killed.format(victim))
@@ -228,9 +254,9 @@ class Mpi:
             self.assertGreater(counts[f"MPI_{name}"][0], 10, f"MPI_{name} in kolo\n{errors}")
         for reason in ("MPI_Reduce with an operation of the program's own", *self.reasons):
             self.assertRegex(errors, rf"kolo: passed on \d+ times: {reason}\n")
-        done = subprocess.run([KOLO_MPI, "--verbose", self.mpirun, "-n", "1", "true"], capture_output=True, text=True,
-                              timeout=LIMIT_S, check=False, env=launching.environment(**AS_ROOT))
-        self.assertRegex(done.stderr, rf"\nkolo-mpi: mpirun\.{self.flavour} is .{{0,40}}\d+\.\d+.{{0,10}}\n$")
+        _, _, errors = launching.run_launcher(lambda: self.start([KOLO_MPI, "--verbose", self.mpirun, "-n", "1", "true"],
+                                                                 launching.environment(**AS_ROOT)), LIMIT_S)
+        self.assertRegex(errors, rf"\nkolo-mpi: mpirun\.{self.flavour} is .{{0,40}}\d+\.\d+.{{0,10}}\n$")
         _, errors = self.run_job(2, "mpi_progress_test", KOLO_MPI_VERBOSE="1", KOLO_MPI="off")
         self.assertFalse([row for row in TABLE_ROW.findall(errors) if row[1] != "0"], errors)
 
