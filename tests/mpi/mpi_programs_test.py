@@ -24,6 +24,7 @@ AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 LIMIT_S = 150
 HANGS_S = 4  # what needs no longer than 0.1 s has not ended after that
 KILLED_S = 3  # 1 s on a machine that does nothing else
+LARGE_GIB = 7  # for what needs 6
 TABLE_ROW = re.compile(r"^kolo: (MPI_\w+) +(\d+) +[\d.]+ +(\d+) +[\d.]+$", re.MULTILINE)
 
 
@@ -199,6 +200,14 @@ class Mpi:
                                  says="" if left == 3 else "left (ulimit -n)" if left == 0 else "raise it (ulimit -n)")
         if self.spawns:
             self.expect_sums([[library]] * 2, "spawn", kolo=0, says="processes of another MPI_COMM_WORLD")
+
+    def test_large(self):
+        """An element of a derived datatype whose bytes no int counts."""
+        memory = dict(re.findall(r"^(\w+): +(\d+) kB$", pathlib.Path("/proc/meminfo").read_text("ascii"), re.MULTILINE))
+        if int(memory["MemAvailable"]) < LARGE_GIB << 20:
+            self.skipTest(f"less than {LARGE_GIB} GiB of memory are available")
+        _, errors = self.run_job(2, "mpi_large_test", KOLO_MPI_AFTER="0", KOLO_MPI_VERBOSE="on")
+        self.assertIn(("MPI_Bcast", "1", "0"), TABLE_ROW.findall(errors), errors)
 
     def begin_endless(self, ranks, is_last=False):
         """The job, and its ranks' pids by rank."""

@@ -1,5 +1,5 @@
-/* A communicator of our own, in which no message is ever sent. A probe there makes the MPI look after all that is under
- * way, for all communicators. */
+/* A communicator of our own, in which no rank sends a message to another one. A probe there makes the MPI look after
+ * all that is under way, for all communicators. */
 #include "host/mpi_progress.h"
 
 #include "host/mpi_host.h"
@@ -13,6 +13,10 @@ int mpi_progress_setup(void) {
     if (rc == 0)
         mpi_host.Comm_set_errhandler(mpi_word_load(private), mpi_host.is.errors_return);
     return rc;
+}
+
+mpi_word mpi_progress_comm(void) {
+    return mpi_word_load(private);
 }
 
 void mpi_progress(void *context) {

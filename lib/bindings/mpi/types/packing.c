@@ -1,7 +1,13 @@
-/* By the MPI's own functions, in pieces that their ints can count. Contiguous elements are just copied. */
+/* By the MPI's own functions, in pieces that their ints can count. An element that is larger goes as a message to this
+ * rank itself, in which no int counts bytes. Contiguous elements are just copied. */
 #include "types/packing.h"
 
+#include <limits.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "host/mpi_progress.h"
 
 /* BEYOND_BOTTOM: in place of MPI_BOTTOM, from where a datatype has addresses. That is NULL, which MPICH's MPI_Pack and
  * MPI_Unpack refuse. */
@@ -41,42 +47,77 @@ static size_t piece_elements(const struct mpi_type *type, size_t left) {
     return left < most ? left : most;
 }
 
-int mpi_pack(const void *buffer, size_t count, const struct mpi_type *type, void *packed, mpi_word comm) {
-    struct packable from;
-    if (count * type->bytes == 0) /* Open MPI refuses a NULL buffer even then */
-        return 0;
-    if (type->is_contiguous) {
-        memcpy(packed, buffer, count * type->bytes);
-        return 0;
+/* So many bytes of packed data. */
+static int make_packed(size_t bytes, mpi_word *handle) {
+    const size_t count = bytes / PIECE_BYTES + 1;
+    int *const lengths = malloc(count * sizeof *lengths);
+    mpi_count *const places = malloc(count * sizeof *places);
+    int rc = lengths && places ? 0 : mpi_host.is.err_other;
+    for (size_t i = 0; rc == 0 && i < count; i++) {
+        lengths[i] = i < count - 1 ? PIECE_BYTES : (int)(bytes % PIECE_BYTES);
+        places[i] = (mpi_count)(i * PIECE_BYTES);
     }
-    int rc = open_packable(&from, buffer, type);
-    for (size_t done = 0, now; rc == 0 && done < count; done += now) {
-        int position = 0;
-        now = piece_elements(type, count - done);
-        const size_t bytes = now * type->bytes;
-        rc = mpi_host.Pack(mpi_element(from.buffer, type, (ptrdiff_t)done), (int)now, packable_handle(&from, type),
-                           (char *)packed + done * type->bytes, (int)bytes, &position, comm);
-    }
-    close_packable(&from);
+    if (rc == 0)
+        rc = mpi_host.Type_create_hindexed((int)count, lengths, places, mpi_host.is.types[MPI_TYPE_PACKED_INDEX],
+                                           handle);
+    free(lengths);
+    free(places);
+    return rc != 0 ? rc : mpi_host.Type_commit(handle);
+}
+
+/* One element that no int counts the bytes of, from `packed` or to it. */
+static int move_large(void *element, mpi_word type, void *packed, size_t bytes, bool packs) {
+    enum { TAG = 1 };
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* threads would take each other's */
+    const mpi_word comm = mpi_progress_comm();
+    mpi_word handle[1] = {0};
+    int rank = 0, rc = mpi_host.Comm_rank(comm, &rank);
+    if (rc != 0 || (rc = make_packed(bytes, handle)) != 0)
+        return rc;
+    const mpi_word whole = mpi_word_load(handle);
+    pthread_mutex_lock(&lock);
+    rc = mpi_host.Sendrecv(packs ? element : packed, 1, packs ? type : whole, rank, TAG, packs ? packed : element, 1,
+                           packs ? whole : type, rank, TAG, comm, (void *)mpi_host.is.status_ignore);
+    pthread_mutex_unlock(&lock);
+    mpi_host.Type_free(handle);
     return rc;
 }
 
-int mpi_unpack(const void *packed, void *buffer, size_t count, const struct mpi_type *type, mpi_word comm) {
-    struct packable to;
-    if (count * type->bytes == 0)
-        return 0;
-    if (type->is_contiguous) {
-        memcpy(buffer, packed, count * type->bytes);
-        return 0;
-    }
-    int rc = open_packable(&to, buffer, type);
-    for (size_t done = 0, now; rc == 0 && done < count; done += now) {
+/* `packs`: from the buffer to `packed`, or else the other way. */
+static int move(const void *buffer, size_t count, const struct mpi_type *type, char *packed, bool packs,
+                mpi_word comm) {
+    struct packable packable;
+    int rc = open_packable(&packable, buffer, type);
+    const mpi_word handle = rc == 0 ? packable_handle(&packable, type) : 0;
+    for (size_t done = 0, now; rc == 0 && done < count; done += now, packed += now * type->bytes) {
+        void *const element = mpi_element(packable.buffer, type, (ptrdiff_t)done);
         int position = 0;
         now = piece_elements(type, count - done);
-        const size_t bytes = now * type->bytes;
-        rc = mpi_host.Unpack((const char *)packed + done * type->bytes, (int)bytes, &position,
-                             mpi_element(to.buffer, type, (ptrdiff_t)done), (int)now, packable_handle(&to, type), comm);
+        if (type->bytes > INT_MAX)
+            rc = move_large(element, handle, packed, type->bytes, packs);
+        else if (packs)
+            rc = mpi_host.Pack(element, (int)now, handle, packed, (int)(now * type->bytes), &position, comm);
+        else
+            rc = mpi_host.Unpack(packed, (int)(now * type->bytes), &position, element, (int)now, handle, comm);
     }
-    close_packable(&to);
+    close_packable(&packable);
     return rc;
+}
+
+int mpi_pack(const void *buffer, size_t count, const struct mpi_type *type, void *packed, mpi_word comm) {
+    if (count * type->bytes == 0) /* Open MPI refuses a NULL buffer even then */
+        return 0;
+    if (!type->is_contiguous)
+        return move(buffer, count, type, packed, true, comm);
+    memcpy(packed, buffer, count * type->bytes);
+    return 0;
+}
+
+int mpi_unpack(const void *packed, void *buffer, size_t count, const struct mpi_type *type, mpi_word comm) {
+    if (count * type->bytes == 0)
+        return 0;
+    if (!type->is_contiguous)
+        return move(buffer, count, type, (char *)packed, false, comm);
+    memcpy(buffer, packed, count * type->bytes);
+    return 0;
 }
