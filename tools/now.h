@@ -1,13 +1,22 @@
-/* The clock that measures intervals. */
+/* The clocks that measure intervals. */
 #ifndef KOLO_TOOLS_NOW_H
 #define KOLO_TOOLS_NOW_H
 
 #include <time.h>
 
-static inline double now_s(void) {
+static inline double now_of_clock_s(clockid_t clock) {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static inline double now_s(void) {
+    return now_of_clock_s(CLOCK_MONOTONIC);
+}
+
+/* Of the time that the calling thread has had a processor. */
+static inline double now_of_thread_s(void) {
+    return now_of_clock_s(CLOCK_THREAD_CPUTIME_ID);
 }
 
 #endif

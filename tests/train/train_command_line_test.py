@@ -108,6 +108,19 @@ class CommandLine(training.TrainingTest):
                         r"one process +same loss curve", r"speedup +[\d.]+ with 2 ranks"):
             self.assertRegex(done.stdout, pattern)
 
+    def test_says_why_there_is_no_speedup(self):
+        """Of two ranks on one CPU there is none; and where there is one nothing is to be said."""
+        cpu = min(os.sched_getaffinity(0))
+        done = training.run(2, "--data", self.data, "--epochs", 2, "--hidden", 8, "--batch", 4,
+                            preexec_fn=lambda: os.sched_setaffinity(0, {cpu}))
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+        reason = r"\n  why slower     2 ranks share 1 CPU: start as many ranks as CPUs\n"
+        speedup = float(re.search(r"speedup +([\d.]+) with 2 ranks", done.stdout)[1])
+        if speedup < 1:
+            self.assertRegex(done.stdout, reason)
+        if speedup > 1:
+            self.assertNotIn("why slower", done.stdout)
+
     def test_quiet(self):
         done = training.run(2, "--data", self.data, "--epochs", 3, "--hidden", 32, "--quiet", "--no-compare")
         self.assertEqual((0, ""), (done.returncode, done.stderr))

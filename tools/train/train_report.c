@@ -3,11 +3,14 @@
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
+#include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "complain.h"
+#include "kolo_tools.h"
 #include "printed_text.h"
 
 /* What rank 0 tells the waiting ranks after each epoch. */
@@ -36,9 +39,9 @@ epoch_result train_report_total(const trainer *t) {
 
 static void compare(comparison *result, const trainer *together, const trainer *alone) {
     const epoch_result run_alone = train_report_total(alone);
-    *result = (comparison){.seconds_together = train_report_total(together).seconds,
-                           .seconds_alone = run_alone.seconds,
-                           .test_accuracy_alone = train_report_accuracy(alone, &run_alone)};
+    result->seconds_together = train_report_total(together).seconds;
+    result->seconds_alone = run_alone.seconds;
+    result->test_accuracy_alone = train_report_accuracy(alone, &run_alone);
     for (size_t step = 0; step < alone->steps; step++) {
         double reference = (double)alone->losses[step];
         double difference = fabs((double)together->losses[step] - reference) / fmax(1, fabs(reference));
@@ -76,11 +79,35 @@ static int follow(comparison *result, const trainer *together) {
     for (size_t epoch = 0; epoch <= together->epochs_planned && verdict == VERDICT_LATER; epoch++)
         if (kolo_broadcast(together->comm, &verdict, 1, KOLO_I32, 0) < 0)
             return complain_kolo(together->comm, "cannot follow the run in one process");
-    *result = (comparison){.same = verdict == VERDICT_SAME};
+    result->same = verdict == VERDICT_SAME;
+    return 0;
+}
+
+/* Which CPUs the ranks have had; collective. */
+static int find_cpus(comparison *result, const trainer *t) {
+    kolo_comm *comm = t->comm;
+    double seconds[] = {t->compute_seconds, t->starved_seconds};
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof(set), &set) != 0)
+        CPU_ZERO(&set);
+    if (kolo_allreduce(comm, &set, &set, sizeof(set), KOLO_U8, KOLO_BOR) < 0 ||
+        kolo_allreduce(comm, seconds, seconds, 2, KOLO_F64, KOLO_SUM) < 0)
+        return complain_kolo(comm, "cannot find out which CPUs the ranks have had");
+    result->starved_share = seconds[1] / seconds[0];
+    if (kolo_comm_nodes(comm) > 1)
+        return 0;
+    kolo_machine machine = {.machine_bytes = sizeof(machine)};
+    result->cpus = CPU_COUNT(&set);
+    if (kolo_machine_query(&machine) == KOLO_OK && machine.quota_millicpus > 0)
+        result->cpus = (int)fmin(result->cpus, ceil(machine.quota_millicpus * 1e-3));
     return 0;
 }
 
 int comparison_run(comparison *result, const trainer *together) {
+    *result = (comparison){0};
+    const int found = find_cpus(result, together);
+    if (found < 0)
+        return found;
     if (kolo_comm_rank(together->comm) != 0)
         return follow(result, together);
     kolo_options options = KOLO_OPTIONS_INIT;
@@ -121,7 +148,28 @@ void train_report_epoch(const trainer *t) {
     fflush(stdout);
 }
 
-static void print_comparison(const comparison *c, int ranks) {
+/* Why training together took longer than alone, and what to do. */
+static void print_loss_of_time(const comparison *c, const epoch_result *run, int ranks) {
+    enum { STARVED_PERCENT_MIN = 10 };
+    const double starved_percent = 100 * c->starved_share;
+    double load[1];
+    printf("  why slower     ");
+    if (c->cpus > 0 && c->cpus < ranks) {
+        printf("%d ranks share %d CPU%s: start as many ranks as CPUs\n", ranks, c->cpus, c->cpus == 1 ? "" : "s");
+    } else if (starved_percent >= STARVED_PERCENT_MIN) {
+        printf("ranks had no CPU for %.0f %% of their computing, as other programs\n", starved_percent);
+        printf("                 run here");
+        if (getloadavg(load, 1) == 1)
+            printf(" (load average %.1f, these ranks included)", load[0]);
+        printf(": try again\n                 when they have ended, or start fewer ranks\n");
+    } else {
+        printf("%.0f %% of the time went into all-reduce, as steps are short:\n",
+               100 * run->allreduce_seconds / run->seconds);
+        printf("                 take a larger --batch or --hidden, or fewer ranks\n");
+    }
+}
+
+static void print_comparison(const comparison *c, const epoch_result *run, int ranks) {
     if (!c->same)
         printf("  one process    ANOTHER LOSS CURVE: the first %d steps' losses differ by %.1e (allowed %.0e)\n",
                COMPARISON_STEPS, c->early_difference_max, COMPARISON_TOLERANCE);
@@ -134,6 +182,8 @@ static void print_comparison(const comparison *c, int ranks) {
                COMPARISON_STEPS, c->early_difference_max, c->difference_max, c->step_of_max);
     printf("  speedup        %.2f with %d rank%s: %.2f s, one process %.2f s\n", c->seconds_alone / c->seconds_together,
            ranks, ranks == 1 ? "" : "s", c->seconds_together, c->seconds_alone);
+    if (c->seconds_alone < c->seconds_together)
+        print_loss_of_time(c, run, ranks);
 }
 
 /* A step's time, and what is in it. */
@@ -213,7 +263,7 @@ void train_report_summary(const train_report *report) {
         printf("  joined         %d rank%s, %d at first\n", t->ranks.joined, t->ranks.joined == 1 ? "" : "s",
                t->ranks.at_first);
     if (report->compared != NULL)
-        print_comparison(report->compared, ranks);
+        print_comparison(report->compared, &run, ranks);
     fflush(stdout);
 }
 

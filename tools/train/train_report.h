@@ -25,7 +25,9 @@ typedef struct comparison {
     double seconds_together;
     double seconds_alone;
     double test_accuracy_alone;
-    int same; /* early_difference_max <= COMPARISON_TOLERANCE */
+    int same;             /* early_difference_max <= COMPARISON_TOLERANCE */
+    int cpus;             /* that the ranks may use; 0: they are on several machines */
+    double starved_share; /* of their computing together: the time in which they had no processor */
 } comparison;
 
 /* Rank 0 trains alone while the others sleep; then all ranks know `same`, and rank 0 the rest. Returns 0, or -1 having

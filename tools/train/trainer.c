@@ -157,7 +157,7 @@ static int run_step(trainer *t, const size_t *rows, size_t count, epoch_result *
     const size_t batch = t->options->settings.batch_rows;
     float *loss = t->gradient + t->model.parameters_count;
     double loss_sum = 0;
-    double begin_s = now_s();
+    const double begin_s = now_s(), begin_cpu_s = now_of_thread_s();
     exchange_keep(&t->model);
     for (size_t row = 0; row < count; row += batch) {
         if (count - row <= batch)
@@ -166,7 +166,11 @@ static int run_step(trainer *t, const size_t *rows, size_t count, epoch_result *
     }
     *loss = (float)(loss_sum / (double)count);
 
-    int rc = sum_and_update(t, now_s() - begin_s, result);
+    const double compute_seconds = now_s() - begin_s;
+    t->compute_seconds += compute_seconds;
+    t->starved_seconds += compute_seconds - (now_of_thread_s() - begin_cpu_s); /* it waits for nobody there */
+
+    int rc = sum_and_update(t, compute_seconds, result);
     if (rc < 0)
         return rc;
     t->losses[t->steps++] = *loss;

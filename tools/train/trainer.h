@@ -60,6 +60,8 @@ typedef struct trainer {
     size_t epochs;
     epoch_result *results; /* of each epoch; of the present one, what has come together so far */
     headcount ranks;
+    double compute_seconds; /* of this rank, for gradients, and of these */
+    double starved_seconds; /* those in which it had no processor */
 } trainer;
 
 /* Prepares a run: without weights yet. Returns 0, or -1 having said why. */
