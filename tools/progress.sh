@@ -3,12 +3,18 @@
 # has run. Its output goes to a log.
 
 # Prints the last line of a log's end that tells how far apt, ninja or pip has come, in 60 columns; nothing if none does.
+# Paths are left out of it, but for the file's name: they are long, and the same for many lines.
 progress_of() {
     tail -n 40 "$1" | awk -F: '
         /^(dl|pm)status:/ { line = int($3) " %: " $4 }
         /^\[[0-9]+\/[0-9]+\]/ { line = $0 }
         /^(Collecting|Downloading|Installing) / { line = $0 }
-        END { print substr(line, 1, 60) }'
+        END {
+            head = line ~ /^\[/ ? substr(line, 1, index(line, "]")) : ""
+            rest = substr(line, length(head) + 1)
+            gsub(/[^ ]*\//, "", rest)
+            print substr(head rest, 1, 60)
+        }'
 }
 
 # Shows a log's progress until it is killed: on a terminal in one line, elsewhere in a new line every ten seconds.

@@ -127,6 +127,12 @@ class Progress(unittest.TestCase):
         self.assertTrue(shown.endswith("\r\x1b[K"), shown)
         self.assertEqual("[7/9] Compiling b\nnoise\n", log)
 
+    def test_shows_what_changes(self):
+        """A path's folders would leave no room for the file."""
+        folders = "lib/CMakeFiles/kolo_objects.dir/internode/assembly"
+        done, _ = self.run_command(f"echo [123/480] Building C object {folders}/subtrees.c.o; sleep 12", subprocess.PIPE)
+        self.assertRegex(done.stdout, r"^\[build +\d+ s\] \[123/480\] Building C object subtrees.c.o\n$")
+
     def test_adds_lines_elsewhere(self):
         done, _ = self.run_command("echo pmstatus:gcc:41.8:Unpacking gcc; sleep 16", subprocess.PIPE)
         self.assertRegex(done.stdout, r"^\[build +1[0-9] s\] 41 %: Unpacking gcc\n$")
