@@ -10,10 +10,20 @@ import tempfile
 import unittest
 
 TOOLS = pathlib.Path(os.environ["TOOLS"])
-ALWAYS_THERE = ("awk", "bash", "cat", "dirname", "env", "fold", "head", "id", "mkdir", "nproc", "realpath", "sed",
+ALWAYS_THERE = ("awk", "bash", "cat", "cp", "dirname", "env", "fold", "head", "id", "mkdir", "nproc", "realpath", "sed",
                 "sleep", "sort", "tail")
 PACKAGES = "gcc libc6-dev cmake ninja-build pkg-config liburing-dev libsodium-dev libopenblas-serial-dev"
 APT_GET = '#!/bin/sh\necho "$@" >>"$(dirname "$0")/../apt-get.calls"\nexit ${APT_GET_STATUS:-0}\n'
+# It notes how it is called, and builds programs that do nothing, each only where it is asked for.
+CMAKE = """#!/bin/bash
+echo "$@" >>"${0%/*}/../cmake.calls"
+[ "$1" != --version ] || echo cmake version 3.25.1
+[ "$1" != --build ] || while [ $# -gt 4 ]; do
+    mkdir -p build/release/bin
+    cp "${0%/*}/true" build/release/bin/"${5##*/}"
+    shift
+done
+"""
 
 
 class Quickstart(unittest.TestCase):
@@ -92,6 +102,42 @@ class Quickstart(unittest.TestCase):
         done = self.run_script(APT_GET_STATUS="100")
         self.assertEqual(1, done.returncode)
         self.assertRegex(done.stderr, r"'apt-get update' failed. The end of build/quickstart.log:")
+
+    def add_all(self):
+        """All that is needed is there, and does nothing."""
+        texts = {"cmake": CMAKE, "python3": '#!/bin/sh\necho "${0%/*}"\n'}  # the folder of its headers
+        for name in ("true", "cc", "ninja", "pkg-config", "c++", "python3", "Python.h", "cmake"):
+            (self.folder / "bin" / name).write_text(texts.get(name, "#!/bin/sh\n"), encoding="ascii")
+            (self.folder / "bin" / name).chmod(0o755)
+
+    def calls_of_cmake(self):
+        calls = (self.folder / "cmake.calls").read_text(encoding="ascii").splitlines()
+        return [call for call in calls if call != "--version"]
+
+    def test_builds_what_it_shows(self):
+        self.add_all()
+        done = self.run_script("--ranks", "2")
+        self.assertEqual((0, ""), (done.returncode, done.stderr), done.stdout)
+        shown = [line.split("build/release/bin/")[1:] for line in done.stdout.splitlines() if line.startswith("$ ")]
+        used = {words.split()[0] for line in shown for words in line}
+        configured, built = self.calls_of_cmake()
+        self.assertEqual("--preset release", configured)
+        self.assertRegex(built, "^--build --preset release --target ")
+        self.assertEqual(used, set(built.split()[4:]))
+        trains = next(number for number, line in enumerate(shown) if any("kolo-train" in words for words in line))
+        self.assertEqual(1, trains, "training comes behind nothing that takes long")
+
+    def test_python_builds_what_it_installs(self):
+        self.add_all()
+        environment = self.folder / "build/quickstart-env/bin"
+        environment.mkdir(parents=True)
+        shutil.copy(self.folder / "bin/true", environment / "python3")
+        done = self.run_script("--python", "--ranks", "2")
+        self.assertEqual((0, ""), (done.returncode, done.stderr), done.stdout)
+        _, built, *installed = self.calls_of_cmake()
+        self.assertEqual({"kolorun", "kolo", "lib/bindings/torch/all"}, set(built.split()[4:]))
+        self.assertEqual(["lib", "python", "torch"], [call.split("--component ")[1] for call in installed])
+        self.assertTrue((environment / "kolorun").exists())
 
 
 def read_all(controller):
