@@ -42,8 +42,9 @@ struct kolo_proxy {
     kolo_waiter bell_ringer;    /* for kolo_publish */
     int64_t look_ns;            /* when to look next at the failure word */
     int64_t spin_ns;
-    bool broken;  /* the communicator is, and the others know */
-    bool stopped; /* and no data comes or goes any more */
+    int listening; /* the leader's listener, another descriptor of it; -1: of another lane, or left */
+    bool broken;   /* the communicator is, and the others know */
+    bool stopped;  /* and no data comes or goes any more */
     struct neighbour {
         kolo_pulse pulse;                        /* BEATS until nothing more comes from it */
         bool left;                               /* and it has said so */
@@ -248,6 +249,8 @@ static void look_at_failure(struct kolo_proxy *proxy, int64_t now_ns) {
         return;
     proxy->look_ns = now_ns + PROXY_TICK_NS;
     show_late(proxy);
+    if (proxy->listening >= 0)
+        kolo_listener_thin(proxy->listening, KOLO_LISTENER_PENDING + 2 * proxy->comm->internode->nodes.nodes);
     if (!proxy->broken && kolo_load_acquire(kolo_comm_failure_word(proxy->comm))) /* pairs with failure.c */
         tell_failure(proxy);
     if (!proxy->broken)
@@ -462,12 +465,19 @@ static int start_thread(struct kolo_proxy *proxy) {
     return error ? kolo_fail_system(error, "rank %u: starting the network thread", proxy->comm->global_rank) : 0;
 }
 
+static void close_listening(struct kolo_proxy *proxy) {
+    if (proxy->listening >= 0)
+        close(proxy->listening);
+    proxy->listening = -1;
+}
+
 static void free_proxy(struct kolo_proxy *proxy, int64_t linger_ns) {
     if (proxy->engine)
         kolo_engine_destroy(proxy->engine, linger_ns);
     kolo_exchange_destroy(proxy->exchange);
     kolo_relay_free(proxy->relay);
     free(proxy->neighbours);
+    close_listening(proxy);
     free(proxy);
 }
 
@@ -500,6 +510,7 @@ int kolo_proxy_create(struct kolo_proxy **result, kolo_comm *comm, uint32_t lane
         return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
     proxy->comm = comm;
     proxy->lane = lane;
+    proxy->listening = -1;
     proxy->begun = lane;
     proxy->shared = &comm->segment.internode->lanes[lane];
     proxy->bell_ringer.publisher_fences = comm->waiter.publisher_fences;
@@ -512,6 +523,8 @@ int kolo_proxy_create(struct kolo_proxy **result, kolo_comm *comm, uint32_t lane
         rc = kolo_exchange_create(&proxy->exchange, comm, lane, proxy->engine);
     if (rc == 0 && lane == 0)
         rc = kolo_relay_create(&proxy->relay, comm, proxy->engine);
+    if (rc == 0 && lane == 0 && (proxy->listening = kolo_listener_share(comm->listener)) < 0)
+        rc = kolo_fail_system(-proxy->listening, "another descriptor of a socket that listens");
     proxy->bell = proxy->relay ? kolo_relay_bell(proxy->relay) : &proxy->own_bell;
     if (rc == 0)
         rc = add_streams(proxy, fds);
@@ -533,6 +546,12 @@ int kolo_proxy_create(struct kolo_proxy **result, kolo_comm *comm, uint32_t lane
 void kolo_proxy_watch(struct kolo_proxy *proxy) {
     take_from_thread(proxy);
     kolo_engine_watch(proxy->engine);
+    hand_back(proxy);
+}
+
+void kolo_proxy_leave_listener(struct kolo_proxy *proxy) {
+    take_from_thread(proxy);
+    close_listening(proxy);
     hand_back(proxy);
 }
 

@@ -75,6 +75,10 @@ typedef enum kolo_pulse { KOLO_PULSE_BEATS, KOLO_PULSE_LOST, KOLO_PULSE_CLOSED }
 /* For the leader: what this lane knows of a node's leader. */
 kolo_pulse kolo_proxy_pulse(struct kolo_proxy *proxy, uint32_t node);
 
+/* For the leader: the listener is no longer this communicator's, whose first lane looks after it until then: it ends
+ * what fills the kernel's queue there. */
+void kolo_proxy_leave_listener(struct kolo_proxy *proxy);
+
 /* Tells the other nodes that this one leaves, and ends the thread; waits for it, but for no other node. */
 void kolo_proxy_destroy(struct kolo_proxy *proxy);
 

@@ -3,6 +3,8 @@ also where both are whole and only the cable between them is cut."""
 
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import lab
@@ -11,6 +13,26 @@ from net_testing import NET_RANK
 
 SILENCE_S, TIMEOUT_S, GRACE_S = 2, 3, 3
 SETTINGS = {"KOLO_NET_SILENCE_MS": str(SILENCE_S * 1000), "KOLO_TIMEOUT_MS": str(TIMEOUT_S * 1000)}
+
+# usage: PLACE ...; holds more connections to each than the kernel lets wait. Every second one says hello.
+STRANGER = """import resource, signal, socket, sys
+COUNT = 5000
+resource.setrlimit(resource.RLIMIT_NOFILE, (20000, 20000))
+held = []
+for place in sys.argv[1:]:
+    host, _, port = place.rpartition(":")
+    for number in range(COUNT):
+        peer = socket.socket()
+        held.append(peer)
+        peer.settimeout(0.5)
+        try:
+            peer.connect((host, int(port)))
+            if number % 2:
+                peer.sendall(b"kolo\\1".ljust(64, b"\\0"))
+        except TimeoutError:
+            break
+print("connected", flush=True)
+signal.pause()"""
 
 
 class Shrinking(net_testing.NetTest):
@@ -95,6 +117,19 @@ class Shrinking(net_testing.NetTest):
             job = self.begin([2, 1, 2])
             self.lab.nodes[victim].kill()
             self.assert_ends(job, self.on_nodes(*({0, 1, 2} - {victim})), TIMEOUT_S)
+
+    def test_strangers(self):
+        """Their connections fill no queue of the leaders' listeners, in which those of the other nodes would wait."""
+        job = self.begin([2, 1, 1])
+        places = [subprocess.run(node.enter() + ["ss", "-tlnH"], capture_output=True, text=True, check=True).stdout.split()[3]
+                  for node in self.lab.nodes[:3]]
+        stranger = self.lab.nodes[3].start([sys.executable, "-c", STRANGER, *places])
+        self.assertTrue(lab.until(lambda: stranger.texts()[0] or not stranger.is_running()))
+        self.assertTrue(stranger.is_running(), stranger.texts()[1])
+        self.lab.nodes[2].kill()
+        begin = time.monotonic()
+        self.assert_ends(job, self.on_nodes(0, 1), TIMEOUT_S)
+        self.assertLess(time.monotonic() - begin, SILENCE_S / 2)
 
     def test_node_stopped(self):
         """The others go on, also without the one that would gather them. A node that wakes up too late finds that."""

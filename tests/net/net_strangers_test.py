@@ -37,6 +37,9 @@ while True:
                 pass
         elif how == "half open":
             held = [*held[-200:], peer]
+        elif how == "hello":
+            peer.sendall(b"kolo\\1".ljust(64, b"\\0"))
+            held = [*held[-200:], peer]
         elif how == "dribble":
             while True:
                 peer.sendall(stream.randbytes(1))
@@ -55,7 +58,7 @@ while True:
     except OSError:
         pass
     time.sleep(0.005)"""
-WAYS = ("scans", "garbage", "half open", "dribble", "echo", "old version")
+WAYS = ("scans", "garbage", "half open", "hello", "dribble", "echo", "old version")
 
 
 class Strangers(net_testing.NetTest):

@@ -75,8 +75,8 @@ struct kolo_internode_calls {
     int64_t (*agreement_ns_max)(int64_t timeout_ns);
     /* False once another node that has agreed has ended without a message. */
     bool (*agreement_lives)(struct kolo_nodes_agreement *agreement);
-    /* done: there is a new communicator here. */
-    void (*end_agreement)(struct kolo_nodes_agreement *agreement, bool done);
+    /* done: there is a new communicator here, which has the listener. */
+    void (*end_agreement)(struct kolo_nodes_agreement *agreement, kolo_comm *comm, bool done);
 
     /* Groups, see api/groups/split.c. Opens a listener of this rank's at which some of comm's ranks can meet; *port is
      * for the next call. KOLO_ERR_SYSTEM, VERSION. */

@@ -144,7 +144,7 @@ static int attempt(struct shrink *s) {
     if (rc != 0)
         rc = kolo_agreement_conclude(&s->agreement, rc, culprit);
     if (comm->nodes)
-        comm->above->internode->end_agreement(&s->met, rc == 0);
+        comm->above->internode->end_agreement(&s->met, comm, rc == 0);
     if (s->fd >= 0)
         close(s->fd);
     return rc;

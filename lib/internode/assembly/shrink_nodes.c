@@ -720,8 +720,10 @@ bool kolo_nodes_agreement_lives(struct kolo_nodes_agreement *result) {
     return true;
 }
 
-void kolo_nodes_agreement_close(struct kolo_nodes_agreement *result, bool done) {
+void kolo_nodes_agreement_close(struct kolo_nodes_agreement *result, kolo_comm *comm, bool done) {
     KOLO_POINT("agreement.parting");
+    if (done && kolo_internode_leads(comm->internode))
+        kolo_proxy_leave_listener(comm->internode->proxies[0]);
     for (uint32_t node = 0; node < result->nodes; node++) {
         if (done && result->lifelines[node] >= 0)
             (void)send(result->lifelines[node], "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);

@@ -9,6 +9,6 @@
 int kolo_nodes_agreement_reach(struct kolo_nodes_agreement *met, kolo_comm *comm, const uint64_t *survivors);
 int64_t kolo_nodes_agreement_ns_max(int64_t timeout_ns);
 bool kolo_nodes_agreement_lives(struct kolo_nodes_agreement *met);
-void kolo_nodes_agreement_close(struct kolo_nodes_agreement *met, bool done);
+void kolo_nodes_agreement_close(struct kolo_nodes_agreement *met, kolo_comm *comm, bool done);
 
 #endif

@@ -13,6 +13,7 @@
 #include "net/connect/listener.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -330,6 +331,21 @@ static int let_in(struct kolo_listener *listener, int64_t now_ns) {
         }
     }
     return 0;
+}
+
+int kolo_listener_share(const struct kolo_listener *listener) {
+    const int fd = fcntl(listener->fd, F_DUPFD_CLOEXEC, 0);
+    return fd < 0 ? -errno : fd;
+}
+
+void kolo_listener_thin(int fd, uint32_t most) {
+    const struct tcp_info queue = measured(fd); /* of a listener: how many wait, and how many may */
+    const bool is_filled = queue.tcpi_unacked > most || queue.tcpi_unacked > queue.tcpi_sacked / 2;
+    for (uint32_t i = 0; is_filled && i < queue.tcpi_unacked; i++) {
+        const int stranger = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
+        if (stranger >= 0)
+            close(stranger);
+    }
 }
 
 /* Waiting. */

@@ -49,6 +49,14 @@ uint64_t kolo_listener_refused(const struct kolo_listener *listener, const char 
 
 void kolo_listener_close(struct kolo_listener *listener);
 
+/* Another descriptor of its socket, for kolo_listener_thin; or a negative errno. */
+int kolo_listener_share(const struct kolo_listener *listener);
+
+/* While nobody accepts at a listener, connections of strangers wait in the kernel's queue, which turns all newcomers
+ * away once it is full. Where more than `most` wait, or half of what the queue holds, this ends them all: the other
+ * side of an honest one tries again. It may be called at any time, also while another thread accepts. */
+void kolo_listener_thin(int fd, uint32_t most);
+
 /* The connection that a process wants. */
 struct kolo_connecting {
     const struct kolo_address *to;
