@@ -488,6 +488,23 @@ static void test_hung_up_at_first(void **state) {
     kolo_listener_close(listener);
 }
 
+/* Or nobody: who has been reached once is not waited for to the deadline. */
+static void test_hung_up_and_gone(void **state) {
+    struct kolo_secret secret = usual_secret();
+    struct kolo_address bound;
+    const int socket = listen_by_hand(&bound);
+    struct client client = make_client(&bound, &secret, 1);
+    (void)state;
+    client.deadline_ns = kolo_clock_ns() + 60 * S;
+    start_client(&client);
+    close(accept_by_hand(socket));
+    close(socket);
+    await_client(&client);
+    assert_int_equal(client.rc, KOLO_ERR_PEER_DEAD);
+    assert_words(client.message, "nobody listens at 127.0.0.1");
+    assert_true(client.took_ns < 30 * S);
+}
+
 /* Or it hangs up on everybody for ever. */
 static void test_always_hung_up(void **state) {
     const struct kolo_secret secret = usual_secret();
@@ -539,6 +556,7 @@ int main(void) {
         cmocka_unit_test(test_far),
         cmocka_unit_test(test_malformed),
         cmocka_unit_test(test_hung_up_at_first),
+        cmocka_unit_test(test_hung_up_and_gone),
         cmocka_unit_test(test_always_hung_up),
         cmocka_unit_test(test_something_else_listens),
     };

@@ -223,23 +223,28 @@ class Linking(net_testing.NetTest):
 
     def test_for_a_while(self):
         """Longer than KOLO_NET_SILENCE_MS: then all is as ever."""
-        job = self.begin("drop", KOLO_CREATE_TIMEOUT_MS="60000", KOLO_NET_SILENCE_MS="1000")
-        time.sleep(3)
-        self.assertEqual([], job.lines("looping"))
-        self.lab.nodes[0].block([], None)
-        self.assertTrue(lab.until(lambda: len(job.lines("looping")) == 3, 30), job.texts())
-        time.sleep(2)
-        self.assertEqual("", "".join(job.lines("failed")))
+        for how, for_s in ("drop", 3), ("reject with tcp reset", 1.2):
+            with self.subTest(how):
+                job = self.begin(how, KOLO_CREATE_TIMEOUT_MS="60000", KOLO_NET_SILENCE_MS="1000")
+                time.sleep(for_s)
+                self.assertEqual([], job.lines("looping"))
+                self.lab.nodes[0].block([], None)
+                self.assertTrue(lab.until(lambda job=job: len(job.lines("looping")) == 3, 30), job.texts())
+                time.sleep(2)
+                self.assertEqual("", "".join(job.lines("failed")))
+                self.end_all()
 
     def test_for_good(self):
-        """All ranks are told which address cannot be reached, before the time for the creation is over."""
+        """All ranks are told which address cannot be reached, before the time for the creation is over; soon, where it
+        refuses."""
         place = {self.lab.nodes[0].address: {}, "10.99.0.1": {"KOLO_NET_ADDR": "10.99.0.1"}}
         lab.run(self.lab.nodes[0].enter() + ["ip", "addr", "replace", "10.99.0.1/32", "dev", "lo"])
         for address, how in ((self.lab.nodes[0].address, "drop"), (self.lab.nodes[0].address, "reject with tcp reset"),
                              ("10.99.0.1", None)):
             with self.subTest(address=address, how=how):
                 begin = time.monotonic()
-                job = self.begin(how, variables_of=lambda node, own=place[address]: {} if node else own)
+                job = self.begin(how, variables_of=lambda node, own=place[address]: {} if node else own,
+                                 **({"KOLO_CREATE_TIMEOUT_MS": "60000"} if how and "reject" in how else {}))
                 job.wait()
                 self.assertLess(time.monotonic() - begin, CREATE_S)
                 found = reports(job)

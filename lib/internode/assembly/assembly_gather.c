@@ -248,6 +248,9 @@ static int connect_to_zero(struct kolo_assembly *assembly) {
         return kolo_assembly_say(
             assembly, rc, "rank 0 was not reached within %" PRId64 " ms: %s (KOLO_CREATE_TIMEOUT_MS sets the time)",
             settings->create_timeout_ns / KOLO_NS_PER_MS, kolo_error_message());
+    if (rc == KOLO_ERR_PEER_DEAD && !assembly->rejoin)
+        return kolo_assembly_say(assembly, rc, "rank 0 has ended, or has given up creating the communicator: %s",
+                                 kolo_error_message());
     return rc;
 }
 

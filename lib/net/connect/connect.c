@@ -24,19 +24,26 @@
 #define CONNECT_NS_MAX (3000 * KOLO_NS_PER_MS) /* the kernel asks ever more seldom whether somebody is there */
 #define PAUSE_NS_FIRST (5 * KOLO_NS_PER_MS)
 #define PAUSE_NS_MAX   (200 * KOLO_NS_PER_MS)
+#define REFUSED_NS     (3000 * KOLO_NS_PER_MS) /* for so long somebody may begin to listen */
 
 enum { AGAIN = 1, REASON_BYTES = 160 };
 
 struct connector {
     const struct kolo_connecting *wanted;
-    bool alerted;     /* alert_fd is readable */
-    int64_t reach_ns; /* until when the address must have been reached; it has: the deadline */
-    int fd;           /* -1: no attempt is being made */
+    bool alerted;       /* alert_fd is readable */
+    bool reached;       /* somebody has listened at the address */
+    int64_t reach_ns;   /* until when it must have been reached; it has: the deadline */
+    int64_t refused_ns; /* since when all attempts have been refused; 0: the last one was not */
+    int fd;             /* -1: no attempt is being made */
     char place[KOLO_ADDRESS_TEXT_BYTES];
     char reason[REASON_BYTES]; /* why the last attempt came to nothing */
 };
 
 static int again(struct connector *connector, const char *why, int errno_value) {
+    if (errno_value != ECONNREFUSED)
+        connector->refused_ns = 0;
+    else if (connector->refused_ns == 0)
+        connector->refused_ns = kolo_awake_ns(connector->wanted->awake);
     snprintf(connector->reason, sizeof connector->reason, "%s%s%s", why, errno_value ? ": " : "",
              errno_value ? strerror(errno_value) : "");
     return AGAIN;
@@ -68,9 +75,13 @@ static bool may_pass(int errno_value) {
            errno_value == EAGAIN || errno_value == ENOBUFS || errno_value == EPIPE;
 }
 
+static int fail_left(const struct connector *connector) {
+    return kolo_fail(KOLO_ERR_PEER_DEAD, "nobody listens at %s any more", connector->place);
+}
+
 static int connect_failed(struct connector *connector, int errno_value) {
     if (connector->wanted->is_open && errno_value == ECONNREFUSED)
-        return kolo_fail(KOLO_ERR_PEER_DEAD, "nobody listens at %s any more", connector->place);
+        return fail_left(connector);
     if (may_pass(errno_value))
         return again(connector, "connecting", errno_value);
     return kolo_fail_system(errno_value, "connecting to %s", connector->place);
@@ -111,6 +122,7 @@ static int connect_socket(struct connector *connector) {
     }
     if (kolo_socket_is_to_itself(connector->fd))
         return connect_failed(connector, ECONNREFUSED);
+    connector->reached = true;
     connector->reach_ns = wanted->deadline_ns;
     return 0;
 }
@@ -222,6 +234,14 @@ static int attempt(struct connector *connector) {
     return rc;
 }
 
+/* Until when to try again. */
+static int64_t trying_ns(const struct connector *connector) {
+    const bool is_awaited =
+        !connector->wanted->reach_ns && !connector->reached; /* it may begin to listen at any time */
+    const int64_t refused_ns = connector->refused_ns + REFUSED_NS;
+    return is_awaited || !connector->refused_ns || refused_ns > connector->reach_ns ? connector->reach_ns : refused_ns;
+}
+
 /* Whether a listener would take it for an introduction at all. */
 static bool is_sensible(const struct kolo_introduction *self) {
     uint8_t bytes[KOLO_INTRODUCTION_BYTES];
@@ -253,13 +273,15 @@ int kolo_connect(const struct kolo_connecting *wanted, int *fd) {
         if (rc != AGAIN)
             return rc;
         /* An attempt without any time left would only report that. */
-        const int64_t now_ns = kolo_awake_ns(wanted->awake);
-        const bool is_last = connector.reach_ns - now_ns < 2 * pause_ns;
+        const int64_t now_ns = kolo_awake_ns(wanted->awake), until_ns = trying_ns(&connector);
+        const bool is_last = until_ns - now_ns < 2 * pause_ns;
         KOLO_POINT("connect.pausing");
         if (!connector.alerted)
-            wait_until(&connector, 0, is_last ? connector.reach_ns : now_ns + pause_ns);
+            wait_until(&connector, 0, is_last ? until_ns : now_ns + pause_ns);
         if (connector.alerted)
             return 1;
+        if (is_last && connector.reached && connector.refused_ns)
+            return fail_left(&connector);
         if (is_last)
             return kolo_fail(KOLO_ERR_TIMEOUT, "nobody at %s has let this process in: %s", connector.place,
                              connector.reason);

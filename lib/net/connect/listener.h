@@ -66,15 +66,16 @@ struct kolo_connecting {
     struct kolo_awake *awake;
     int64_t deadline_ns; /* in that awake time */
     bool is_open;        /* the listener is known to have been opened: KOLO_ERR_PEER_DEAD as soon as nobody listens */
-    int64_t reach_ns;    /* the address itself must be reached within that: KOLO_ERR_TIMEOUT; 0: by the deadline */
+    int64_t reach_ns;    /* the address itself must be reached within that, or 3 s where it refuses: KOLO_ERR_TIMEOUT;
+                            0: by the deadline */
     int alert_fd;        /* 1 as soon as it is readable; -1: none */
 };
 
 /* Connects to a listener and proves itself; tries again, from the start, while nobody listens there, or if the listener
  * has hung up before it has said anything. *fd is as kolo_listener_accept gives it. KOLO_ERR_TIMEOUT at the deadline,
- * or after reach_ns, with the last reason; KOLO_ERR_SYSTEM where the other side has not proved to know the secret, or
- * has turned this one down, with what to do (KOLO_SECRET_FILE on both); KOLO_ERR_VERSION for another version;
- * KOLO_ERR_ARG. */
+ * or after reach_ns, with the last reason; KOLO_ERR_PEER_DEAD where somebody has listened, and for 3 s nobody does;
+ * KOLO_ERR_SYSTEM where the other side has not proved to know the secret, or has turned this one down, with what to do
+ * (KOLO_SECRET_FILE on both); KOLO_ERR_VERSION for another version; KOLO_ERR_ARG. */
 int kolo_connect(const struct kolo_connecting *wanted, int *fd);
 
 /* Sends only a hello through a connection to a listener: if a process serves that listener, it will reply. 0 or a
