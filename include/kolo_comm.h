@@ -69,10 +69,11 @@ KOLO_API int kolo_comm_abort(kolo_comm *comm, int code);
 
 /* For programs whose signal handlers run later and elsewhere than the signal arrives, such as interpreters: whether the
  * call that waits is to end. `check` is called about every 100 ms of a wait in a call on the communicator, between
- * machines too, in the thread that has called kolo_comm_set_interrupt and in no other. If it returns a code other than
- * 0, that is an abort: the call returns KOLO_ERR_ABORTED, and so it is for all ranks, as by kolo_comm_abort. It must
- * not call kolo. NULL: none any more. Communicators that are made of this one have none of their own. Waits for what a
- * progress thread carries out do not ask, nor does kolo_comm_shrink. KOLO_ERR_ARG: comm is NULL. */
+ * machines and for requests too, in the thread that has called kolo_comm_set_interrupt and in no other. If it returns a
+ * code other than 0, that is an abort: the call returns KOLO_ERR_ABORTED, or KOLO_ERR_STATE if another thread carried
+ * out requests before it, and so it is for all ranks, as by kolo_comm_abort. It must not call kolo. NULL: none any
+ * more. Communicators that are made of this one have none of their own. kolo_comm_shrink does not ask. KOLO_ERR_ARG:
+ * comm is NULL. */
 typedef int kolo_interrupt_check(void *context);
 KOLO_API int kolo_comm_set_interrupt(kolo_comm *comm, kolo_interrupt_check *check, void *context);
 

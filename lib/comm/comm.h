@@ -48,6 +48,8 @@ struct kolo_interrupt {
     void *context;
     int thread;       /* in which it is called */
     int64_t asked_ns; /* when it was called last */
+    kolo_atomic_u64
+        code; /* what it has said while that thread waited for another one of this rank, which ends its wait */
 };
 
 struct kolo_comm {

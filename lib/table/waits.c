@@ -108,7 +108,7 @@ static int fail_with_communicator(struct kolo_table *table, const struct kolo_wa
 /* The program is interrupted, or a rank has aborted the communicator. */
 static int find_abort(struct kolo_table *table) {
     kolo_comm *comm = table->comm;
-    const int code = kolo_failure_interrupted(comm);
+    const int code = kolo_failure_ask(&comm->interrupt);
     if (code)
         return kolo_failure_publish(comm, KOLO_ERR_ABORTED, comm->rank, code);
     if (!kolo_load_acquire(kolo_comm_failure_word(comm))) /* pairs with its publication */

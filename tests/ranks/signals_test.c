@@ -149,22 +149,53 @@ static void run_mistake(struct rank *rank) {
     signal(SIGSEGV, SIG_DFL);
 }
 
-/* The answer ends the wait of rank 0 at the second question, for both ranks. */
+/* Waits until another thread is in the rank's first call. */
+static void await_other_thread(const struct rank *rank) {
+    kolo_watched_comm comm = {.comm_bytes = sizeof comm};
+    kolo_watched_rank seen = {.rank_bytes = sizeof seen};
+    kolo_watch *watch = NULL;
+    char self[16];
+    snprintf(self, sizeof self, "%d", (int)getpid());
+    expect_status(rank, kolo_watch_open(&watch, self), 0, "kolo_watch_open");
+    while (watch && expect_status(rank, kolo_watch_read(watch, 0, &comm), 0, "kolo_watch_read") &&
+           expect_status(rank, kolo_watch_rank(watch, 0, rank->rank, &seen), 0, "kolo_watch_rank") && seen.calls == 0)
+        sleep_ms(1);
+    kolo_watch_close(watch);
+}
+
+/* The answer ends the wait of rank 0 at the second question, for both ranks. It waits in a barrier, for one that its
+ * progress thread carries out, or in one behind that. */
+static enum { BLOCKED, WAITS_FOR_REQUEST, WAITS_BEHIND_REQUEST, WAYS } way;
+
 static int answer(void *context) {
     int *questions = context;
     return ++*questions == 2 ? 77 : 0;
 }
 
+static int wait_as_rank_0(struct rank *rank) {
+    kolo_request *request = NULL;
+    if (way == BLOCKED)
+        return kolo_barrier(rank->comm);
+    expect_status(rank, kolo_ibarrier(rank->comm, &request), 0, "kolo_ibarrier");
+    await_other_thread(rank);
+    if (way == WAITS_BEHIND_REQUEST)
+        expect_status(rank, kolo_barrier(rank->comm), KOLO_ERR_STATE, "kolo_barrier behind a request");
+    return kolo_request_wait(request);
+}
+
 static void run_asked(struct rank *rank) {
     kolo_failure failure = {.failure_bytes = sizeof failure};
     int questions = 0;
+    rank->options.progress = way != BLOCKED;
+    if (!expect_status(rank, kolo_comm_create(&rank->comm, &rank->options), 0, "kolo_comm_create"))
+        return;
     expect_status(rank, kolo_comm_set_interrupt(NULL, answer, NULL), KOLO_ERR_ARG, "kolo_comm_set_interrupt of NULL");
     if (rank->rank == 0)
         expect_status(rank, kolo_comm_set_interrupt(rank->comm, answer, &questions), 0, "kolo_comm_set_interrupt");
     else
         while (counter_add(0) == 0)
             sleep_ms(1);
-    int status = kolo_barrier(rank->comm);
+    int status = rank->rank == 0 ? wait_as_rank_0(rank) : kolo_barrier(rank->comm);
     if (rank->rank != 0 && status == 0) /* rank 0 had come, so that the barrier was complete */
         status = kolo_barrier(rank->comm);
     expect_status(rank, status, KOLO_ERR_ABORTED, "kolo_barrier");
@@ -214,23 +245,9 @@ static void run_progress(struct rank *rank) {
 }
 
 #ifndef NDEBUG
-/* Waits until the first thread is in a call. */
-static void await_first_thread(const struct rank *rank) {
-    kolo_watched_comm comm = {.comm_bytes = sizeof comm};
-    kolo_watched_rank seen = {.rank_bytes = sizeof seen};
-    kolo_watch *watch = NULL;
-    char self[16];
-    snprintf(self, sizeof self, "%d", (int)getpid());
-    expect_status(rank, kolo_watch_open(&watch, self), 0, "kolo_watch_open");
-    while (watch && expect_status(rank, kolo_watch_read(watch, 0, &comm), 0, "kolo_watch_read") &&
-           expect_status(rank, kolo_watch_rank(watch, 0, rank->rank, &seen), 0, "kolo_watch_rank") && seen.calls == 0)
-        sleep_ms(1);
-    kolo_watch_close(watch);
-}
-
 static void *enter_second(void *argument) {
     struct rank *rank = argument;
-    await_first_thread(rank);
+    await_other_thread(rank);
     expect_status(rank, kolo_barrier(rank->comm), KOLO_ERR_STATE, "kolo_barrier in a second thread");
     expect_message(rank, "kolo_barrier in a second thread", "kolo_barrier in thread", "is in a call", NULL);
     counter_add(1);
@@ -262,7 +279,8 @@ int main(int argc, char **argv) {
                                        .run = run_interrupted});
     harness_run(&(struct team){.ranks = 2, .run = run_progress});
     if (!arguments.threads) {
-        harness_run(&(struct team){.ranks = 2, .run = run_asked});
+        for (way = 0; way < WAYS; way++)
+            harness_run(&(struct team){.ranks = 2, .creates_itself = true, .run = run_asked});
         harness_run(&(struct team){.ranks = 2, .creates_itself = true, .run = run_mistake});
         harness_run(&(struct team){.ranks = 3, .victim = 2, .run = run_until_interrupt, .meanwhile = interrupt_rank_1});
         harness_run(&(struct team){.ranks = 2,

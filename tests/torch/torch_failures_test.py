@@ -29,6 +29,7 @@ import kolo.torch
 from kolo import _library
 
 VICTIM = 1
+LATE_S = 3  # what is to be told within 0.2 s has come by half of it, on a busy machine too
 
 
 def train(model, steps, before_step=lambda step: None):
@@ -167,6 +168,60 @@ def timed_out_never():
     x = torch.ones(1)
     dist.all_reduce(x, async_op=True).wait()
     assert x.item() == 2
+
+
+def interrupted(wait, code):
+    """Rank 0 waits, and gets SIGINT; rank 1 comes so late that nothing else can have ended the wait."""
+    dist.init_process_group("kolo")
+    if dist.get_rank() == 0:
+        signals = threading.Thread(target=lambda: (time.sleep(0.3), sent.append(time.monotonic()),
+                                                   os.kill(os.getpid(), signal.SIGINT)))
+        sent = []
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signals.start()
+        with unittest.TestCase().assertRaises(KeyboardInterrupt):
+            exec(wait)
+        assert time.monotonic() - sent[0] < LATE_S / 2, "the handler came late"
+    else:
+        time.sleep(LATE_S)
+    with unittest.TestCase().assertRaisesRegex(torch_ranks.BackendError, f"rank 0 aborted.*code {code}"):
+        while True:  # rank 1's first may succeed, as rank 0 has come
+            dist.barrier()
+
+
+def interrupted_by_handlers():
+    """What handlers do while a call waits: note the signal, use the group in vain, and end it and the program."""
+    dist.init_process_group("kolo")
+    x, told = torch.ones(1), []
+
+    def use_group(*_):
+        try:
+            dist.all_reduce(torch.ones(1))
+        except torch_ranks.BackendError as error:
+            told.append(str(error))
+
+    def end(*_):
+        dist.destroy_process_group()
+        raise SystemExit(3)
+
+    for handler in (lambda *_: told.append("noted"), use_group, end):
+        if dist.get_rank() == 0:
+            signal.signal(signal.SIGALRM, handler)
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            if handler is end:
+                with unittest.TestCase().assertRaises(SystemExit):
+                    dist.all_reduce(x)
+                return
+        else:
+            time.sleep(1)
+        if handler is end:
+            with unittest.TestCase().assertRaisesRegex(torch_ranks.BackendError, "rank 0 (aborted|has left)"):
+                while True:
+                    dist.barrier()
+        else:
+            dist.all_reduce(x)
+    if dist.get_rank() == 0:
+        assert told[0] == "noted" and "signal handler" in told[1], told
 
 
 def different_calls():
@@ -490,6 +545,16 @@ class Failures(torch_ranks.JobTest):
                        different_calls, over):
             with self.subTest(ending=ending.__name__):
                 self.run_ranks(ending, 2)
+
+    def test_interrupts(self):
+        tensor, later = "torch.ones(1 << 20)", "[dist.barrier(async_op=True), time.sleep(0.1)]"
+        for wait in ("dist.barrier()", f"dist.all_reduce({tensor})", f"dist.recv({tensor}, 1)",
+                     "dist.barrier(async_op=True).wait()", f"dist.irecv({tensor}, 1).wait()", f"{later}[0].wait()",
+                     f"[{later}, dist.barrier()]", "dist.barrier(async_op=True).wait(datetime.timedelta(seconds=60))",
+                     "[w := dist.barrier(async_op=True), w.get_future(), w.wait()]"):
+            with self.subTest(wait=wait):
+                self.run_ranks(interrupted, 2, wait, 130)
+        self.run_ranks(interrupted_by_handlers, 2)
 
     def test_end_during_an_abort(self):
         self.run_ranks(ended_during_an_abort, 1, KOLO_LOG="info")

@@ -17,7 +17,7 @@
 #include "sync/point.h"
 #include "sync/thread.h"
 
-#define SLEEP_NS    INT64_C(1000000000)   /* a wake-up that were lost would cost no more */
+#define SLEEP_NS    INT64_C(1000000000)   /* a wake-up that were lost would cost the thread no more */
 #define DEFERRED_NS (10 * KOLO_NS_PER_MS) /* longer than computing that is as long as a call of some MiB */
 
 /* Under the common lock, for all queues of the process: who sleeps until some request is complete. */
@@ -240,19 +240,29 @@ static void carry_out_oldest(struct kolo_queue *queue) {
         complete_broken(queue, rc);
 }
 
-void kolo_queue_await_completion(void) {
+void kolo_queue_await_completion(struct kolo_queue *queue, const kolo_request *request) {
     const uint32_t rings = kolo_bell_rings(&completion);
+    const bool may_ask = queue->comm->interrupt.thread == gettid();
+    struct kolo_interrupt interrupt = {0}; /* a copy: the queue may be gone while the lock is given up */
+    if (may_ask)
+        interrupt = queue->comm->interrupt;
     sleepers++;
     kolo_common_unlock();
     KOLO_POINT("request.awaiting");
-    kolo_futex_sleep(&completion.rings, rings, SLEEP_NS);
+    kolo_futex_sleep(&completion.rings, rings, KOLO_INTERRUPT_NS);
     KOLO_POINT("request.awaited");
+    const int code = kolo_failure_ask(&interrupt);
     kolo_common_lock();
     sleepers--;
+    if (!may_ask || (request && kolo_request_is_done(request)))
+        return;
+    queue->comm->interrupt.asked_ns = interrupt.asked_ns;
+    if (code)
+        kolo_store_release(&queue->comm->interrupt.code, (uint64_t)code); /* pairs with kolo_failure_ask */
 }
 
 /* The progress thread has a processor of its own, and so has the caller, which need not sleep for a short request. */
-static void await(const struct kolo_queue *queue, const kolo_request *request) {
+static void await(struct kolo_queue *queue, const kolo_request *request) {
     if (request && queue->has_thread && !queue->defers) {
         const uint32_t spins = queue->comm->waiter.spins_max;
         kolo_common_unlock();
@@ -262,7 +272,7 @@ static void await(const struct kolo_queue *queue, const kolo_request *request) {
         if (kolo_request_is_done(request))
             return;
     }
-    kolo_queue_await_completion();
+    kolo_queue_await_completion(queue, request);
 }
 
 /* Has the progress thread look what there is to do. */
@@ -317,7 +327,7 @@ static void carry_out_all(struct kolo_queue *queue) {
 /* Until a thread that carries out what is given up has done so. */
 static void await_idle(struct kolo_queue *queue) {
     while (queue->running)
-        kolo_queue_await_completion();
+        kolo_queue_await_completion(queue, NULL);
 }
 
 int kolo_get_ready_slowly(const char *function, kolo_comm *comm) {
@@ -366,7 +376,7 @@ int kolo_queue_claim(const char *function, kolo_comm *comm, bool for_collective)
         if (queue->thread_transfers)
             call_thread(queue);
         if (queue->running)
-            kolo_queue_await_completion();
+            kolo_queue_await_completion(queue, NULL);
         else
             carry_out_oldest(queue);
     }

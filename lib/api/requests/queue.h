@@ -126,8 +126,10 @@ void kolo_queue_carry_out(const kolo_request *request);
  * False: the lock was given up, and nothing carried out. */
 bool kolo_queue_go_on(struct kolo_queue *queue, const kolo_request *request, bool waits);
 
-/* Under the common lock: sleeps until somebody has completed a request. */
-void kolo_queue_await_completion(void);
+/* Under the common lock: sleeps until somebody has completed a request, or for KOLO_INTERRUPT_NS. The program's own
+ * check is asked meanwhile; whoever carries out something in the queue then ends its wait by what that says. `request`:
+ * one for which the caller waits, which is not complete; NULL: the caller is in another call on the communicator. */
+void kolo_queue_await_completion(struct kolo_queue *queue, const kolo_request *request);
 
 /* Under the common lock: has the progress thread, if there is one, carry out all requests up to that one now. */
 void kolo_queue_urge(struct kolo_queue *queue, const kolo_request *request);

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/status.h"
 #include "base/wire.h"
 #include "comm/channels/rings.h"
@@ -20,9 +19,6 @@
 /* A wait for other nodes goes on for so long beyond the deadline. By then a rank that shares memory with the late rank
  * has named it to all. */
 #define REMOTE_GRACE_NS (250 * KOLO_NS_PER_MS)
-
-/* Between two questions whether the program was interrupted. */
-#define INTERRUPT_NS (100 * KOLO_NS_PER_MS)
 
 /* The published word: a mark, detail (8 bits), cause (8), the negated status (8), the rank at fault (16) and the
  * reporter (16). */
@@ -495,26 +491,22 @@ static struct kolo_failure_report find_cause(kolo_comm *comm, const struct kolo_
                                         .detail = activity};
 }
 
-/* What the program's own check says, if it is this thread's and its turn: the code of an abort, or 0. */
-static int ask_program(struct kolo_interrupt *interrupt) {
-    if (!interrupt->check || interrupt->thread != gettid())
-        return 0;
+int kolo_failure_ask(struct kolo_interrupt *interrupt) {
+    const int said = (int)kolo_load_acquire(&interrupt->code); /* pairs with kolo_queue_await_completion */
+    if (said || !interrupt->check || interrupt->thread != gettid())
+        return said;
     const int64_t now_ns = kolo_clock_ns();
-    if (now_ns - interrupt->asked_ns < INTERRUPT_NS)
+    if (now_ns - interrupt->asked_ns < KOLO_INTERRUPT_NS)
         return 0;
     interrupt->asked_ns = now_ns;
     return interrupt->check(interrupt->context);
-}
-
-int kolo_failure_interrupted(kolo_comm *comm) {
-    return ask_program(&comm->interrupt);
 }
 
 int kolo_failure_check(kolo_waiter *waiter, const struct kolo_wait *wait) {
     kolo_comm *comm = waiter->owner;
     if (kolo_load_acquire(kolo_comm_failure_word(comm))) /* pairs with kolo_failure_publish */
         return adopt(comm);
-    const int code = ask_program(&comm->interrupt);
+    const int code = kolo_failure_ask(&comm->interrupt);
     if (code && !kolo_wait_reached(wait))
         return kolo_failure_publish(comm, KOLO_ERR_ABORTED, comm->rank, code);
     const struct kolo_failure_report found = find_cause(comm, wait);

@@ -18,6 +18,7 @@
 #ifndef KOLO_COMM_FAILURE_FAILURE_H
 #define KOLO_COMM_FAILURE_FAILURE_H
 
+#include "base/clock.h"
 #include "comm/comm.h"
 #include "comm/step/call_word.h"
 
@@ -41,9 +42,12 @@ int kolo_failure_check(kolo_waiter *waiter, const struct kolo_wait *wait);
  * the communicator broke. */
 int kolo_failure_look(kolo_comm *comm, uint32_t peer, int64_t waited_ns);
 
-/* What the program's own check says (kolo_comm_set_interrupt), if it is this thread's and its turn: the code of an
- * abort, or 0. */
-int kolo_failure_interrupted(kolo_comm *comm);
+/* Between two questions whether the program was interrupted. */
+#define KOLO_INTERRUPT_NS (100 * KOLO_NS_PER_MS)
+
+/* What the program's own check says (kolo_comm_set_interrupt), if it is this thread's and its turn, or has said in the
+ * wait of another thread: the code of an abort, or 0. */
+int kolo_failure_ask(struct kolo_interrupt *interrupt);
 
 /* All that is known of a failure, for other nodes, and here where it was found by the proxy or on another node. Ranks
  * are those of all nodes, as in the header's word. */

@@ -63,7 +63,23 @@ kolo_comm *KoloBackend::comm() const {
     return communicator(true)->comm;
 }
 
+bool KoloBackend::is_in_handler() const {
+    const auto communicator = this->communicator(false);
+    return communicator && kolo_torch::is_in_handler(communicator->comm);
+}
+
+std::unique_lock<std::mutex> KoloBackend::alone() {
+    if (is_in_handler())
+        throw_error("kolo: a signal handler uses the process group in which a call waits: it can raise, destroy the "
+                    "group, or note the signal for later");
+    return std::unique_lock<std::mutex>(mutex_);
+}
+
 void KoloBackend::shutdown() {
+    if (is_in_handler()) { /* whose call ends with that; the rest with the backend */
+        abort();
+        return;
+    }
     {
         std::lock_guard<std::mutex> lock(mutex_), life_lock(life_mutex_);
         communicator_.reset(); /* the watcher has it, too */
@@ -157,7 +173,7 @@ at::Tensor TensorPool::allocate(const std::shared_ptr<Communicator> &communicato
 at::Tensor KoloBackend::allocateTensor(long numel, at::TensorOptions options) {
     TORCH_CHECK(options.device().is_cpu(), "kolo: allocates tensors in the CPU's memory, not on ", options.device());
     TORCH_CHECK(numel >= 0, "kolo: a tensor of ", numel, " elements");
-    std::lock_guard<std::mutex> lock(mutex_);
+    const auto lock = alone();
     comm();
     return pool_->allocate(communicator_, numel, options);
 }
@@ -203,7 +219,7 @@ WorkPointer KoloBackend::allreduce_sparse(Tensors &tensors, const c10d::Allreduc
     TORCH_CHECK(tensors.size() == 1 && tensors[0].layout() == at::kSparse, "kolo: takes one sparse tensor");
     TORCH_CHECK(options.reduceOp == c10d::ReduceOp::SUM, "kolo: sparse tensors can only be summed");
     TORCH_CHECK(tensors[0].device().is_cpu(), "kolo: the tensor is on ", tensors[0].device());
-    std::lock_guard<std::mutex> lock(mutex_);
+    const auto lock = alone();
     const uint64_t sequence = ++sequence_;
     tensors[0].copy_(sum_sparse(tensors[0]));
     if (!is_async(options))
@@ -221,7 +237,7 @@ void KoloBackend::monitoredBarrier(const c10d::BarrierOptions &options, bool wai
     const auto timeout = options.timeout == c10d::kUnsetTimeout ? timeout_.load() : options.timeout;
     const auto end = Clock::now() + timeout;
     const auto inline_barrier = [&] {
-        std::lock_guard<std::mutex> lock(mutex_);
+        const auto lock = alone();
         check(kolo_barrier(comm()));
     };
     const std::string prefix = "monitored/" + std::to_string(monitored_barriers_++) + "/";
@@ -298,7 +314,7 @@ c10::intrusive_ptr<c10d::Backend> KoloBackend::shrink(const std::vector<int64_t>
             left.push_back(r);
     if (flags & 1) /* SHRINK_ABORT */
         abort();
-    std::lock_guard<std::mutex> lock(mutex_);
+    const auto lock = alone();
     const auto store = c10::make_intrusive<c10d::PrefixStore>("shrunk/" + std::to_string(shrinks_++), store_);
     if (getError() == c10d::ErrorType::SUCCESS)
         return split(store, left, options);

@@ -111,6 +111,10 @@ class KoloBackend : public Base {
     WorkPointer done() const; /* what an operation returns that was done inline */
     at::Tensor sum_sparse(const at::Tensor &tensor);
 
+    /* For who issues, or changes what only one may; throws in a signal handler amid such a call. */
+    std::unique_lock<std::mutex> alone();
+    bool is_in_handler() const;
+
     /* Lives while the caller has it. Once it has ended NULL, or throws. */
     std::shared_ptr<Communicator> communicator(bool must_be_there) const;
 

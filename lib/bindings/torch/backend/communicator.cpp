@@ -27,6 +27,7 @@ namespace kolo_torch {
 
 void fail(int status) {
     const std::string message = kolo_error_message();
+    raise_interruption();
     throw_error(error_text(status, message));
 }
 

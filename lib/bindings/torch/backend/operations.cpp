@@ -20,7 +20,7 @@ class Issue {
   public:
     Issue(KoloBackend &backend, c10d::OpType type, const char *title, bool is_async, at::TensorList inputs,
           at::TensorList outputs)
-        : lock_(backend.mutex_), comm(backend.comm()), backend_(backend), recording_(at::RecordScope::USER_SCOPE) {
+        : lock_(backend.alone()), comm(backend.comm()), backend_(backend), recording_(at::RecordScope::USER_SCOPE) {
         const uint64_t sequence = ++backend.sequence_;
         if (backend.coalesced_) {
             work_ = backend.coalesced_;
@@ -629,7 +629,7 @@ WorkPointer KoloBackend::recvAnysource(Tensors &tensors, int tag) {
 /* Several in one work. */
 
 void KoloBackend::startCoalescing() {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const auto lock = alone();
     TORCH_CHECK(!coalesced_, "kolo: operations are being coalesced already");
     comm();
     coalesced_ = c10::make_intrusive<KoloWork>(COALESCED, sequence_, nullptr, Tensors(), Tensors());
@@ -637,7 +637,7 @@ void KoloBackend::startCoalescing() {
 }
 
 WorkPointer KoloBackend::endCoalescing() {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const auto lock = alone();
     TORCH_CHECK(coalesced_, "kolo: no operations are being coalesced");
     return std::move(coalesced_);
 }

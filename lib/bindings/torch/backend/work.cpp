@@ -108,7 +108,22 @@ bool KoloWork::wait(std::chrono::milliseconds timeout) {
         settle_if_free();
     else if (claim(Claim::WATCHER))
         watcher_->watch(this);
+    await_settled(timeout);
+    raise_interruption();
     return Work::wait(timeout); /* rethrows */
+}
+
+/* While another thread settles it. */
+void KoloWork::await_settled(std::chrono::milliseconds timeout) {
+    using Clock = std::chrono::steady_clock;
+    const auto end = timeout == kNoTimeout ? Clock::time_point::max() : Clock::now() + timeout;
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (!completed_ && Clock::now() < end) {
+        cv_.wait_until(lock, std::min(end, Clock::now() + std::chrono::milliseconds(100)));
+        lock.unlock();
+        watcher_->handle_signals();
+        lock.lock();
+    }
 }
 
 c10::intrusive_ptr<c10::ivalue::Future> KoloWork::getFuture() {
@@ -229,6 +244,16 @@ std::vector<c10::intrusive_ptr<KoloWork>> Watcher::works(bool forgotten_only) {
         if (!forgotten_only || entry.second.use_count() == 1)
             found.push_back(entry.second);
     return found;
+}
+
+void Watcher::handle_signals() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    const auto communicator = communicator_;
+    lock.unlock();
+    const int code = communicator ? kolo_torch::handle_signals(communicator->comm) : 0;
+    if (code)
+        kolo_comm_abort(communicator->comm, code);
+    raise_interruption();
 }
 
 void Watcher::sweep() {

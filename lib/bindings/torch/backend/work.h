@@ -109,6 +109,7 @@ class KoloWork : public c10d::Work {
     bool claim(Claim by);
     bool requests_are_done() const;
     void settle();
+    void await_settled(std::chrono::milliseconds timeout);
 
     std::vector<kolo_request *> requests_;
     std::vector<at::Tensor> outputs_, kept_;
@@ -134,6 +135,7 @@ class Watcher : public std::enable_shared_from_this<Watcher> {
     void remove(KoloWork *work);
     void watch(KoloWork *work); /* has the thread settle it */
     bool is_here();             /* whether the caller is that thread */
+    void handle_signals();      /* in a wait that is not one of kolo's; throws what a handler raises */
     void sweep();               /* settles those that are complete and that nobody else refers to */
 
     /* Ends the threads of all watchers, since Python ends: from then on a thread that wants Python's lock, as for a
