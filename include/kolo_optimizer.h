@@ -118,8 +118,8 @@ typedef struct kolo_optimizer kolo_optimizer; /* one rank's part of an optimizer
  * groups NULL: one, with KOLO_PARAMETER_GROUP_INIT. Of each element a rank owns it allocates, for ADAM and ADAMW, two
  * numbers of the type that is computed in; for SGD one if any group has momentum; one for master weights; and one of
  * the message's dtype for clipping or skipping. KOLO_ERR_ARG: an option or group is wrong; on all ranks, if it differs
- * between them, naming a rank that differs from rank 0. KOLO_ERR_SYSTEM: out of memory, on all ranks. In both cases the
- * communicator stays usable. Others as kolo_allreduce. */
+ * between them, naming the first that does and both values. KOLO_ERR_SYSTEM: out of memory, on all ranks. In both cases
+ * the communicator stays usable. Others as kolo_allreduce. */
 KOLO_API int kolo_optimizer_create(kolo_comm *comm, const kolo_optimizer_options *options,
                                    const kolo_parameter_group *groups, size_t ngroups, kolo_optimizer **optimizer);
 

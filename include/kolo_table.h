@@ -121,8 +121,8 @@ typedef struct kolo_table_options {
  *     Memory, shared by the ranks of a machine: each row twice, with its state, and 8 bytes; with staleness > 0
  * 256 bytes for each worker and shard, and queue_bytes where two meet; with staleness 0 one clock of updates of each
  * worker, which it takes as it pushes.
- *     KOLO_ERR_ARG: an option is wrong, or differs between ranks, naming one. KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM: on
- * all ranks. In these cases the communicator stays usable. Others as kolo_allreduce. */
+ *     KOLO_ERR_ARG: an option is wrong, or differs between ranks, naming both values. KOLO_ERR_NO_SPACE,
+ * KOLO_ERR_SYSTEM: on all ranks. In these cases the communicator stays usable. Others as kolo_allreduce. */
 KOLO_API int kolo_table_create(kolo_comm *comm, const kolo_table_options *options, kolo_table **table);
 
 /* Leaves the table: this worker is not waited for any more. What it has pushed is applied first; staleness 0: what it

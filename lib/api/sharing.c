@@ -188,21 +188,59 @@ int kolo_status_agree(kolo_comm *comm, const char *function, int rc) {
                      function, failed - (rc < 0));
 }
 
-uint64_t kolo_digest_add(uint64_t digest, const void *bytes, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        digest = (digest ^ ((const uint8_t *)bytes)[i]) * UINT64_C(0x100000001b3);
-    return digest;
+/* *index becomes that of the first item in which rank `odd` differs from rank 0, found by halving: those two compare
+ * digests of ever fewer items, and tell the others. */
+static int find_difference(kolo_comm *comm, const struct kolo_items *items, int odd, uint64_t *index) {
+    uint64_t same = 0, end = items->count, digest = 0;
+    int rc = kolo_broadcast(comm, &end, 1, KOLO_U64, 0);
+    while (rc == 0 && same < end) {
+        const uint64_t middle = same + (end - same + 1) / 2;
+        const uint64_t own = kolo_items_digest(items, same, middle, digest);
+        uint64_t of_first = own;
+        rc = kolo_broadcast(comm, &of_first, 1, KOLO_U64, 0);
+        uint64_t is_same = own == of_first;
+        if (rc == 0)
+            rc = kolo_broadcast(comm, &is_same, 1, KOLO_U64, odd);
+        if (is_same) {
+            same = middle;
+            digest = own;
+        } else {
+            end = middle - 1;
+        }
+    }
+    *index = same;
+    return rc;
 }
 
-int kolo_digest_agree(kolo_comm *comm, const char *function, uint64_t digest, const char *what) {
-    const uint64_t size = comm->global_size;
+/* Names an item, and what both ranks pass. */
+static int name_difference(kolo_comm *comm, const char *function, const struct kolo_items *items, int odd) {
+    char name[KOLO_ITEM_TEXT_BYTES], of_first[KOLO_ITEM_TEXT_BYTES] = "", of_odd[KOLO_ITEM_TEXT_BYTES];
+    uint64_t index;
+    int rc = find_difference(comm, items, odd, &index);
+    kolo_item_name(items, index, name);
+    if (index < items->count) {
+        const struct kolo_item item = items->item(items->context, index);
+        kolo_item_value(&item, item.value, of_first);
+    }
+    memcpy(of_odd, of_first, sizeof of_odd);
+    if (rc == 0)
+        rc = kolo_broadcast(comm, name, sizeof name, KOLO_U8, 0);
+    if (rc == 0)
+        rc = kolo_broadcast(comm, of_first, sizeof of_first, KOLO_U8, 0);
+    if (rc == 0)
+        rc = kolo_broadcast(comm, of_odd, sizeof of_odd, KOLO_U8, odd);
+    return rc < 0
+               ? rc
+               : kolo_fail(KOLO_ERR_ARG, "rank %u: %s: %s is %s on rank %d, %s on rank 0: pass the same on all ranks",
+                           comm->global_rank, function, name, of_odd, odd, of_first);
+}
+
+int kolo_items_agree(kolo_comm *comm, const char *function, const struct kolo_items *items) {
+    const uint64_t size = comm->global_size, digest = kolo_items_digest(items, 0, items->count, 0);
     uint64_t of_first = digest, odd;
     int rc = kolo_broadcast(comm, &of_first, 1, KOLO_U64, 0);
     odd = of_first == digest ? size : comm->global_rank;
     if (rc == 0)
         rc = kolo_allreduce(comm, &odd, &odd, 1, KOLO_U64, KOLO_MIN);
-    if (rc == 0 && odd < size)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: rank %u passes other %s than rank 0: pass the same on all ranks",
-                         comm->global_rank, function, (unsigned)odd, what);
-    return rc;
+    return rc == 0 && odd < size ? name_difference(comm, function, items, (int)odd) : rc;
 }

@@ -5,6 +5,7 @@
 #define KOLO_API_SHARING_H
 
 #include "comm/comm.h"
+#include "comm/step/items.h"
 
 /* Begins and leaves such a call, on a communicator that kolo_enter has let this thread use. Of one rank it has nobody
  * to meet. `count`, `flags`, of 10 bits, and what stands in place of an op, of 4, tell calls of one collective apart.
@@ -25,11 +26,6 @@ int kolo_words_sum(kolo_comm *comm, const uint64_t *words, uint64_t *sums, size_
 
 /* The same over the ranks of this node. */
 int kolo_words_sum_on_node(kolo_comm *comm, const uint64_t *words, uint64_t *sums, size_t count);
-
-#define KOLO_DIGEST_NONE UINT64_C(0xcbf29ce484222325) /* of no bytes */
-
-/* The digest of what `digest` is of, and of `count` bytes behind it (FNV-1a). */
-uint64_t kolo_digest_add(uint64_t digest, const void *bytes, size_t count);
 
 #define KOLO_NO_GIVER UINT32_MAX
 
@@ -54,8 +50,8 @@ int kolo_file_hand_to_all(kolo_comm *comm, const char *function, int *fd);
  * all ranks, else the same status on all, with a message. The communicator stays usable. */
 int kolo_status_agree(kolo_comm *comm, const char *function, int rc);
 
-/* Whether all ranks pass the same digest of what they have to agree on, of which messages say "passes other <what> than
- * rank 0": else KOLO_ERR_ARG on all, and the communicator stays usable. Not within a call: it makes two. */
-int kolo_digest_agree(kolo_comm *comm, const char *function, uint64_t digest, const char *what);
+/* Whether all ranks pass the same items: else KOLO_ERR_ARG on all, with a message that names the first item that
+ * differs, and the communicator stays usable. Not within a call: it makes some. */
+int kolo_items_agree(kolo_comm *comm, const char *function, const struct kolo_items *items);
 
 #endif

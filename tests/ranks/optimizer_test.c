@@ -392,7 +392,7 @@ static void run_refused_options(const struct rank *rank, const struct setup *goo
     refuse_options(rank, &setup, "options_bytes");
     setup = *good; /* differs between the ranks, which may go on */
     setup.groups[0].learning_rate = rank->rank == 1 ? 1 : 2;
-    refuse_options(rank, &setup, "rank 1 passes other options or groups than rank 0");
+    refuse_options(rank, &setup, "groups[0].learning_rate is 1 on rank 1, 2 on rank 0");
 }
 
 static void run_refused(struct rank *rank) {

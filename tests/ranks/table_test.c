@@ -102,6 +102,40 @@ static void refuse_queues(struct rank *rank) {
     expect(rank, kolo_barrier(rank->comm) == 0, "kolo_barrier: %s", kolo_error_message());
 }
 
+static void refuse_one(const struct rank *rank, const kolo_table_options *options, const char *words) {
+    kolo_table *table = NULL;
+    if (expect_status(rank, kolo_table_create(rank->comm, options, &table), KOLO_ERR_ARG, words))
+        expect_message(rank, words, words, NULL);
+}
+
+/* One option differs on rank 1, and the message has both values on all ranks. */
+static void refuse_differences(struct rank *rank) {
+    const bool is_odd = rank->rank == 1;
+    kolo_table_options options = table_options_of(is_odd ? 100 : 200, 4, 1);
+    refuse_one(rank, &options, "rows is 100 on rank 1, 200 on rank 0");
+    options = table_options_of(4, 4, is_odd ? 3 : INT64_MAX);
+    refuse_one(rank, &options, "staleness is 3 on rank 1, 9223372036854775807 on rank 0");
+    options = table_options_of(4, 4, 1);
+    options.dtype = is_odd ? KOLO_F64 : KOLO_F32;
+    refuse_one(rank, &options, "dtype is f64 on rank 1, f32 on rank 0");
+    options.dtype = KOLO_F32;
+    options.learning_rate = is_odd ? 0.01 : 0.1;
+    refuse_one(rank, &options, "learning_rate is 0.01 on rank 1, 0.1 on rank 0");
+    options.learning_rate = 0.1;
+    options.name = is_odd ? NULL : "weights";
+    refuse_one(rank, &options, "name is \"\" on rank 1, \"weights\" on rank 0");
+    options = table_options_of(1000, 4, 1);
+    size_t own[1000];
+    for (int i = 0; i < 1000; i++)
+        own[i] = (size_t)i + 1;
+    own[999] += is_odd;
+    options.row_columns = is_odd ? own : NULL;
+    refuse_one(rank, &options, "row_columns is \"given\" on rank 1, \"NULL\" on rank 0");
+    options.row_columns = own;
+    refuse_one(rank, &options, "row_columns[999] is 1001 on rank 1, 1000 on rank 0");
+    expect(rank, kolo_barrier(rank->comm) == 0, "kolo_barrier: %s", kolo_error_message());
+}
+
 /* Rank 0 has ended its clock, but has not seen the clock's end: what it pushes then is no part of that clock. */
 static void push_after_timeout(struct rank *rank) {
     kolo_table_options options = table_options_of(1, 1, 0);
@@ -217,6 +251,7 @@ static void run_waits(void) {
     for (int i = 0; i < 2; i++)
         harness_run(&(struct team){.ranks = 3, .run = serve_nothing, .argument = &stalenesses[i]});
     harness_run(&(struct team){.ranks = 2, .run = refuse_queues});
+    harness_run(&(struct team){.ranks = 3, .run = refuse_differences});
     harness_run(&(struct team){.ranks = 3, .run = push_after_timeout});
     harness_run(&(struct team){.ranks = 3, .run = pass_clocks});
     harness_run(&(struct team){.ranks = 1, .run = push_often});

@@ -13,6 +13,7 @@
 #define KOLO_API_OPTIMIZER_OPTIMIZER_H
 
 #include "kolo.h"
+#include "comm/step/items.h"
 #include "reduce/optimizers/steps.h"
 #include "reduce/reducer.h"
 
@@ -51,6 +52,9 @@ struct kolo_optimizer {
     uint8_t *kept;                          /* [owned] reduced gradients; NULL: no norm is needed */
     size_t *blocks;                         /* [2 * size] for counts and offsets */
 };
+
+/* What ranks have to agree on. */
+struct kolo_items kolo_optimizer_items(const kolo_optimizer *optimizer);
 
 static inline bool kolo_optimizer_needs_norm(const kolo_optimizer *optimizer) {
     return optimizer->options.clip_norm != 0 || optimizer->options.skip_nonfinite;

@@ -139,23 +139,61 @@ static int take_segments(kolo_optimizer *made, const kolo_optimizer_options *opt
     return 0;
 }
 
-/* Of all that ranks have to agree on. */
-static uint64_t digest_of(const kolo_optimizer *made) {
+enum { OPTIONS = 10, GROUP_ITEMS = 9 };
+
+static struct kolo_item item_of_group(const kolo_parameter_group *group, size_t which) {
+    const struct kolo_item items[GROUP_ITEMS] = {kolo_item_number(".end", group->end),
+                                                 kolo_item_real(".learning_rate", group->learning_rate),
+                                                 kolo_item_real(".weight_decay", group->weight_decay),
+                                                 kolo_item_real(".beta1", group->beta1),
+                                                 kolo_item_real(".beta2", group->beta2),
+                                                 kolo_item_real(".epsilon", group->epsilon),
+                                                 kolo_item_real(".momentum", group->momentum),
+                                                 kolo_item_real(".dampening", group->dampening),
+                                                 kolo_item_number(".nesterov", (uint64_t)group->nesterov)};
+    return items[which];
+}
+
+/* One of all that ranks have to agree on: options, then the ends of segments, then groups. */
+static struct kolo_item item_of(const void *context, size_t index) {
+    const kolo_optimizer *made = context;
     const kolo_optimizer_options *options = &made->options;
-    uint64_t digest = KOLO_DIGEST_NONE;
-    const uint64_t words[] = {options->kind,           options->dtype,          options->count, options->op,
-                              options->master_weights, options->skip_nonfinite, made->ngroups,  made->nsegments};
-    const double reals[] = {options->gradient_scale, options->clip_norm};
-    digest = kolo_digest_add(kolo_digest_add(digest, words, sizeof words), reals, sizeof reals);
-    for (size_t i = 0; i < made->nsegments; i++)
-        digest = kolo_digest_add(digest, &made->segments[i].begin, sizeof made->segments[i].begin);
-    for (size_t i = 0; i < made->ngroups; i++) {
-        const kolo_parameter_group *group = &made->groups[i];
-        const double settings[] = {group->learning_rate, group->weight_decay, group->beta1,     group->beta2,
-                                   group->epsilon,       group->momentum,     group->dampening, group->nesterov};
-        digest = kolo_digest_add(kolo_digest_add(digest, &group->end, sizeof group->end), settings, sizeof settings);
+    struct kolo_item item;
+    if (index >= OPTIONS + made->nsegments) {
+        const size_t group = (index - OPTIONS - made->nsegments) / GROUP_ITEMS;
+        item = item_of_group(&made->groups[group], (index - OPTIONS - made->nsegments) % GROUP_ITEMS);
+        item.list = "groups";
+        item.index = group;
+        return item;
     }
-    return digest;
+    if (index >= OPTIONS) {
+        const struct kolo_optimizer_segment *segment = &made->segments[index - OPTIONS];
+        item = kolo_item_number("", segment->begin + segment->count);
+        item.list = "segments";
+        item.index = index - OPTIONS;
+        return item;
+    }
+    const struct kolo_item items[OPTIONS] = {kolo_item_number("kind", options->kind),
+                                             {.name = "dtype", .kind = KOLO_ITEM_DTYPE, .value = options->dtype},
+                                             kolo_item_number("count", options->count),
+                                             {.name = "op", .kind = KOLO_ITEM_OP, .value = options->op},
+                                             kolo_item_number("master_weights", (uint64_t)options->master_weights),
+                                             kolo_item_number("skip_nonfinite", (uint64_t)options->skip_nonfinite),
+                                             kolo_item_real("gradient_scale", options->gradient_scale),
+                                             kolo_item_real("clip_norm", options->clip_norm),
+                                             kolo_item_number("ngroups", made->ngroups),
+                                             kolo_item_number("nsegments", made->nsegments)};
+    return items[index];
+}
+
+struct kolo_items kolo_optimizer_items(const kolo_optimizer *made) {
+    return (struct kolo_items){
+        .count = OPTIONS + made->nsegments + GROUP_ITEMS * made->ngroups, .item = item_of, .context = made};
+}
+
+static uint64_t digest_of(const kolo_optimizer *made) {
+    const struct kolo_items items = kolo_optimizer_items(made);
+    return kolo_items_digest(&items, 0, items.count, 0);
 }
 
 /* Zeroed memory of `count` numbers; NULL: there is none. */
@@ -189,7 +227,8 @@ static int meet(kolo_optimizer *made) {
     kolo_comm *comm = made->comm;
     const uint64_t size = comm->global_size;
     made->settings = digest_of(made);
-    int rc = kolo_digest_agree(comm, "kolo_optimizer_create", made->settings, "options or groups");
+    const struct kolo_items items = kolo_optimizer_items(made);
+    int rc = kolo_items_agree(comm, "kolo_optimizer_create", &items);
     uint64_t failed = rc == 0 && !allocate(made) ? comm->global_rank : size;
     if (rc == 0)
         rc = kolo_allreduce(comm, &failed, &failed, 1, KOLO_U64, KOLO_MIN);

@@ -80,19 +80,45 @@ static int check_modes(const kolo_comm *comm, const kolo_table_options *options)
     return 0;
 }
 
-/* Of all that ranks have to agree on. */
-static uint64_t digest_of(const kolo_table_options *options) {
-    const uint64_t words[] = {options->rows,        options->columns,   options->dtype,
-                              options->rule,        options->op,        (uint64_t)options->staleness,
-                              options->state_bytes, options->placement, (uint64_t)options->shards,
-                              options->split_bytes, options->servers,   (uint64_t)options->backup_workers,
-                              options->queue_bytes, options->hogwild,   options->row_columns != NULL};
-    const double reals[] = {options->learning_rate, options->momentum, options->beta1,
-                            options->beta2,         options->epsilon,  options->weight_decay};
-    uint64_t digest = kolo_digest_add(kolo_digest_add(KOLO_DIGEST_NONE, words, sizeof words), reals, sizeof reals);
-    if (options->row_columns)
-        digest = kolo_digest_add(digest, options->row_columns, options->rows * sizeof *options->row_columns);
-    return kolo_digest_add(digest, options->name ? options->name : "", options->name ? strlen(options->name) : 0);
+enum { OPTIONS = 22 }; /* before row_columns */
+
+/* One of all that ranks have to agree on. */
+static struct kolo_item item_of(const void *context, size_t index) {
+    const kolo_table_options *options = context;
+    if (index >= OPTIONS)
+        return (struct kolo_item){.list = "row_columns",
+                                  .name = "",
+                                  .index = index - OPTIONS,
+                                  .value = options->row_columns[index - OPTIONS]};
+    const struct kolo_item items[OPTIONS] = {
+        kolo_item_number("rows", options->rows),
+        kolo_item_number("columns", options->columns),
+        {.name = "dtype", .kind = KOLO_ITEM_DTYPE, .value = options->dtype},
+        kolo_item_number("rule", options->rule),
+        {.name = "op", .kind = KOLO_ITEM_OP, .value = options->op},
+        kolo_item_number("staleness", (uint64_t)options->staleness),
+        kolo_item_number("state_bytes", options->state_bytes),
+        kolo_item_number("placement", options->placement),
+        kolo_item_number("shards", (uint64_t)options->shards),
+        kolo_item_number("split_bytes", options->split_bytes),
+        kolo_item_number("servers", (uint64_t)options->servers),
+        kolo_item_number("backup_workers", (uint64_t)options->backup_workers),
+        kolo_item_number("queue_bytes", options->queue_bytes),
+        kolo_item_number("hogwild", (uint64_t)options->hogwild),
+        kolo_item_real("learning_rate", options->learning_rate),
+        kolo_item_real("momentum", options->momentum),
+        kolo_item_real("beta1", options->beta1),
+        kolo_item_real("beta2", options->beta2),
+        kolo_item_real("epsilon", options->epsilon),
+        kolo_item_real("weight_decay", options->weight_decay),
+        {.name = "name", .kind = KOLO_ITEM_TEXT, .text = options->name ? options->name : ""},
+        {.name = "row_columns", .kind = KOLO_ITEM_TEXT, .text = options->row_columns ? "given" : "NULL"}};
+    return items[index];
+}
+
+static struct kolo_items items_of(const kolo_table_options *options) {
+    return (struct kolo_items){
+        .count = OPTIONS + (options->row_columns ? options->rows : 0), .item = item_of, .context = options};
 }
 
 static int agree(const char *caller, kolo_comm *comm, unsigned what, int root, uint64_t table, int rc) {
@@ -370,8 +396,9 @@ int kolo_table_create(kolo_comm *comm, const kolo_table_options *options, kolo_t
     if (rc == 0 && !table)
         rc = kolo_fail(KOLO_ERR_SYSTEM, "rank %u: %s: out of memory", comm->global_rank, function);
     rc = kolo_table_agree(function, comm, rc);
+    const struct kolo_items items = items_of(&read);
     if (rc == 0)
-        rc = kolo_digest_agree(comm, function, digest_of(&read), "options");
+        rc = kolo_items_agree(comm, function, &items);
     if (rc < 0) {
         free(table);
         return rc;
