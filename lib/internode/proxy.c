@@ -47,6 +47,7 @@ struct kolo_proxy {
     bool stopped;  /* and no data comes or goes any more */
     struct neighbour {
         kolo_pulse pulse;                        /* BEATS until nothing more comes from it */
+        int error;                               /* and how its connections have ended, see kolo_engine_events.ended */
         bool left;                               /* and it has said so */
         uint8_t control[KOLO_CONTROL_BYTES_MAX]; /* the payload of a control frame that arrives, perhaps in pieces */
     } * neighbours;
@@ -101,7 +102,11 @@ static void find_failure(struct kolo_proxy *proxy, uint32_t node, struct kolo_fa
 
 static void give_up(struct kolo_proxy *proxy, uint32_t node, int status, kolo_cause cause) {
     KOLO_POINT("proxy.giving_up");
-    find_failure(proxy, node, (struct kolo_failure_report){.status = status, .cause = cause, .node = node + 1});
+    find_failure(proxy, node,
+                 (struct kolo_failure_report){.status = status,
+                                              .cause = cause,
+                                              .detail = cause == KOLO_CAUSE_ENDED ? proxy->neighbours[node].error : 0,
+                                              .node = node + 1});
 }
 
 /* Tells why exchanges cannot go on, if they cannot. */
@@ -178,11 +183,20 @@ static void sent(void *owner, uint32_t node, const struct kolo_frame *frame) {
         kolo_exchange_sent(proxy->exchange, frame);
 }
 
+/* It is told, too: if it was stopped, it finds when it is continued why the others are gone. */
+static void silent(void *owner, uint32_t node) {
+    struct kolo_proxy *proxy = owner;
+    report_trouble(proxy);
+    if (!proxy->broken)
+        give_up(proxy, node, KOLO_ERR_TIMEOUT, KOLO_CAUSE_SILENT);
+}
+
 static void ended(void *owner, uint32_t node, int error) {
     struct kolo_proxy *proxy = owner;
     KOLO_POINT("proxy.ended");
     report_trouble(proxy);
     proxy->neighbours[node].pulse = error == ETIMEDOUT ? KOLO_PULSE_LOST : KOLO_PULSE_CLOSED;
+    proxy->neighbours[node].error = error;
     kolo_store_relaxed(&proxy->shared->lost, 1);
     kolo_log(proxy->comm->log_level, error && !proxy->neighbours[node].left ? KOLO_LOG_WARN : KOLO_LOG_INFO,
              (int)proxy->comm->global_rank, "node %u: its connections have ended%s%s", node, error ? ": " : "",
@@ -493,7 +507,8 @@ static_assert((int)KOLO_NET_ENGINE_URING == (int)KOLO_ENGINE_URING &&
               "one is the other");
 
 int kolo_proxy_create(struct kolo_proxy **result, kolo_comm *comm, uint32_t lane, int *fds) {
-    static const struct kolo_engine_events events = {.place = place, .arrived = arrived, .sent = sent, .ended = ended};
+    static const struct kolo_engine_events events = {
+        .place = place, .arrived = arrived, .sent = sent, .ended = ended, .silent = silent};
     const struct kolo_net_settings *net = &comm->origin.net;
     const struct kolo_internode *internode = comm->internode;
     const struct kolo_engine_options options = {

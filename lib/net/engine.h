@@ -50,6 +50,9 @@ struct kolo_engine_events {
      * and frames that wait for a place are waited for. Without it the latter are lost with the neighbour (ECONNRESET),
      * for the place may depend on what it can no longer send. */
     void (*ended)(void *owner, uint32_t node, int error);
+    /* Before a neighbour is given up for silence: what kolo_engine_tell tells it now it finds if it is there after all.
+     * NULL: nothing is. */
+    void (*silent)(void *owner, uint32_t node);
 };
 
 struct kolo_engine_options {

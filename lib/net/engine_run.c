@@ -343,10 +343,15 @@ static void judge(struct kolo_neighbour *neighbour) {
     struct kolo_engine *engine = neighbour->engine;
     if (!engine->watches || !can_be_heard(neighbour))
         return;
-    if (engine->now_ns >= silence_due_ns(neighbour))
-        give_up(neighbour, ETIMEDOUT);
-    else
+    if (engine->now_ns < silence_due_ns(neighbour)) {
         engine->timer_ns = smaller(engine->timer_ns, silence_due_ns(neighbour));
+        return;
+    }
+    if (engine->events.silent && !engine->closing) {
+        engine->events.silent(engine->owner, neighbour->node);
+        (void)engine->backend->submit(engine); /* where that fails, so does the run's own */
+    }
+    give_up(neighbour, ETIMEDOUT);
 }
 
 /* Called when all that had arrived until now_ns has been looked at. */

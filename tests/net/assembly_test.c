@@ -459,7 +459,7 @@ static void expect_failure(const struct layout *failing, const int *counts, void
 static void membership_fails(void) {
     static const int counts[NODES_MAX] = {2, 2};
     const struct layout failures[] = {
-        {.fault = die_waiting, .status = KOLO_ERR_PEER_DEAD, .words = {"rank 2 ended"}},
+        {.fault = die_waiting, .status = KOLO_ERR_PEER_DEAD, .words = {"rank 2 closed its connection"}},
         {.fault = talk_nonsense, .status = KOLO_ERR_VERSION, .words = {"rank 2 sent"}},
         {.fault = come_of_another_version,
          .status = KOLO_ERR_VERSION,
@@ -616,10 +616,10 @@ static void linking_fails(void) {
         int (*misbehave)(struct rank *rank, struct kolo_assembly *assembly);
         struct layout layout;
     } failures[] = {
-        {die_meeting, {.status = KOLO_ERR_PEER_DEAD, .words = {"rank 1 ended"}}},
-        {die_while_others_look, {.status = KOLO_ERR_PEER_DEAD, .words = {"rank 1 ended"}}},
-        {die_meeting_as_rank_0, {.status = KOLO_ERR_PEER_DEAD, .words = {"rank 0 ended"}}},
-        {die_linking, {.status = KOLO_ERR_PEER_DEAD, .words = {"rank 1 ended"}}},
+        {die_meeting, {.status = KOLO_ERR_PEER_DEAD, .words = {"rank 1 closed its connection"}}},
+        {die_while_others_look, {.status = KOLO_ERR_PEER_DEAD, .words = {"rank 1 closed its connection"}}},
+        {die_meeting_as_rank_0, {.status = KOLO_ERR_PEER_DEAD, .words = {"rank 0 closed its connection"}}},
+        {die_linking, {.status = KOLO_ERR_PEER_DEAD, .words = {"rank 1 closed its connection"}}},
         {fail_meeting, {.status = KOLO_ERR_NO_SPACE, .words = {"rank 1: no room for"}}},
         {stall_meeting, {.status = KOLO_ERR_TIMEOUT, .words = {"rank 1 came, but"}, .odd = 1 + 1, .create_ms = 1500}},
         {choose_no_address, {.status = KOLO_ERR_ARG, .words = {"rank 1: KOLO_NET_ADDR=eth77", "lo 127.0.0.1"}}},

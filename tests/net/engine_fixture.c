@@ -174,7 +174,7 @@ static void ended(void *owner, uint32_t node, int error) {
 }
 
 int side_open(struct side *side, uint32_t self, const struct kolo_engine_options *options) {
-    static const struct kolo_engine_events events = {place, arrived, sent, ended};
+    static const struct kolo_engine_events events = {place, arrived, sent, ended, NULL};
     *side = (struct side){.self = self, .random = fixture_seed + self};
     return kolo_engine_create(&side->engine, options, &events, side);
 }

@@ -153,6 +153,11 @@ class Failures(net_testing.NetTest):
                 os.kill(pids[rank], signal.SIGSTOP)
             self.assert_failed(job, pids, since_ns, self.others(stopped), SILENCE_S, lambda rank: stopped,
                                {"timeout", "peer dead"})
+            for rank in stopped:
+                os.kill(pids[rank], signal.SIGCONT)
+            self.assertTrue(lab.until(lambda: len(reports(job)) == len(self.node_of)), job.texts())
+            for report in reports(job):
+                self.assertRegex(report.message, rf"node {victim} .*KOLO_NET_SILENCE_MS")
         self.each(range(3), 2, check)
 
     def test_cable_cut(self):

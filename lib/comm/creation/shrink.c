@@ -79,7 +79,8 @@ static int look_at_others(struct kolo_rejoin *rejoin) {
         rejoin->culprit = kolo_ranks_count_below(s->comm->survivors, culprit);
     if (rc < 0 || !s->comm->nodes || s->comm->above->internode->agreement_lives(&s->met))
         return rc;
-    return kolo_fail(KOLO_ERR_PEER_DEAD, "rank %u: another node's leader ended during kolo_comm_shrink",
+    return kolo_fail(KOLO_ERR_PEER_DEAD,
+                     "rank %u: another node's leader has closed its connection during kolo_comm_shrink",
                      s->comm->global_rank);
 }
 

@@ -169,8 +169,8 @@ static void describe_death(const struct kolo_failure_report *report, const char 
                            size_t text_bytes) {
     char end[96];
     if (report->node && report->cause == KOLO_CAUSE_ENDED)
-        snprintf(end, sizeof end, "has closed its connections: its leader, rank %u, has ended or given up rank %u",
-                 report->rank, report->reporter);
+        snprintf(end, sizeof end, "has closed its connections and has not said why%s%s", report->detail ? ": " : "",
+                 report->detail ? strerror(report->detail) : "");
     else
         describe_end(report->cause, report->detail, end, sizeof end);
     if (report->rank == report->reporter)
@@ -204,7 +204,7 @@ static void describe_report(const kolo_comm *comm, const struct kolo_failure_rep
     const size_t bytes = sizeof failure->message;
     switch (failure->cause == KOLO_CAUSE_FAILED ? 0 : failure->status) {
     case KOLO_ERR_PEER_DEAD:
-        failure->code = report->detail;
+        failure->code = failure->cause == KOLO_CAUSE_ENDED ? 0 : report->detail;
         describe_death(report, culprit, where, text, bytes);
         break;
     case KOLO_ERR_TIMEOUT:

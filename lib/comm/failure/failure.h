@@ -55,7 +55,7 @@ struct kolo_failure_report {
     int status;
     uint32_t rank, reporter;
     kolo_cause cause;
-    int detail;
+    int detail;    /* as kolo_failure.code; of a whole node that has ENDED the errno of its connections, 0: closed */
     uint32_t node; /* a whole node, whose leader is `rank`, plus one; 0: the rank alone */
     uint32_t pid;  /* of `rank`; 0: not known */
     uint32_t lane; /* in which the calls are counted */

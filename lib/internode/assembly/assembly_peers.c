@@ -32,9 +32,10 @@ int kolo_assembly_say(struct kolo_assembly *assembly, int status, const char *fo
 static int fail_ended(struct kolo_assembly *assembly, uint32_t rank, int error) {
     assembly->over |= assembly->rank != 0; /* nobody is left to be told */
     assembly->ended = rank;
-    return kolo_assembly_say(assembly, KOLO_ERR_PEER_DEAD,
-                             "rank %u ended while the communicator was being created (its connection: %s)", rank,
-                             error ? strerror(error) : "closed");
+    return kolo_assembly_say(
+        assembly, KOLO_ERR_PEER_DEAD,
+        "rank %u closed its connection while the communicator was being created, and did not say why%s%s", rank,
+        error ? ": " : "", error ? strerror(error) : "");
 }
 
 uint32_t kolo_assembly_ended(const struct kolo_assembly *assembly) {
