@@ -232,7 +232,8 @@ static void record(perf_report *report, const perf_overlap *taken) {
 void perf_overlap_row(perf_report *report, const perf_overlap *taken) {
     FILE *table = report->table;
     const double times_us[] = {taken->call_us, taken->compute_us, taken->turns_us, taken->both_us};
-    fprintf(table, " %10zu %7s", taken->row.bytes, taken->row.algorithm);
+    perf_print_bytes(table, taken->row.bytes, 10);
+    fprintf(table, " %7s", taken->row.algorithm);
     for (size_t i = 0; i < sizeof(times_us) / sizeof(times_us[0]); i++)
         perf_print_digits(table, times_us[i], 8);
     fprintf(table, " %7.1f %7.1f", taken->hidden_percent, taken->slowdown_percent);

@@ -120,7 +120,8 @@ int perf_exact_report(const perf_options *options) {
         fprintf(stderr, "kolo-perf: out of memory for %zu bytes; use a smaller --max\n", bytes);
         return EXIT_FAILURE;
     }
-    printf("# kolo-perf exact: kolo_exact_add beside a plain vectorized sum of the same array, one thread\n");
+    printf("# kolo-perf exact: kolo_exact_add beside a plain vectorized sum of the same\n"
+           "#   array, one thread\n");
     printf("%12s %6s %12s %12s %8s\n", "bytes", "dtype", "plain GB/s", "exact GB/s", "ratio");
     for (kolo_dtype dtype = KOLO_F32; dtype <= KOLO_F64 && status == KOLO_OK; dtype++)
         status = report_dtype(options, dtype, values);

@@ -96,7 +96,7 @@ static void show_bound(session *session, size_t bytes) {
     const char *term = bound.term != NULL ? bound.term : "none";
     const double gbps = bound.bound_us > 0 ? (double)bytes / bound.bound_us * 1e-3 : 0;
     const double times[] = {bound.exchange_us, bound.handover_us, bound.transfer_us, bound.memory_us, bound.bound_us};
-    fprintf(table, " %11zu", bytes);
+    perf_print_bytes(table, bytes, 11);
     for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
         perf_print_digits(table, times[i], 8);
     perf_print_digits(table, gbps, 7);

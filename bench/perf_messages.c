@@ -141,15 +141,13 @@ static void report_row(perf_report *report, const struct pair *pair, const perf_
     const double shown_us[] = {us->min, us->median, us->p99, us->max};
     const double one_way = gbps(pair->bytes, times[ONE_WAY].median);
     const double both_ways = gbps(2 * pair->bytes, times[BOTH_WAYS].median);
-    fprintf(report->table, " %10zu", pair->bytes);
+    perf_print_bytes(report->table, pair->bytes, 10);
     for (size_t i = 0; i < sizeof(shown_us) / sizeof(shown_us[0]); i++)
         perf_print_digits(report->table, shown_us[i], 8);
     perf_print_digits(report->table, one_way, 8);
     perf_print_digits(report->table, both_ways, 9);
-    if (wrong >= 0)
-        fprintf(report->table, " %6lld\n", (long long)wrong);
-    else
-        fprintf(report->table, " %6s\n", "-");
+    perf_print_wrong(report->table, wrong);
+    fprintf(report->table, "\n");
     perf_field fields[PERF_FIELDS_MAX] = {
         {.name = "collective", .text = "sendrecv"},
         {"ranks", PERF_NUMBER, NULL, report->ranks, 0},

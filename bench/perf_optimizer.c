@@ -124,9 +124,10 @@ static void print_head(const perf_report *report) {
             kolo_dtype_name(report->options->dtype), report->ranks);
     perf_report_machine(report);
     fprintf(table,
-            "# fused: a step of an optimizer of all ranks; apart: an all-reduce, and the update of\n"
-            "#   all parameters on each rank; medians of the slowest rank; state: of a rank, MB = 10^6 bytes\n"
-            "#\n#%10s %10s %10s %7s %9s %9s %7s\n#%10s %10s %10s %7s %9s %9s\n",
+            "# fused: a step of an optimizer of all ranks; apart: an all-reduce, and the\n"
+            "#   update of all parameters on each rank; medians of the slowest rank\n"
+            "# state: of a rank; MB = 10^6 bytes\n"
+            "#\n#%10s %10s %10s %7s %9s %9s %6s\n#%10s %10s %10s %7s %9s %9s\n",
             "bytes", "fused", "apart", "ratio", "state", "apart", "#wrong", "", "us", "us", "", "MB", "MB");
 }
 
@@ -135,11 +136,12 @@ static void report_row(perf_report *report, const struct steps *steps, const dou
     const double state[WAYS] = {state_bytes(steps->optimizers[FUSED], steps->options->dtype),
                                 state_bytes(steps->optimizers[APART], steps->options->dtype)};
     const double ratio = medians[APART] / medians[FUSED];
-    fprintf(report->table, " %10zu", steps->bytes);
+    perf_print_bytes(report->table, steps->bytes, 10);
     perf_print_digits(report->table, medians[FUSED], 10);
     perf_print_digits(report->table, medians[APART], 10);
-    fprintf(report->table, " %7.2f %9.2f %9.2f %7lld\n", ratio, state[FUSED] * 1e-6, state[APART] * 1e-6,
-            (long long)wrong);
+    fprintf(report->table, " %7.2f %9.2f %9.2f", ratio, state[FUSED] * 1e-6, state[APART] * 1e-6);
+    perf_print_wrong(report->table, wrong);
+    fprintf(report->table, "\n");
     perf_field fields[PERF_FIELDS_MAX] = {
         {.name = "collective", .text = "optimizer"},
         {"ranks", PERF_NUMBER, NULL, report->ranks, 0},

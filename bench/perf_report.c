@@ -167,11 +167,22 @@ void perf_report_machine(const perf_report *report) {
     fprintf(report->table, "\n");
 }
 
-void perf_print_digits(FILE *to, double value, int width) {
+static void print_number(FILE *to, double value, int decimals, int width) {
     char digits[32];
-    int length = snprintf(digits, sizeof digits, "%.*f", shown_decimals(value), value);
+    int length = snprintf(digits, sizeof digits, "%.*f", decimals, value);
     for (const char *prefix = "kMG"; length > width && *prefix; prefix++)
         length = snprintf(digits, sizeof digits, "%.0f%c", value /= 1000, *prefix);
+    fprintf(to, " %*s", width, digits);
+}
+
+void perf_print_digits(FILE *to, double value, int width) {
+    print_number(to, value, shown_decimals(value), width);
+}
+
+void perf_print_bytes(FILE *to, size_t bytes, int width) {
+    char digits[32];
+    if (snprintf(digits, sizeof digits, "%zu", bytes) > width)
+        snprintf(digits, sizeof digits, "%.4gG", (double)bytes / (1 << 30));
     fprintf(to, " %*s", width, digits);
 }
 
@@ -337,7 +348,7 @@ static void record_row(perf_report *report, const perf_row *row) {
 
 void perf_print_wrong(FILE *table, int64_t wrong) {
     if (wrong >= 0)
-        fprintf(table, " %6lld", (long long)wrong);
+        print_number(table, (double)wrong, 0, 6);
     else
         fprintf(table, " %6s", "-");
 }
@@ -369,7 +380,8 @@ static void print_row(perf_report *report, const perf_row *row) {
 
 void perf_report_rows(perf_report *report, perf_row *rows, int count) {
     const perf_job job = perf_job_of(report->options, report->ranks);
-    fprintf(report->table, " %10zu %7s", rows[0].bytes, rows[0].algorithm);
+    perf_print_bytes(report->table, rows[0].bytes, 10);
+    fprintf(report->table, " %7s", rows[0].algorithm);
     for (int i = 0; i < count; i++) {
         if (report->bounded && rows[i].time_us.median > 0)
             rows[i].bound_us = perf_bound_of(report->limits, &job, rows[i].bytes).bound_us;

@@ -88,7 +88,10 @@ int perf_limits_report(const perf_options *options, int ranks);
  * as "1234k" where those are too many. */
 void perf_print_digits(FILE *to, double value, int width);
 
-/* A space, then how many elements are wrong in six characters; -1: "-". */
+/* A space, then a message size in `width` characters: in bytes or, where these are too many digits, as "16G". */
+void perf_print_bytes(FILE *to, size_t bytes, int width);
+
+/* A space, then how many elements are wrong in six characters, as "1234k" where they are more; -1: "-". */
 void perf_print_wrong(FILE *to, int64_t wrong);
 
 #endif

@@ -317,7 +317,8 @@ static void report_kind(perf_report *report, const struct bench *bench, enum kin
     const double rows_per_s = result->rows_per_s[0], gbps = rows_per_s * (double)bench->row_bytes * 1e-9;
     const double workers = kinds[kind].is_of_one ? kolo_comm_size(bench->workers) : 1;
     const double ratio = copy->rows_per_s[0] / workers / rows_per_s;
-    fprintf(report->table, " %9zu %-13s", bench->row_bytes, kinds[kind].name);
+    perf_print_bytes(report->table, bench->row_bytes, 9);
+    fprintf(report->table, " %-13s", kinds[kind].name);
     perf_print_digits(report->table, rows_per_s * 1e-6, 9);
     perf_print_digits(report->table, gbps, 8);
     perf_print_digits(report->table, result->p50_ns * 1e-3, 9);
