@@ -310,5 +310,7 @@ size_t perf_collective_unit_bytes(const perf_collective *collective, int ranks, 
 }
 
 double perf_collective_bus_factor(const perf_collective *collective, int ranks) {
+    if (ranks < 2) /* nothing is on a bus */
+        return 0;
     return collective->factor * (collective->keeps_own ? (double)(ranks - 1) / ranks : 1);
 }

@@ -248,6 +248,15 @@ static void say_if_machine_changed(const perf_limits *limits, FILE *table) {
                 before_ns, after_ns);
 }
 
+/* Who forgets the launcher gets figures that look splendid. */
+static void warn_of_one_rank(const perf_options *options) {
+    const char *what = options->collectives_count == 1 ? perf_collective_name(options->collectives[0]) : "all";
+    fprintf(stderr, "kolo-perf: one rank exchanges nothing; start several: kolorun -n 2 kolo-perf %s\n",
+            options->overlap     ? "overlap"
+            : options->optimizer ? "optimizer"
+                                 : what);
+}
+
 static void say_error(int rank) {
     char prefix[32];
     const char *message = kolo_error_message();
@@ -382,6 +391,8 @@ int main(int argc, char **argv) {
     const bool no_root = options->root >= ranks;
     if (no_root && place.rank == 0)
         fprintf(stderr, "kolo-perf: --root %d: the job has ranks 0 to %d\n", options->root, ranks - 1);
+    if (ranks == 1 && !no_root && (options->collectives_count > 0 || options->optimizer))
+        warn_of_one_rank(options);
     int exit_status = no_root ? EXIT_MISTAKE : run_tables(options, &comms, &limits);
     for (int i = 0; i < comms.count; i++)
         kolo_comm_destroy(comms.comm[i]);

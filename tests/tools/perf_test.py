@@ -15,6 +15,7 @@ from launching import KOLO_PERF, PATIENCE_S, kolorun
 
 COLUMNS_MAX = 80
 FAST = ("--no-limits", "--iters", "2", "--warmup", "0")
+ONE_RANK = "kolo-perf: one rank exchanges nothing; start several: kolorun -n 2 kolo-perf {}\n"
 ROW = re.compile(r"\s*\d+\s")
 
 
@@ -26,7 +27,8 @@ def perf(*arguments):
 class PerfTest(launching.LaunchingTest):
     def output(self, *arguments):
         done = perf(*arguments)
-        self.assertEqual((0, ""), (done.returncode, done.stderr))
+        warned = "" if arguments[0] in ("limits", "exact") else ONE_RANK.format(arguments[0])
+        self.assertEqual((0, warned), (done.returncode, done.stderr))
         return done.stdout
 
     def rows(self, *arguments):
@@ -245,6 +247,17 @@ class Tables(PerfTest):
         bounds = [line for line in lines if line.startswith(" ")]
         self.assertEqual("1024G", bounds[-1].split()[0])
         self.assertEqual(1, len({line.rindex("  ") for line in bounds}), lines)
+
+    def test_one_rank_moves_nothing(self):
+        """Its calls may take no time at all, but that is no bandwidth."""
+        done = perf("all", "-b", "1M", "-e", "1M", *FAST, "--json", "-")
+        self.assertTrue(done.stderr.startswith(ONE_RANK.format("all")), done.stderr)
+        self.assertLessEqual(max(map(len, done.stderr.splitlines())), COLUMNS_MAX)
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual({0}, {row["busbw_gbps"] for row in rows})
+        for arguments in (("overlap", "-e", "8"), ("optimizer", "-e", "8"), ("allreduce", "-e", "8", "--in-place")):
+            self.output(*arguments, "-n", "1", "-w", "0")
+        self.table("allreduce", "-e", "8", *FAST)  # has several
 
     def test_of_other_measurements(self):
         self.table("optimizer", "-e", "64K", "-f", "64", "-n", "2", "-w", "0")
@@ -518,7 +531,7 @@ class Reader(PerfTest):
     def test_all_ranks_end_in_silence(self):
         for size in (1, 3):
             with self.subTest(size):
-                self.assertEqual([(0, "")] * size,
+                self.assertEqual([(0, ONE_RANK.format("allreduce") if size == 1 else "")] * size,
                                  self.read_first_lines("allreduce", "-e", "64M", "-f", "2", "-n", "20", "--no-limits",
                                                        size=size))
 
