@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "now.h"
+#include "perf_progress.h"
 
 enum { SUMS = 8, SAMPLES = 15, SAMPLE_BYTES = 64 << 20 };
 
@@ -45,12 +47,6 @@ static plain_sum *widest(kolo_dtype dtype) {
         return dtype == KOLO_F64 ? avx2_f64 : avx2_f32;
 #endif
     return dtype == KOLO_F64 ? base_f64 : base_f32;
-}
-
-static double now_s(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
 /* Numbers of either sign, near 1: sums of many normal ones, more or less. */
@@ -102,7 +98,9 @@ static int report_dtype(const perf_options *options, kolo_dtype dtype, void *val
         double rates[2];
         if (sizes.bytes == 0)
             continue;
+        perf_progress_row("exact", sizes.bytes);
         status = measure(exact, dtype, values, sizes.bytes, rates);
+        perf_progress_erase();
         if (status == KOLO_OK)
             printf("%12zu %6s %12.2f %12.2f %8.2f\n", sizes.bytes, kolo_dtype_name(dtype), rates[0], rates[1],
                    rates[1] / rates[0]);
@@ -123,6 +121,8 @@ int perf_exact_report(const perf_options *options) {
     printf("# kolo-perf exact: kolo_exact_add beside a plain vectorized sum of the same\n"
            "#   array, one thread\n");
     printf("%12s %6s %12s %12s %8s\n", "bytes", "dtype", "plain GB/s", "exact GB/s", "ratio");
+    for (kolo_dtype dtype = KOLO_F32; dtype <= KOLO_F64; dtype++)
+        perf_progress_expect(options, SUMS * 64);
     for (kolo_dtype dtype = KOLO_F32; dtype <= KOLO_F64 && status == KOLO_OK; dtype++)
         status = report_dtype(options, dtype, values);
     if (status != KOLO_OK)

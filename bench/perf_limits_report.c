@@ -5,6 +5,7 @@
 
 #include "perf_bound.h"
 #include "perf_pieces.h"
+#include "perf_progress.h"
 
 typedef struct session {
     const perf_options *options;
@@ -68,22 +69,28 @@ static void show_curve(session *session, perf_piece piece) {
     perf_report_flush(&session->report);
 }
 
-static int measure(session *session, unsigned pieces) {
+static int measure(session *session, unsigned pieces, const char *what) {
     perf_limits_request request = {.pieces = pieces,
                                    .exchange_bytes_max = SIZE_MAX,
                                    .stream_bytes_max = SIZE_MAX,
                                    .in_place = session->job.in_place,
                                    .cold = session->job.cold,
                                    .point_us = PERF_POINT_THOROUGH_US};
-    return perf_limits_measure(&session->limits, &request);
+    perf_progress_say(what);
+    const int result = perf_limits_measure(&session->limits, &request);
+    perf_progress_erase();
+    return result;
 }
 
 static int measure_and_show(session *session) {
-    if (measure(session, 1u << PERF_LATENCY | 1u << PERF_HANDOVER) != 0)
+    if (measure(session, 1u << PERF_LATENCY | 1u << PERF_HANDOVER, "measuring latencies ...") != 0)
         return -1;
     show_latencies(session);
     for (perf_piece piece = PERF_EXCHANGES; piece < PERF_PIECES && perf_report_is_wanted(&session->report); piece++) {
-        if (measure(session, 1u << piece) != 0)
+        char what[64];
+        snprintf(what, sizeof(what), "measuring %s, curve %d of %d ...", perf_piece_rows[piece].name,
+                 piece - PERF_EXCHANGES + 1, PERF_PIECES - PERF_EXCHANGES);
+        if (measure(session, 1u << piece, what) != 0)
             return -1;
         show_curve(session, piece);
     }

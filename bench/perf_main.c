@@ -16,6 +16,7 @@
 #include "perf_messages.h"
 #include "perf_optimizer.h"
 #include "perf_options.h"
+#include "perf_progress.h"
 #include "perf_report.h"
 #include "perf_sampler.h"
 #include "perf_table.h"
@@ -158,7 +159,9 @@ static void measure_limits(perf_limits *limits, const perf_options *options, int
     perf_limits_request request =
         perf_bound_request(&job, limits->cpus, perf_sizes_max_bytes(options, kolo_dtype_bytes(options->dtype)));
     request.point_us = PERF_POINT_QUICK_US;
+    perf_progress_say("measuring what the hardware allows ...");
     perf_limits_measure(limits, &request);
+    perf_progress_erase();
 }
 
 /* The limits were measured for the job as rank 0 guessed it to be. Where it is another one they say nothing about it.
@@ -193,6 +196,7 @@ static int run_overlap(perf_sampler *sampler, perf_report *report, size_t bytes,
     perf_overlap taken;
     const int status =
         perf_overlap_take(sampler, bytes, places_of(sampler->options, sampler->collective) == PERF_IN, &taken);
+    perf_progress_erase();
     if (status != KOLO_OK)
         return status;
     *wrong += taken.row.wrong > 0 ? taken.row.wrong : 0;
@@ -213,6 +217,7 @@ static int run_places(perf_sampler *sampler, perf_report *report, size_t bytes, 
         *wrong += status == KOLO_OK && rows[count].wrong > 0 ? rows[count].wrong : 0;
         count++;
     }
+    perf_progress_erase();
     if (status == KOLO_OK && kolo_comm_rank(sampler->comm) == 0)
         perf_report_rows(report, rows, count);
     return status;
@@ -223,6 +228,7 @@ static int run_rows(perf_sampler *sampler, perf_report *report, int64_t *wrong, 
     perf_sizes sizes = {.unit_bytes = unit_bytes(sampler)};
     int status = KOLO_OK;
     while (status == KOLO_OK && !*ends && perf_sizes_next(&sizes, sampler->options)) {
+        perf_progress_row(perf_collective_name(sampler->collective), sizes.bytes);
         status = sampler->options->overlap ? run_overlap(sampler, report, sizes.bytes, wrong)
                                            : run_places(sampler, report, sizes.bytes, wrong);
         if (status == KOLO_OK)
@@ -354,6 +360,9 @@ static int run_tables(const perf_options *options, const perf_comms *comms, perf
         if (status < 0)
             say_error(kolo_comm_rank(comm));
     }
+    for (int i = 0; i < options->collectives_count * comms->count; i++)
+        perf_progress_expect(options, perf_collective_unit_bytes(options->collectives[i / comms->count],
+                                                                 kolo_comm_size(comm), options->dtype));
     for (int i = 0; i < options->collectives_count * comms->count && status == KOLO_OK && !ends; i++) {
         const int which = i % comms->count;
         report.progress = comms->progress[which];
@@ -373,6 +382,8 @@ int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN); /* head has seen enough: the ranks end together, and none of them says that it was lost */
     launched_rank place = launched_rank_guess();
     const perf_options *options = perf_options_read(argc, argv, place.rank == 0);
+    if (place.rank == 0)
+        perf_progress_open(options);
     if (options->exact)
         return place.rank == 0 ? perf_exact_report(options) : EXIT_SUCCESS;
     if (options->collectives_count == 0 && !options->messages && !options->optimizer && !options->table)

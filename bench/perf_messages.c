@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "perf_buffers.h"
+#include "perf_progress.h"
 
 enum { WINDOW = 16, SAMPLES_MIN = 10, WARMUP = 10, SENDER = 0, RECEIVER = 1 };
 #define KIND_US 1e5 /* about what the timed samples of a row take of each kind, where --iters does not say */
@@ -173,13 +174,16 @@ static int run_rows(struct pair *pair, perf_report *report, int64_t *wrong) {
     perf_sizes sizes = {.unit_bytes = kolo_dtype_bytes(pair->options->dtype)};
     int32_t wanted = 1;
     int status = KOLO_OK;
+    perf_progress_expect(pair->options, sizes.unit_bytes);
     while (status == KOLO_OK && wanted && perf_sizes_next(&sizes, pair->options)) {
         perf_statistics times[KINDS] = {{0}};
         int samples[KINDS] = {0};
         int64_t wrong_here = -1;
         pair->bytes = sizes.bytes;
         pair->count = sizes.bytes / sizes.unit_bytes;
+        perf_progress_row("sendrecv", sizes.bytes);
         status = run_row(pair, times, samples, &wrong_here);
+        perf_progress_erase();
         *wrong += wrong_here > 0 ? wrong_here : 0;
         if (status == KOLO_OK && pair->rank == SENDER) {
             report_row(report, pair, times, samples, wrong_here);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "perf_buffers.h"
+#include "perf_progress.h"
 
 enum { SAMPLES_MIN = 5, WARMUP = 3, FUSED = 0, APART, WAYS };
 #define ROW_US 1e6 /* about what the timed samples of a row take, where --iters does not say */
@@ -165,6 +166,7 @@ static int run_rows(struct steps *steps, perf_report *report, int64_t *wrong) {
     const bool speaks = kolo_comm_rank(steps->comm) == 0;
     int32_t wanted = 1;
     int status = KOLO_OK;
+    perf_progress_expect(steps->options, sizes.unit_bytes);
     while (status == KOLO_OK && wanted && perf_sizes_next(&sizes, steps->options)) {
         double medians[WAYS] = {0};
         int samples = 0;
@@ -173,7 +175,9 @@ static int run_rows(struct steps *steps, perf_report *report, int64_t *wrong) {
             continue;
         steps->bytes = sizes.bytes;
         steps->count = sizes.bytes / sizes.unit_bytes;
+        perf_progress_row("optimizer", sizes.bytes);
         status = run_row(steps, medians, &samples, &wrong_here);
+        perf_progress_erase();
         *wrong += wrong_here;
         if (status == KOLO_OK && speaks) {
             report_row(report, steps, medians, samples, wrong_here);

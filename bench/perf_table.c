@@ -13,6 +13,7 @@
 
 #include "perf_buffers.h"
 #include "perf_keys.h"
+#include "perf_progress.h"
 
 enum { ROUNDS = 5, IDS = 1 << 18, SAMPLES_MAX = 100000, WARMUP = 200, WARMUP_WHOLE = 2 };
 #define CALLS_US 2e4 /* about what the calls of a kind take in a round, where --iters does not say */
@@ -405,13 +406,16 @@ static int run_rows(struct bench *bench, perf_report *report, int64_t *wrong) {
     const bool speaks = kolo_comm_rank(bench->comm) == 0;
     int32_t wanted = 1;
     int status = KOLO_OK;
+    perf_progress_expect(bench->options, sizes.unit_bytes);
     while (status == KOLO_OK && wanted && perf_sizes_next(&sizes, bench->options)) {
         int64_t wrong_here = -1;
         if (sizes.bytes == 0)
             continue;
         bench->row_bytes = sizes.bytes;
         bench->rows = bench->of->bytes / sizes.bytes;
+        perf_progress_row("ps", sizes.bytes);
         status = run_row(bench, &wrong_here);
+        perf_progress_erase();
         *wrong += wrong_here > 0 ? wrong_here : 0;
         for (enum kind kind = 0; kind < KINDS && status == KOLO_OK && speaks; kind++)
             if (is_shown(bench, kind))

@@ -1,6 +1,7 @@
 """kolo-perf: its options, what it writes as table, JSON and CSV, and how it ends. What it measures is not looked at."""
 
 import csv
+import errno
 import io
 import json
 import os
@@ -11,7 +12,7 @@ import tempfile
 import unittest
 
 import launching
-from launching import KOLO_PERF, PATIENCE_S, kolorun
+from launching import KOLO_PERF, KOLORUN, PATIENCE_S, kolorun
 
 COLUMNS_MAX = 80
 FAST = ("--no-limits", "--iters", "2", "--warmup", "0")
@@ -511,6 +512,54 @@ class Background(PerfTest):
         self.assert_refused("option '--async N' has no meaning for overlap", "overlap", "--async", "2")
         self.assert_refused("'limits' is unknown", "overlap", "limits")
         self.assert_refused("'scan': one collective at a time, and 'reduce' came first", "overlap", "reduce", "scan")
+
+
+class Progress(PerfTest):
+    """What a terminal shows while a run measures."""
+
+    def on_terminal(self, *command, **streams):
+        """All that was written to a terminal, which standard output and error are where they are not given."""
+        controller, terminal = os.openpty()
+        self.addCleanup(os.close, controller)
+        job = subprocess.Popen(command, stdin=subprocess.DEVNULL, env=launching.environment(),
+                               **{"stdout": terminal, "stderr": terminal, **streams})
+        self.addCleanup(self.end, job)
+        os.close(terminal)
+        shown = b""
+        try:
+            while part := os.read(controller, 1 << 16):
+                shown += part
+        except OSError as error:  # how Linux tells the end
+            self.assertEqual(errno.EIO, error.errno)
+        self.assertEqual(0, job.wait(PATIENCE_S), shown)
+        return shown.decode().replace("\r\n", "\n")
+
+    def test_is_shown_and_goes(self):
+        for what in ("allreduce", "sendrecv", "optimizer", "ps", "overlap"):
+            once = ("--progress", "no") if what == "overlap" else ()
+            shown = self.on_terminal(KOLORUN, "-n", "2", KOLO_PERF, what, "-b", "64", "-e", "1K", "-f", "4", "-n", "2", *once)
+            drawn = re.findall(r"\r\x1b\[K(kolo-perf: [^\r]*)", shown)
+            self.assertLessEqual(max(map(len, drawn)), 79)
+            name = "allreduce" if what == "overlap" else what
+            rows = [line for line in drawn if ": row " in line]
+            self.assertEqual([f"kolo-perf: {name}, {64 * 4 ** i} bytes: row {i + 1} of 3" for i in range(3)],
+                             [line.split(", about")[0] for line in rows])
+            self.assertRegex(rows[2], r", about \d+ s left$")
+            seen = [line.rpartition("\x1b[K")[2] for line in shown.split("\n")]
+            self.assertFalse([line for line in seen if "kolo-perf: " in line], "it is erased")
+            self.assertIn("64", [line.split()[0] for line in seen if ROW.match(line)])
+
+    def test_of_the_hardware(self):
+        shown = self.on_terminal(KOLO_PERF, "limits", "--ranks", "1", "--max", "1K")
+        self.assertRegex(shown, r"\r\x1b\[Kkolo-perf: measuring copy, curve \d of \d \.\.\.\r\x1b\[K")
+        shown = self.on_terminal(KOLORUN, "-n", "2", KOLO_PERF, "allreduce", "-e", "8")
+        self.assertTrue(shown.startswith("\r\x1b[Kkolo-perf: measuring what the hardware allows ...\r\x1b[K#"), shown)
+
+    def test_pipes_and_records_have_none(self):
+        command = (KOLORUN, "-n", "2", KOLO_PERF, "allreduce", "-e", "8", *FAST)
+        self.assertEqual("", self.on_terminal(*command, stdout=subprocess.PIPE))
+        self.assertNotIn("\x1b", self.on_terminal(*command, "--json", "-"))
+        self.assertNotIn("\x1b", self.on_terminal(*command, stderr=subprocess.DEVNULL))
 
 
 class Reader(PerfTest):
