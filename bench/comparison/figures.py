@@ -16,7 +16,7 @@ import matplotlib
 matplotlib.use("Agg")
 
 from matplotlib import pyplot  # noqa: E402 (the backend has to be chosen first)
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: E402
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter  # noqa: E402
 
 BENCH = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(BENCH), str(BENCH.parent / "tests" / "net")]
@@ -123,6 +123,15 @@ def set_times(axes):
     axes.set_ylabel("time (lower is better)")
     axes.yaxis.set_major_locator(LogLocator(base=10, numticks=20))
     axes.yaxis.set_major_formatter(FuncFormatter(time_text))
+
+
+def set_numbers(axes, text="{:g}".format):
+    """A logarithmic axis of plain numbers: matplotlib's own labels of less than a decade leave no room for the axis's."""
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5), numticks=30) if high > 10 * low else MaxNLocator(8))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda number, _: text(number)))
+    axes.minorticks_off()
 
 
 def draw_line(axes, title, colour, marker, points):

@@ -1,8 +1,6 @@
 """The plots of bench/compare: for each case and state of the machine the time against the size, and the other
 libraries' time divided by kolo's."""
 
-from matplotlib.ticker import FuncFormatter, LogLocator
-
 from comparison import figures
 from comparison.summary import OURS, case_text, is_allreduce, place_of, state_text, summarize
 
@@ -54,8 +52,7 @@ def draw_ratios(results, case, state):
     low, high = axes.get_ylim()
     axes.set_ylim(min(low, 0.7), max(high, 3))
     axes.set_ylabel("time / kolo's time (above 1: kolo is faster)")
-    axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5), numticks=30))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda ratio, _: f"{ratio:g}\u00d7"))
+    figures.set_numbers(axes, "{:g}\u00d7".format)
     figures.name_lines(axes, named)
     return figure
 

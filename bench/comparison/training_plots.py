@@ -40,7 +40,7 @@ def draw_losses(results):
     for name, (colour, style) in looks([name for name in curves if name not in same]).items():
         axes.plot(*zip(*curves[name]), color=colour, linestyle=style, linewidth=6 if name == plain else 2)
         named.append((f"{name} and {len(same)} more" if name == plain and same else name, colour, curves[name]))
-    axes.set_yscale("log")
+    figures.set_numbers(axes)
     axes.set_xlabel("step")
     axes.set_ylabel("loss (lower is better)")
     figures.name_lines(axes, named)

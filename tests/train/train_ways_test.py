@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import unittest
@@ -99,7 +100,12 @@ class Ways(training.TrainingTest):
 
     @unittest.skipUnless(importlib.util.find_spec("matplotlib"), "matplotlib is not installed")
     def test_plots(self):
-        self.compare(2, ("fused", "topk"), "--epochs", 3)
+        """Also of losses that hardly change: the axis's label is within the figure, left of short numbers."""
+        for rate in 0.1, 1e-4:
+            self.draw(rate)
+
+    def draw(self, rate):
+        self.compare(2, ("fused", "topk"), "--epochs", 3, "--rate", rate)
         done = subprocess.run([sys.executable, "-B", ROOT / "bench" / "comparison" / "figures.py",
                                "comparison.training_plots", self.json, self.folder / "plots"],
                               capture_output=True, text=True, timeout=100, check=False)
@@ -111,6 +117,9 @@ class Ways(training.TrainingTest):
             drawing = path.with_suffix(".svg").read_text(encoding="utf-8")
             for name in "plain", "fused", "topk":
                 self.assertRegex(drawing, f"<!-- .*{name}.* -->")
+            if "losses" in path.name:
+                label = r"<!-- loss \(lower is better\) -->\s*<g [^>]*transform=\"translate\(([-\d.]+) "
+                self.assertGreater(float(re.search(label, drawing)[1]), 16, drawing)
 
 
 if __name__ == "__main__":
