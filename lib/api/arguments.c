@@ -219,6 +219,32 @@ int kolo_arguments_count_tensors(const struct kolo_descriptor *descriptor, const
     return 0;
 }
 
+static struct kolo_item item_of_tensors(const void *context, size_t index) {
+    const struct kolo_arguments *call = context;
+    if (index == 0)
+        return kolo_item_number("ntensors", call->ntensors);
+    struct kolo_item item = kolo_item_number(".count", call->tensors[index - 1].count);
+    item.list = "tensors";
+    item.index = index - 1;
+    return item;
+}
+
+static struct kolo_item item_of_counts(const void *context, size_t index) {
+    const struct kolo_arguments *call = context;
+    const size_t *counts = call->send_blocks.counts ? call->send_blocks.counts : call->recv_blocks.counts;
+    struct kolo_item item = kolo_item_number("", counts[index]);
+    item.list = "counts";
+    item.index = index;
+    return item;
+}
+
+struct kolo_items kolo_arguments_items(const struct kolo_descriptor *descriptor, const kolo_comm *comm,
+                                       const struct kolo_arguments *call) {
+    if (descriptor->has_tensors)
+        return (struct kolo_items){.count = 1 + call->ntensors, .item = item_of_tensors, .context = call};
+    return (struct kolo_items){.count = comm->global_size, .item = item_of_counts, .context = call};
+}
+
 struct kolo_told kolo_arguments_told(const struct kolo_descriptor *descriptor, const struct kolo_arguments *call) {
     const bool is_counted = descriptor->send == COUNTED || descriptor->recv == COUNTED;
     const unsigned bits = call->opaque ? KOLO_CALL_OPAQUE_BITS : KOLO_CALL_COUNT_BITS;

@@ -44,6 +44,7 @@ struct kolo_arguments {
     size_t ntensors;
     uint64_t
         digest; /* of what all ranks have to pass alike besides; of tensors and of blocks' counts found in the check */
+    struct kolo_items items;     /* the same for messages; `item` NULL: the tensors, the blocks' counts, or nothing */
     kolo_run_function *function; /* of kolo_irun, and no collective; `recv` is its argument */
 };
 
@@ -97,6 +98,10 @@ int kolo_arguments_count_tensors(const struct kolo_descriptor *descriptor, const
 struct kolo_told {
     uint64_t word, detail;
 };
+
+/* The counts or tensors that all ranks have to pass alike: of collectives that have some. Needs the call. */
+struct kolo_items kolo_arguments_items(const struct kolo_descriptor *descriptor, const kolo_comm *comm,
+                                       const struct kolo_arguments *call);
 
 struct kolo_told kolo_arguments_told(const struct kolo_descriptor *descriptor, const struct kolo_arguments *call);
 

@@ -278,7 +278,16 @@ static int run_slice(kolo_comm *lane, const struct divided *divided) {
 /* Begins a call. */
 static inline void begin(const struct kolo_descriptor *descriptor, kolo_comm *comm, const struct kolo_arguments *call) {
     const struct kolo_told told = kolo_arguments_told(descriptor, call);
+    const bool has_list = descriptor->has_tensors ||
+                          (!descriptor->is_unequal && (descriptor->send == COUNTED || descriptor->recv == COUNTED));
+    comm->call.items = has_list && !call->items.item ? kolo_arguments_items(descriptor, comm, call) : call->items;
     kolo_call_begin(comm, told.word, told.detail);
+}
+
+/* Leaves it, when the caller's lists are the caller's again. */
+static inline void leave(kolo_comm *comm) {
+    comm->call.items.item = NULL;
+    kolo_call_leave(comm);
 }
 
 /* A kolo_lane_fn: of lane 0, where the call has begun, only the slice; in any other lane that has one all of the call.
@@ -300,7 +309,7 @@ static int run_divided(kolo_comm *lane, const void *argument) {
     rc = run_slice(lane, divided);
     kolo_history_end(lane);
     kolo_fpenv_leave(callers_fpenv);
-    kolo_call_leave(lane);
+    leave(lane);
     kolo_leave(lane);
     return rc;
 }
@@ -387,7 +396,7 @@ static inline __attribute__((always_inline)) int run(const struct kolo_descripto
     }
     if (descriptor->has_op)
         kolo_fpenv_leave(callers_fpenv);
-    kolo_call_leave(comm);
+    leave(comm);
     return rc;
 }
 
@@ -561,7 +570,7 @@ static int make_in_lane(const struct kolo_descriptor *descriptor, kolo_comm *lan
         rc = run_slice(lane, &divided);
     kolo_history_end(lane);
     kolo_fpenv_leave(callers_fpenv);
-    kolo_call_leave(lane);
+    leave(lane);
     return rc;
 }
 

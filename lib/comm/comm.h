@@ -85,6 +85,8 @@ struct kolo_comm {
     kolo_atomic_u64 user;    /* thread that is in a call; 0: none. In builds with assertions only, see api/checks.h */
     kolo_atomic_u64 failure; /* of lane 0 where there is no segment: as the header's; the next belongs to it */
     int64_t failure_code;
+    kolo_atomic_u64 has_difference; /* of lane 0: 1: the next is there, and stays as it is */
+    char difference[224];           /* "; counts[3] is 12 on rank 1, 16 on rank 0" */
     kolo_log_level log_level;
     struct kolo_settings origin; /* what it was created with */
     struct kolo_interrupt interrupt;

@@ -33,7 +33,7 @@
 
 #define KOLO_LINE_BYTES     128
 #define KOLO_PAGE_BYTES     4096
-#define KOLO_LAYOUT         19u                          /* changes with every change to this file */
+#define KOLO_LAYOUT         20u                          /* changes with every change to this file */
 #define KOLO_JOB_MAGIC      UINT64_C(0x6b6f6c6f2d6a6f62) /* "kolo-job" */
 #define KOLO_SEGMENT_MAGIC  UINT64_C(0x6b6f6c6f2d736567) /* "kolo-seg" */
 #define KOLO_SLOTS          4                            /* of a rank; kolo.h says "four" */
@@ -55,6 +55,9 @@
 
 #define KOLO_ADDRESS_WORDS 3 /* of an address, as machines send it to each other */
 #define KOLO_MEETING_WORDS 9 /* of an address as text */
+
+#define KOLO_SHOWN_WORDS  32 /* of a level in kolo_shared_difference */
+#define KOLO_SHOWN_LEVELS 4
 
 #define KOLO_BANDS       16 /* of message sizes, each with an algorithm and a chunk */
 #define KOLO_TREE_LEVELS 4
@@ -214,6 +217,13 @@ struct kolo_pair_call {
     uint64_t detail;
 };
 
+/* After a mismatch: what a rank it names passes in that call, see comm/failure/difference.h. Its rank writes it. */
+struct kolo_shared_difference {
+    KOLO_ALIGNED kolo_atomic_u64 levels; /* that it has shown; after what they have */
+    uint64_t kind;                       /* kolo_items_kind */
+    uint64_t words[KOLO_SHOWN_LEVELS][KOLO_SHOWN_WORDS];
+};
+
 enum { KOLO_MEMBER_PRESENT = 1, KOLO_MEMBER_DEPARTED = 2, KOLO_MEMBER_DEAD = 3 };
 
 /* Who a rank is. Its owner writes it before kolo_job_member.attached, and `state`, the failure fields and those of
@@ -233,6 +243,8 @@ struct kolo_shared_member {
     struct kolo_pair_call failure_pair[2]; /* which send or receive the reporter was in, and which it did not match */
     kolo_atomic_u64 looked_ns;             /* when it last looked whether others live, see comm/failure/watchdog.h */
     kolo_atomic_u64 processor; /* on which it last waited, plus one; 0: not known. See comm/step/oversubscription.h */
+
+    struct kolo_shared_difference difference;
 
     KOLO_ALIGNED kolo_atomic_u64 shrink_arrived;     /* the last generation of kolo_comm_shrink to which it came */
     struct kolo_shared_proposal shrink_proposals[2]; /* [generation % 2] */

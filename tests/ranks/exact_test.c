@@ -302,7 +302,18 @@ static void run_mismatch(struct rank *rank) {
     const bool is_odd = rank->rank == 1;
     expect_status(rank, kolo_exact_create(&exact, is_odd ? KOLO_F64 : KOLO_F32, is_odd ? 16 : 73), 0,
                   "kolo_exact_create");
-    expect_status(rank, kolo_exact_allreduce(rank->comm, exact), KOLO_ERR_MISMATCH, "kolo_exact_allreduce");
+    if (expect_status(rank, kolo_exact_allreduce(rank->comm, exact), KOLO_ERR_MISMATCH, "kolo_exact_allreduce"))
+        expect_difference(rank, "dtype", "f64", 1, "f32");
+    kolo_exact_destroy(exact);
+}
+
+static void run_other_number(struct rank *rank) {
+    kolo_exact *exact = NULL;
+    kolo_request *request = NULL;
+    expect_status(rank, kolo_exact_create(&exact, KOLO_F64, rank->rank == 1 ? 7 : 8), 0, "kolo_exact_create");
+    expect_status(rank, kolo_exact_iallreduce(rank->comm, exact, &request), 0, "kolo_exact_iallreduce");
+    if (expect_status(rank, kolo_request_wait(request), KOLO_ERR_MISMATCH, "kolo_request_wait"))
+        expect_difference(rank, "sums", "7", 1, "8");
     kolo_exact_destroy(exact);
 }
 
@@ -314,8 +325,10 @@ int main(int argc, char **argv) {
             harness_run(&(struct team){.ranks = ranks, .run = run_special});
             harness_run(&(struct team){.ranks = ranks, .slot_bytes = 16384, .run = run_rows});
             harness_run(&(struct team){.ranks = ranks, .run = run_refused});
-            if (ranks > 1)
+            if (ranks > 1) {
                 harness_run(&(struct team){.ranks = ranks, .slot_bytes = 16384, .run = run_mismatch});
+                harness_run(&(struct team){.ranks = ranks, .run = run_other_number});
+            }
         }
     return harness_end();
 }

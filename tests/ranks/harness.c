@@ -336,6 +336,14 @@ bool expect_message(const struct rank *rank, const char *what, ...) {
            holds;
 }
 
+bool expect_difference(const struct rank *rank, const char *name, const char *value, int odd, const char *elsewhere) {
+    char is[64], here[64], there[64];
+    snprintf(is, sizeof is, "; %s is ", name);
+    snprintf(here, sizeof here, " %s on rank %d", value, odd);
+    snprintf(there, sizeof there, " %s on rank ", elsewhere);
+    return expect_message(rank, name, is, here, there, NULL);
+}
+
 void record_result(const struct rank *rank, uint32_t index, uint64_t result) {
     if (!expect(rank, index < HARNESS_RESULTS_MAX, "the test has more than %d results", HARNESS_RESULTS_MAX))
         return;

@@ -434,8 +434,43 @@ static void run_same_word(struct rank *rank) {
     expect(rank, firsts[0] != firsts[1], "both divisions are the same");
     expect_status(rank, kolo_allreduce_many(rank->comm, tensors, 2, KOLO_F32, KOLO_SUM), KOLO_ERR_MISMATCH,
                   "other divisions");
-    expect_message(rank, "other divisions", "disagree", "the digest is of other counts", NULL);
+    expect_message(rank, "other divisions", "disagree", "; tensors[0].count is ", NULL);
     free(data);
+}
+
+enum { LISTED = 5000 };
+
+static const struct list {
+    kolo_collective collective;
+    bool is_shorter; /* on the last rank, by one; else its last tensor, or block 1, is longer by one */
+    const char *name, *value, *elsewhere;
+} lists[] = {{KOLO_ALLREDUCE_MANY, false, "tensors[4999].count", "2", "1"},
+             {KOLO_ALLREDUCE_MANY, true, "ntensors", "4999", "5000"},
+             {KOLO_ALLGATHERV, false, "counts[1]", "11", "10"},
+             {KOLO_REDUCE_SCATTERV, false, "counts[1]", "11", "10"}};
+
+/* Lists of one rank that differ in their length or in one number: all ranks are told which. */
+static void run_lists(struct rank *rank) {
+    const struct list *list = rank->team->argument;
+    const bool is_odd = rank->rank == rank->ranks - 1, is_longer = is_odd && !list->is_shorter;
+    float *data = calloc(LISTED + 1, sizeof *data), *recv = calloc(LISTED + 1, sizeof *recv);
+    kolo_tensor *tensors = calloc(LISTED, sizeof *tensors);
+    size_t counts[RANKS_MAX];
+    for (int i = 0; i < rank->ranks; i++)
+        counts[i] = 10 + (is_longer && i == 1);
+    for (int i = 0; i < LISTED; i++)
+        tensors[i] = (kolo_tensor){data + i, 1 + (is_longer && i == LISTED - 1)};
+    const int status =
+        list->collective == KOLO_ALLREDUCE_MANY
+            ? kolo_allreduce_many(rank->comm, tensors, LISTED - (is_odd && list->is_shorter), KOLO_F32, KOLO_SUM)
+        : list->collective == KOLO_ALLGATHERV
+            ? kolo_allgatherv(rank->comm, data, recv, counts, NULL, KOLO_F32)
+            : kolo_reduce_scatterv(rank->comm, data, recv, counts, KOLO_F32, KOLO_SUM);
+    if (expect_status(rank, status, KOLO_ERR_MISMATCH, list->name))
+        expect_difference(rank, list->name, list->value, rank->ranks - 1, list->elsewhere);
+    free(data);
+    free(recv);
+    free(tensors);
 }
 
 int main(int argc, char **argv) {
@@ -451,6 +486,8 @@ int main(int argc, char **argv) {
         if (wants_ranks(ranks)) {
             run_all_own_roots(ranks);
             harness_run(&(struct team){.ranks = ranks, .run = run_same_word});
+            for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+                harness_run(&(struct team){.ranks = ranks, .run = run_lists, .argument = &lists[i]});
         }
     return harness_end();
 }

@@ -432,6 +432,10 @@ static void run_refused(struct rank *rank) {
 /* Ranks that differ in what no count tells: in the segment that they begin, in settings, in how many steps there were,
  * and in the state that they read. */
 static void run_mismatch(struct rank *rank) {
+    static const struct {
+        const char *name, *value, *elsewhere;
+    } differences[] = {
+        {"segment", "1", "0"}, {"groups[0].learning_rate", "0.002", "0.001"}, {"steps", "5", "0"}, {"state", "1", "0"}};
     static const size_t ends[] = {20, 40};
     float gradients[40] = {0}, parameters[40] = {0}, values[40];
     const bool is_odd = rank->rank == 1;
@@ -460,8 +464,9 @@ static void run_mismatch(struct rank *rank) {
                            : kolo_optimizer_step(optimizer, gradients, parameters, NULL);
         kolo_failure failure = {.failure_bytes = sizeof failure};
         kolo_comm_failure(comm, &failure);
-        expect(rank, status < 0 && failure.status == KOLO_ERR_MISMATCH, "difference %d: status %d: %s", what, status,
-               failure.message);
+        if (expect(rank, status < 0 && failure.status == KOLO_ERR_MISMATCH, "%s: status %d: %s", differences[what].name,
+                   status, failure.message))
+            expect_difference(rank, differences[what].name, differences[what].value, 1, differences[what].elsewhere);
         kolo_optimizer_destroy(optimizer);
         kolo_comm_destroy(comm);
     }

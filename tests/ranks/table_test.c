@@ -119,6 +119,9 @@ static void refuse_differences(struct rank *rank) {
     options.dtype = is_odd ? KOLO_F64 : KOLO_F32;
     refuse_one(rank, &options, "dtype is f64 on rank 1, f32 on rank 0");
     options.dtype = KOLO_F32;
+    options.rule = is_odd ? KOLO_TABLE_ADD : KOLO_TABLE_SGD;
+    refuse_one(rank, &options, "rule is add on rank 1, sgd on rank 0");
+    options.rule = KOLO_TABLE_SGD;
     options.learning_rate = is_odd ? 0.01 : 0.1;
     refuse_one(rank, &options, "learning_rate is 0.01 on rank 1, 0.1 on rank 0");
     options.learning_rate = 0.1;

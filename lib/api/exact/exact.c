@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/arguments.h"
 #include "base/environment.h"
 #include "base/status.h"
 #include "cpu/features.h"
@@ -137,18 +138,34 @@ static void prepare(kolo_exact *exact) {
     exact->additions = KOLO_RANKS_MAX;
 }
 
+/* One of what ranks have to pass alike, which the words' type and count tell, too. */
+static struct kolo_item item_of(const void *context, size_t index) {
+    const kolo_exact *exact = context;
+    return index == 0 ? (struct kolo_item){.name = "dtype", .kind = KOLO_ITEM_DTYPE, .value = exact->dtype}
+                      : kolo_item_number("sums", exact->sums);
+}
+
+static struct kolo_arguments arguments_of(kolo_exact *exact) {
+    struct kolo_arguments call =
+        WITH_COUNT(exact->words, exact->words, words_of(exact), word_dtype(exact), KOLO_SUM, 0);
+    call.items = (struct kolo_items){2, item_of, exact};
+    return call;
+}
+
 int kolo_exact_allreduce(kolo_comm *comm, kolo_exact *exact) {
     if (!exact)
         return kolo_fail(KOLO_ERR_ARG, "kolo_exact_allreduce: exact is NULL");
     prepare(exact);
-    return kolo_allreduce(comm, exact->words, exact->words, words_of(exact), word_dtype(exact), KOLO_SUM);
+    const struct kolo_arguments call = arguments_of(exact);
+    return kolo_collective_make(KOLO_ALLREDUCE, comm, &call);
 }
 
 int kolo_exact_iallreduce(kolo_comm *comm, kolo_exact *exact, kolo_request **request) {
     if (!exact)
         return kolo_fail(KOLO_ERR_ARG, "kolo_exact_iallreduce: exact is NULL");
     prepare(exact);
-    return kolo_iallreduce(comm, exact->words, exact->words, words_of(exact), word_dtype(exact), KOLO_SUM, request);
+    const struct kolo_arguments call = arguments_of(exact);
+    return kolo_collective_issue(KOLO_ALLREDUCE, "kolo_exact_iallreduce", comm, &call, request);
 }
 
 int kolo_exact_round(const kolo_exact *exact, void *results) {

@@ -4,8 +4,11 @@
 #include <math.h>
 #include <string.h>
 
+#include "api/arguments.h"
 #include "api/checks.h"
 #include "base/status.h"
+
+enum { SETTINGS = 4 };
 
 static struct kolo_compressed_bucket compressed_bucket(const struct kolo_buckets *buckets,
                                                        const struct kolo_bucket *bucket) {
@@ -19,13 +22,34 @@ static bool is_compressed(const struct kolo_buckets *buckets) {
     return buckets->options.compression != KOLO_COMPRESSION_NONE;
 }
 
+/* One of what ranks have to pass alike for a bucket, whose tensors have the numbers with which they are registered. */
+static struct kolo_item item_of(const void *context, size_t index) {
+    const struct kolo_bucket *bucket = context;
+    const struct kolo_buckets *buckets = bucket->buckets;
+    const struct kolo_item settings[SETTINGS] = {
+        {.name = "compression", .kind = KOLO_ITEM_COMPRESSION, .value = buckets->options.compression},
+        {.name = "op", .kind = KOLO_ITEM_OP, .value = buckets->options.op},
+        kolo_item_real("compression_share", buckets->options.compression_share),
+        kolo_item_number("tensors of the bucket", bucket->count)};
+    if (index < SETTINGS)
+        return settings[index];
+    const size_t place = bucket->first + index - SETTINGS;
+    struct kolo_item item = kolo_item_number(".count", buckets->list[place].count);
+    item.list = "tensors";
+    item.index = buckets->order[place];
+    return item;
+}
+
 int kolo_bucket_issue(struct kolo_buckets *buckets, struct kolo_bucket *bucket) {
+    const struct kolo_items items = {SETTINGS + bucket->count, item_of, bucket};
     if (is_compressed(buckets)) {
         const struct kolo_compressed_bucket compressed = compressed_bucket(buckets, bucket);
-        return kolo_compressed_issue(&buckets->compressed, buckets->comm, &compressed, &bucket->request);
+        return kolo_compressed_issue(&buckets->compressed, buckets->comm, &compressed, items, &bucket->request);
     }
-    return kolo_iallreduce_many(buckets->comm, buckets->list + bucket->first, bucket->count, buckets->options.dtype,
-                                buckets->options.op, &bucket->request);
+    struct kolo_arguments call =
+        WITH_TENSORS(buckets->list + bucket->first, bucket->count, buckets->options.dtype, buckets->options.op);
+    call.items = items;
+    return kolo_collective_issue(KOLO_ALLREDUCE_MANY, "kolo_iallreduce_many", buckets->comm, &call, &bucket->request);
 }
 
 int kolo_bucket_take(struct kolo_buckets *buckets, struct kolo_bucket *bucket) {

@@ -11,6 +11,7 @@
 
 /* A range of the tensors in their agreed order, which go out in one message. */
 struct kolo_bucket {
+    const struct kolo_buckets *buckets;
     size_t first, count;   /* in `order` and `list` */
     size_t compressed_at;  /* of a compressed message, see compressed.h */
     size_t missing;        /* tensors of it that are not ready in this step */

@@ -123,7 +123,8 @@ static void divide(struct kolo_buckets *buckets) {
         const uint32_t tensor = buckets->order[place];
         const size_t more = buckets->tensors[tensor].count * buckets->element_bytes;
         if (place == 0 || more > buckets->options.bucket_bytes || bytes > buckets->options.bucket_bytes - more) {
-            buckets->bucket[buckets->nbuckets++] = (struct kolo_bucket){.first = place, .compressed_at = compressed_at};
+            buckets->bucket[buckets->nbuckets++] =
+                (struct kolo_bucket){.buckets = buckets, .first = place, .compressed_at = compressed_at};
             bytes = 0;
         }
         bytes += more;

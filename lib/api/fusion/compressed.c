@@ -215,7 +215,8 @@ static uint64_t digest_of(const struct kolo_compressed *compressed, const struct
 }
 
 int kolo_compressed_issue(struct kolo_compressed *compressed, kolo_comm *comm,
-                          const struct kolo_compressed_bucket *bucket, kolo_request **request) {
+                          const struct kolo_compressed_bucket *bucket, struct kolo_items items,
+                          kolo_request **request) {
     uint8_t *messages = compressed->messages + copies(compressed) * bucket->at;
     const size_t bytes = message_bytes(compressed, bucket);
     uint8_t *own = messages + (is_half(compressed) ? 0 : compressed->rank * bytes);
@@ -227,6 +228,7 @@ int kolo_compressed_issue(struct kolo_compressed *compressed, kolo_comm *comm,
     if (!is_half(compressed))
         call = WITH_COUNT(own, messages, bytes / PART_ALIGNMENT, KOLO_U64, KOLO_SUM, 0);
     call.digest = digest_of(compressed, bucket);
+    call.items = items;
     return is_half(compressed) ? kolo_collective_issue(KOLO_ALLREDUCE, "kolo_iallreduce", comm, &call, request)
                                : kolo_collective_issue(KOLO_ALLGATHER, "kolo_iallgather", comm, &call, request);
 }

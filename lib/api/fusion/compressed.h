@@ -63,10 +63,10 @@ struct kolo_compressed_bucket {
     size_t at; /* in `messages` of one rank: as many bytes as the tensors of the buckets before it take */
 };
 
-/* Makes this rank's message for the bucket and issues the collective that exchanges it. Waits for nobody. Statuses as
- * kolo_iallreduce. */
+/* Makes this rank's message for the bucket and issues the collective that exchanges it; `items` are for messages. Waits
+ * for nobody. Statuses as kolo_iallreduce. */
 int kolo_compressed_issue(struct kolo_compressed *compressed, kolo_comm *comm,
-                          const struct kolo_compressed_bucket *bucket, kolo_request **request);
+                          const struct kolo_compressed_bucket *bucket, struct kolo_items items, kolo_request **request);
 
 /* The collective has succeeded: tensors = op over all ranks of what their messages stand for. */
 void kolo_compressed_read(struct kolo_compressed *compressed, const struct kolo_compressed_bucket *bucket);

@@ -53,6 +53,11 @@ int kolo_optimizer_local_state(kolo_optimizer *optimizer, kolo_optimizer_state w
     return 0;
 }
 
+/* One of what tells a call that reads states from others, in the order in which the context has them. */
+static struct kolo_item item_of(const void *context, size_t index) {
+    return kolo_item_number(index == 0 ? "state" : "segment", ((const uint64_t *)context)[index]);
+}
+
 int kolo_optimizer_read_state(kolo_optimizer *optimizer, kolo_optimizer_state which, void *values, int root) {
     static const char *const function = "kolo_optimizer_read_state";
     int rc = check_state(optimizer, function, which);
@@ -75,6 +80,7 @@ int kolo_optimizer_read_state(kolo_optimizer *optimizer, kolo_optimizer_state wh
         struct kolo_arguments call = WITH_COUNTS(own, whole, segment->owned, optimizer->real, KOLO_SUM,
                                                  root < 0 ? 0 : root, NULL, NULL, counts, offsets);
         call.digest = kolo_digest_after(which + 1, segment->begin);
+        call.items = (struct kolo_items){2, item_of, (const uint64_t[]){which, i}};
         rc = kolo_collective_make(root < 0 ? KOLO_ALLGATHERV : KOLO_GATHERV, comm, &call);
     }
     return rc;

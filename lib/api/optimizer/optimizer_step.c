@@ -149,6 +149,15 @@ static void apply_kept(void *context, size_t first, size_t count, const void *gr
     update(context, first, count, kept_at(context, first), parameters);
 }
 
+/* One of all that ranks have to agree on in a segment's calls: what they had to when it was made, and the step. */
+static struct kolo_item item_of(const void *context, size_t index) {
+    const struct kolo_optimizer_segment *segment = context;
+    const struct kolo_items settings = kolo_optimizer_items(segment->optimizer);
+    return index < settings.count    ? settings.item(settings.context, index)
+           : index == settings.count ? kolo_item_number("steps", segment->optimizer->steps)
+                                     : kolo_item_number("segment", (uint64_t)(segment - segment->optimizer->segments));
+}
+
 /* A kolo_allreduce_apply of the segment; in the background if `request` is not NULL. */
 static int make_call(struct kolo_optimizer_segment *segment, const void *gradients, void *parameters,
                      kolo_apply_function *function, kolo_request **request) {
@@ -160,7 +169,8 @@ static int make_call(struct kolo_optimizer_segment *segment, const void *gradien
                                   .dtype = optimizer->options.dtype,
                                   .op = optimizer->options.op,
                                   .apply = {function, segment, gradients != NULL, parameters != NULL},
-                                  .digest = kolo_digest_after(optimizer->under_way, segment->begin)};
+                                  .digest = kolo_digest_after(optimizer->under_way, segment->begin),
+                                  .items = {kolo_optimizer_items(optimizer).count + 2, item_of, segment}};
     const int rc = kolo_apply_arguments(name, optimizer->comm, &call);
     if (rc < 0)
         return rc;

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "base/wire.h"
 #include "comm/channels/rings.h"
+#include "comm/failure/difference.h"
 #include "comm/step/history.h"
 #include "comm/failure/watchdog.h"
 #include "comm/failure/progress_report.h"
@@ -239,8 +240,11 @@ static void describe_report(const kolo_comm *comm, const struct kolo_failure_rep
                      where, failure->rank, (uint64_t)report->code >> 32, failure->reporter,
                      (uint64_t)report->code & COUNT_MAX, own_call);
         else
-            snprintf(text, bytes, "ranks disagree %.40s: rank %d calls %.110s, rank %d calls %.110s%s", where,
-                     failure->reporter, own_call, failure->rank, their_call, describe_likeness(theirs, own));
+            snprintf(text, bytes, "ranks disagree %.40s: rank %d calls %.90s, rank %d calls %.90s%.97s", where,
+                     failure->reporter, own_call, failure->rank, their_call,
+                     kolo_load_acquire(&comm->first->has_difference) /* pairs with kolo_difference_find */
+                         ? comm->first->difference
+                         : describe_likeness(theirs, own));
         break;
     }
     case KOLO_ERR_ABORTED:
@@ -273,6 +277,20 @@ static int adopt(kolo_comm *comm) {
     kolo_comm_break(comm);
     kolo_log(comm->log_level, level_of(failure.status), (int)comm->global_rank, "%s", failure.message);
     return kolo_fail(failure.status, "rank %u: %s", comm->global_rank, failure.message);
+}
+
+/* The same for the thread that is in the call that failed. In a mismatch it finds what differs first. */
+static int adopt_in_call(kolo_comm *comm) {
+    struct kolo_failure_report report;
+    if (!comm->call.items.item || !kolo_failure_collect(comm, &report) || report.status != KOLO_ERR_MISMATCH ||
+        report.pair[0].word || report.call != comm->call.number || report.lane != comm->origin.lane)
+        return adopt(comm);
+    const uint32_t names[2] = {report.rank, report.reporter};
+    const uint32_t ranks[2] = {local_rank(comm, report.rank), local_rank(comm, report.reporter)};
+    if (ranks[0] < comm->size && ranks[1] < comm->size)
+        kolo_difference_find(comm, report.call, ranks, names);
+    comm->call.items.item = NULL; /* once is enough */
+    return adopt(comm);
 }
 
 /* The first call that both have begun and that differs, 0 if there is none, among this rank's last KOLO_HISTORY. Ranks
@@ -330,7 +348,7 @@ static int publish(kolo_comm *comm, struct kolo_failure_report found, bool is_fa
         KOLO_POINT("failure.published");
     }
     kolo_common_unlock();
-    const int rc = adopt(comm);
+    const int rc = found.status == KOLO_ERR_MISMATCH ? adopt_in_call(comm) : adopt(comm);
     if (first) /* one table of all ranks is enough; the others have logged one line each */
         kolo_history_log(comm, level_of(found.status));
     return rc;
@@ -505,7 +523,7 @@ int kolo_failure_ask(struct kolo_interrupt *interrupt) {
 int kolo_failure_check(kolo_waiter *waiter, const struct kolo_wait *wait) {
     kolo_comm *comm = waiter->owner;
     if (kolo_load_acquire(kolo_comm_failure_word(comm))) /* pairs with kolo_failure_publish */
-        return adopt(comm);
+        return adopt_in_call(comm);
     const int code = kolo_failure_ask(&comm->interrupt);
     if (code && !kolo_wait_reached(wait))
         return kolo_failure_publish(comm, KOLO_ERR_ABORTED, comm->rank, code);

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "comm/step/items.h"
 #include "shm/layout.h"
 
 /* How much is folded, and passed on, at a time: the pieces of two inputs, of the result and of its destination fit a
@@ -60,7 +61,8 @@ struct kolo_call {
     uint64_t recorded_longest_ns; /* its longest wait so far */
 
     /* What few calls need. */
-    size_t *offsets[2]; /* [ranks of all nodes]: of blocks to send, and to receive, one behind the other */
+    struct kolo_items items; /* that ranks have to pass alike in this one, for messages; `item` NULL: not known */
+    size_t *offsets[2];      /* [ranks of all nodes]: of blocks to send, and to receive, one behind the other */
     uint64_t slot_reader[KOLO_SLOTS][KOLO_RANK_WORDS]; /* slot_readers, where it is one rank at most */
     uint64_t tree_readers[KOLO_RANK_WORDS];            /* see algo/allreduce/tree.c */
 };

@@ -36,6 +36,15 @@ void kolo_item_name(const struct kolo_items *items, size_t index, char text[KOLO
         snprintf(text, KOLO_ITEM_TEXT_BYTES, "%s", item.name);
 }
 
+uint64_t kolo_items_kind(const struct kolo_items *items) {
+    char name[KOLO_ITEM_TEXT_BYTES];
+    uint64_t kind = 0;
+    kolo_item_name(items, 0, name);
+    for (const char *letter = name; *letter; letter++)
+        kind = kolo_digest_after(kind, (unsigned char)*letter);
+    return kind;
+}
+
 /* As short as it can be without being another number. */
 static void describe_real(uint64_t bits, char text[KOLO_ITEM_TEXT_BYTES]) {
     double value;
@@ -47,10 +56,26 @@ static void describe_real(uint64_t bits, char text[KOLO_ITEM_TEXT_BYTES]) {
     }
 }
 
+/* Of a value of an enum; NULL: it is none. */
+static const char *name_of(enum kolo_item_kind kind, uint64_t value) {
+    switch (kind) {
+    case KOLO_ITEM_DTYPE:
+        return kolo_dtype_name((kolo_dtype)value);
+    case KOLO_ITEM_OP:
+        return kolo_op_name((kolo_op)value);
+    case KOLO_ITEM_COMPRESSION:
+        return kolo_compression_name((kolo_compression)value);
+    case KOLO_ITEM_RULE:
+        return kolo_table_rule_name((kolo_table_rule)value);
+    case KOLO_ITEM_PLACEMENT:
+        return kolo_placement_name((kolo_placement)value);
+    default:
+        return NULL;
+    }
+}
+
 void kolo_item_value(const struct kolo_item *item, uint64_t value, char text[KOLO_ITEM_TEXT_BYTES]) {
-    const char *name = item->kind == KOLO_ITEM_DTYPE ? kolo_dtype_name((kolo_dtype)value)
-                       : item->kind == KOLO_ITEM_OP  ? kolo_op_name((kolo_op)value)
-                                                     : NULL;
+    const char *name = name_of(item->kind, value);
     if (item->kind == KOLO_ITEM_REAL)
         describe_real(value, text);
     else if (item->text)

@@ -8,14 +8,23 @@
 
 #include "kolo.h"
 
-enum kolo_item_kind { KOLO_ITEM_NUMBER, KOLO_ITEM_REAL, KOLO_ITEM_DTYPE, KOLO_ITEM_OP, KOLO_ITEM_TEXT };
+enum kolo_item_kind {
+    KOLO_ITEM_NUMBER,
+    KOLO_ITEM_REAL,
+    KOLO_ITEM_DTYPE,
+    KOLO_ITEM_OP,
+    KOLO_ITEM_COMPRESSION,
+    KOLO_ITEM_RULE,
+    KOLO_ITEM_PLACEMENT,
+    KOLO_ITEM_TEXT
+};
 
 struct kolo_item {
     const char *list; /* NULL: it is of none */
     const char *name; /* "rows"; of an element of a list what stands behind it: ".count", or "" */
     size_t index;     /* in the list */
     enum kolo_item_kind kind;
-    uint64_t value;   /* a signed number; the bits of a double; or a kolo_dtype or kolo_op */
+    uint64_t value;   /* a signed number; the bits of a double; or of an enum */
     const char *text; /* in place of that, with KOLO_ITEM_TEXT */
 };
 
@@ -34,6 +43,9 @@ struct kolo_item kolo_item_real(const char *name, double value);
 
 /* Goes on with a digest by items `begin` to `end` less one. Those past the last one count, too. */
 uint64_t kolo_items_digest(const struct kolo_items *items, size_t begin, size_t end, uint64_t digest);
+
+/* Tells items of one kind of call from those of others. */
+uint64_t kolo_items_kind(const struct kolo_items *items);
 
 #define KOLO_ITEM_TEXT_BYTES 64
 
