@@ -126,6 +126,26 @@ class Mpi:
                         self.assertEqual(25, in_kolo["MPI_Allreduce"], errors)
                         self.assertEqual(5, in_kolo["MPI_Reduce"], errors)
 
+    def tool_counts(self, name, *arguments, preload):
+        """What a tool has counted, a line for each rank, and how many all-reduces kolo has made."""
+        _, errors = self.run_job(2, name, *arguments, preload=":".join(map(str, preload)) or None, KOLO_MPI_AFTER="0",
+                                 KOLO_MPI_VERBOSE="on")
+        return (sorted(re.findall("^tool: .*$", errors, re.MULTILINE)),
+                {row: int(count) for row, count, _ in TABLE_ROW.findall(errors)}.get("MPI_Allreduce"))
+
+    def test_tools(self):
+        """A profiler counts the same with kolo as without, wherever it stands, and the collectives are kolo's."""
+        tool = self.program("libmpi_tool")
+        for name, sums in (("mpi_odd_rank", 21), *((f"mpi_sums_{of}", 25) for of in ("HEADER", "MODULE", "F08"))):
+            if not self.program(name).exists():
+                continue
+            for place, plain, preload in (("", [tool], [tool, LIBRARY]), ("", [tool], [LIBRARY, tool]),
+                                          ("_within", [], [LIBRARY]), ("_linked", [], [LIBRARY])):
+                with self.subTest(name, place=place, preload=preload):
+                    counts, none = self.tool_counts(name + place, "sums", preload=plain)
+                    self.assertEqual((2, None), (len(counts), none))
+                    self.assertEqual((counts, sums), self.tool_counts(name + place, "sums", preload=preload))
+
     def test_threads(self):
         self.run_job(2, "mpi_threads_test", "--quick")
 

@@ -1,12 +1,13 @@
-/* The functions that programs call in place of the MPI's: MPI_X, and PMPI_X, which Open MPI's Fortran calls. A call
- * that kolo does not make goes on to the MPI as it came. */
+/* The functions that programs call in place of the MPI's, by their second names: those by their first ones go here
+ * (entries_tools.c), as do Open MPI's Fortran and profilers. A call that kolo does not make goes on to the MPI as it
+ * came. */
 #include "entries.h"
 
 #include "calls/fast.h"
 #include "communicators/states.h"
 #include "mpi_life.h"
 
-int MPI_Init(int *argc, char ***argv) {
+int PMPI_Init(int *argc, char ***argv) {
     mpi_host_find();
     mpi_life_prepare();
     const int rc = mpi_host.Init(argc, argv);
@@ -15,7 +16,7 @@ int MPI_Init(int *argc, char ***argv) {
     return rc;
 }
 
-int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
+int PMPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
     mpi_host_find();
     mpi_life_prepare();
     const int rc = mpi_host.Init_thread(argc, argv, required, provided);
@@ -24,7 +25,7 @@ int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
     return rc;
 }
 
-int MPI_Finalize(void) {
+int PMPI_Finalize(void) {
     mpi_host_find();
     mpi_life_finalize();
     const int rc = mpi_host.Finalize();
@@ -34,84 +35,84 @@ int MPI_Finalize(void) {
 
 /* Functions that make communicators, except between groups. */
 
-int MPI_Comm_dup(mpi_word comm, void *made) {
+int PMPI_Comm_dup(mpi_word comm, void *made) {
     mpi_host_find();
     return mpi_state_begin(mpi_host.Comm_dup(comm, made), made);
 }
 
-int MPI_Comm_dup_with_info(mpi_word comm, mpi_word info, void *made) {
+int PMPI_Comm_dup_with_info(mpi_word comm, mpi_word info, void *made) {
     mpi_host_find();
     return mpi_state_begin(mpi_host.Comm_dup_with_info(comm, info, made), made);
 }
 
-int MPI_Comm_idup(mpi_word comm, void *made, void *request) {
+int PMPI_Comm_idup(mpi_word comm, void *made, void *request) {
     mpi_host_find();
     return mpi_state_begin(mpi_host.Comm_idup(comm, made, request), made);
 }
 
-int MPI_Comm_create(mpi_word comm, mpi_word group, void *made) {
+int PMPI_Comm_create(mpi_word comm, mpi_word group, void *made) {
     mpi_host_find();
     return mpi_state_begin(mpi_host.Comm_create(comm, group, made), made);
 }
 
-int MPI_Comm_create_group(mpi_word comm, mpi_word group, int tag, void *made) {
+int PMPI_Comm_create_group(mpi_word comm, mpi_word group, int tag, void *made) {
     mpi_host_find();
     return mpi_state_begin(mpi_host.Comm_create_group(comm, group, tag, made), made);
 }
 
-int MPI_Comm_split(mpi_word comm, int color, int key, void *made) {
+int PMPI_Comm_split(mpi_word comm, int color, int key, void *made) {
     mpi_host_find();
     return mpi_state_begin(mpi_host.Comm_split(comm, color, key, made), made);
 }
 
-int MPI_Comm_split_type(mpi_word comm, int type, int key, mpi_word info, void *made) {
+int PMPI_Comm_split_type(mpi_word comm, int type, int key, mpi_word info, void *made) {
     mpi_host_find();
     return mpi_state_begin(mpi_host.Comm_split_type(comm, type, key, info, made), made);
 }
 
-int MPI_Cart_create(mpi_word comm, int dimensions, const int *sizes, const int *periods, int reorder, void *made) {
+int PMPI_Cart_create(mpi_word comm, int dimensions, const int *sizes, const int *periods, int reorder, void *made) {
     mpi_host_find();
     return mpi_state_begin(mpi_host.Cart_create(comm, dimensions, sizes, periods, reorder, made), made);
 }
 
-int MPI_Cart_sub(mpi_word comm, const int *kept, void *made) {
+int PMPI_Cart_sub(mpi_word comm, const int *kept, void *made) {
     mpi_host_find();
     return mpi_state_begin(mpi_host.Cart_sub(comm, kept, made), made);
 }
 
-int MPI_Graph_create(mpi_word comm, int nodes, const int *indices, const int *edges, int reorder, void *made) {
+int PMPI_Graph_create(mpi_word comm, int nodes, const int *indices, const int *edges, int reorder, void *made) {
     mpi_host_find();
     return mpi_state_begin(mpi_host.Graph_create(comm, nodes, indices, edges, reorder, made), made);
 }
 
-int MPI_Dist_graph_create(mpi_word comm, int count, const int *sources, const int *degrees, const int *destinations,
-                          const int *weights, mpi_word info, int reorder, void *made) {
+int PMPI_Dist_graph_create(mpi_word comm, int count, const int *sources, const int *degrees, const int *destinations,
+                           const int *weights, mpi_word info, int reorder, void *made) {
     mpi_host_find();
     const int rc =
         mpi_host.Dist_graph_create(comm, count, sources, degrees, destinations, weights, info, reorder, made);
     return mpi_state_begin(rc, made);
 }
 
-int MPI_Dist_graph_create_adjacent(mpi_word comm, int in, const int *sources, const int *source_weights, int out,
-                                   const int *destinations, const int *destination_weights, mpi_word info, int reorder,
-                                   void *made) {
+int PMPI_Dist_graph_create_adjacent(mpi_word comm, int in, const int *sources, const int *source_weights, int out,
+                                    const int *destinations, const int *destination_weights, mpi_word info, int reorder,
+                                    void *made) {
     mpi_host_find();
     const int rc = mpi_host.Dist_graph_create_adjacent(comm, in, sources, source_weights, out, destinations,
                                                        destination_weights, info, reorder, made);
     return mpi_state_begin(rc, made);
 }
 
-int MPI_Intercomm_merge(mpi_word comm, int high, void *made) {
+int PMPI_Intercomm_merge(mpi_word comm, int high, void *made) {
     mpi_host_find();
     return mpi_state_begin(mpi_host.Intercomm_merge(comm, high, made), made);
 }
 
-int MPI_Comm_free(void *comm) {
+int PMPI_Comm_free(void *comm) {
     mpi_host_find();
     return mpi_state_end(mpi_host.Comm_free, comm);
 }
 
-int MPI_Comm_disconnect(void *comm) {
+int PMPI_Comm_disconnect(void *comm) {
     mpi_host_find();
     return mpi_state_end(mpi_host.Comm_disconnect, comm);
 }
@@ -129,7 +130,7 @@ static __attribute__((noinline)) int bcast_slowly(void *buffer, int count, mpi_w
     return mpi_leave(&entry);
 }
 
-int MPI_Bcast(void *buffer, int count, mpi_word type, int root, mpi_word comm) {
+int PMPI_Bcast(void *buffer, int count, mpi_word type, int root, mpi_word comm) {
     struct mpi_state *const state = mpi_fast_state(comm);
     const struct mpi_type *const known = state ? mpi_fast_type(state, type) : NULL;
     if (__builtin_expect(!known || count < 0 || !buffer || mpi_is_in_place(buffer), 0) ||
@@ -146,7 +147,7 @@ static __attribute__((noinline)) int barrier_slowly(mpi_word comm) {
     return mpi_leave(&entry);
 }
 
-int MPI_Barrier(mpi_word comm) {
+int PMPI_Barrier(mpi_word comm) {
     struct mpi_state *const state = mpi_fast_state(comm);
     if (__builtin_expect(!state, 0))
         return barrier_slowly(comm);
@@ -162,7 +163,7 @@ static __attribute__((noinline)) int allreduce_slowly(const void *send, void *re
     return mpi_leave(&entry);
 }
 
-int MPI_Allreduce(const void *send, void *recv, int count, mpi_word type, mpi_word op, mpi_word comm) {
+int PMPI_Allreduce(const void *send, void *recv, int count, mpi_word type, mpi_word op, mpi_word comm) {
     struct mpi_state *const state = mpi_fast_state(comm);
     const struct mpi_reduction *const reduction = state ? mpi_fast_reduction(state, type, op) : NULL;
     if (__builtin_expect(!reduction || count < 0, 0))
@@ -183,7 +184,7 @@ static __attribute__((noinline)) int reduce_slowly(const void *send, void *recv,
     return mpi_leave(&entry);
 }
 
-int MPI_Reduce(const void *send, void *recv, int count, mpi_word type, mpi_word op, int root, mpi_word comm) {
+int PMPI_Reduce(const void *send, void *recv, int count, mpi_word type, mpi_word op, int root, mpi_word comm) {
     struct mpi_state *const state = mpi_fast_state(comm);
     const struct mpi_reduction *const reduction = state ? mpi_fast_reduction(state, type, op) : NULL;
     if (__builtin_expect(!reduction || count < 0 || (unsigned)root >= (unsigned)state->size, 0))
@@ -197,14 +198,14 @@ int MPI_Reduce(const void *send, void *recv, int count, mpi_word type, mpi_word 
     return __builtin_expect(rc == 0, 1) ? 0 : mpi_fail(state, comm, rc);
 }
 
-int MPI_Scan(const void *send, void *recv, int count, mpi_word type, mpi_word op, mpi_word comm) {
+int PMPI_Scan(const void *send, void *recv, int count, mpi_word type, mpi_word op, mpi_word comm) {
     struct mpi_entry entry = mpi_enter(MPI_REPORT_SCAN, comm);
     if (mpi_passes(&entry, mpi_call_scan(send, recv, count, type, op, comm)))
         entry.rc = mpi_host.Scan(send, recv, count, type, op, comm);
     return mpi_leave(&entry);
 }
 
-int MPI_Exscan(const void *send, void *recv, int count, mpi_word type, mpi_word op, mpi_word comm) {
+int PMPI_Exscan(const void *send, void *recv, int count, mpi_word type, mpi_word op, mpi_word comm) {
     struct mpi_entry entry = mpi_enter(MPI_REPORT_EXSCAN, comm);
     if (mpi_passes(&entry, mpi_call_exscan(send, recv, count, type, op, comm)))
         entry.rc = mpi_host.Exscan(send, recv, count, type, op, comm);
@@ -239,7 +240,7 @@ static __attribute__((noinline)) int reduce_scatter_slowly(const void *send, voi
     return mpi_leave(&entry);
 }
 
-int MPI_Reduce_scatter(const void *send, void *recv, const int *counts, mpi_word type, mpi_word op, mpi_word comm) {
+int PMPI_Reduce_scatter(const void *send, void *recv, const int *counts, mpi_word type, mpi_word op, mpi_word comm) {
     struct mpi_state *const state = mpi_fast_state(comm);
     const int rc = state
                        ? reduce_scatter_fast(state, send, recv, counts ? even_count(state, counts) : -1, type, op, comm)
@@ -255,7 +256,7 @@ static __attribute__((noinline)) int reduce_scatter_block_slowly(const void *sen
     return mpi_leave(&entry);
 }
 
-int MPI_Reduce_scatter_block(const void *send, void *recv, int count, mpi_word type, mpi_word op, mpi_word comm) {
+int PMPI_Reduce_scatter_block(const void *send, void *recv, int count, mpi_word type, mpi_word op, mpi_word comm) {
     struct mpi_state *const state = mpi_fast_state(comm);
     const int rc = state ? reduce_scatter_fast(state, send, recv, count, type, op, comm) : MPI_PASS;
     return __builtin_expect(rc != MPI_PASS, 1) ? rc : reduce_scatter_block_slowly(send, recv, count, type, op, comm);
@@ -269,8 +270,8 @@ static __attribute__((noinline)) int allgather_slowly(const void *send, int send
     return mpi_leave(&entry);
 }
 
-int MPI_Allgather(const void *send, int send_count, mpi_word send_type, void *recv, int recv_count, mpi_word recv_type,
-                  mpi_word comm) {
+int PMPI_Allgather(const void *send, int send_count, mpi_word send_type, void *recv, int recv_count, mpi_word recv_type,
+                   mpi_word comm) {
     struct mpi_state *const state = mpi_fast_state(comm);
     const size_t bytes =
         state ? mpi_fast_blocks(state, send, send_count, send_type, 1, recv, recv_count, recv_type) : SIZE_MAX;
@@ -288,8 +289,8 @@ static __attribute__((noinline)) int alltoall_slowly(const void *send, int send_
     return mpi_leave(&entry);
 }
 
-int MPI_Alltoall(const void *send, int send_count, mpi_word send_type, void *recv, int recv_count, mpi_word recv_type,
-                 mpi_word comm) {
+int PMPI_Alltoall(const void *send, int send_count, mpi_word send_type, void *recv, int recv_count, mpi_word recv_type,
+                  mpi_word comm) {
     struct mpi_state *const state = mpi_fast_state(comm);
     const size_t bytes =
         state ? mpi_fast_blocks(state, send, send_count, send_type, (size_t)state->size, recv, recv_count, recv_type)
@@ -300,24 +301,24 @@ int MPI_Alltoall(const void *send, int send_count, mpi_word send_type, void *rec
     return __builtin_expect(rc == 0, 1) ? 0 : mpi_fail(state, comm, rc);
 }
 
-int MPI_Gather(const void *send, int send_count, mpi_word send_type, void *recv, int recv_count, mpi_word recv_type,
-               int root, mpi_word comm) {
+int PMPI_Gather(const void *send, int send_count, mpi_word send_type, void *recv, int recv_count, mpi_word recv_type,
+                int root, mpi_word comm) {
     struct mpi_entry entry = mpi_enter(MPI_REPORT_GATHER, comm);
     if (mpi_passes(&entry, mpi_call_gather(send, send_count, send_type, recv, recv_count, recv_type, root, comm)))
         entry.rc = mpi_host.Gather(send, send_count, send_type, recv, recv_count, recv_type, root, comm);
     return mpi_leave(&entry);
 }
 
-int MPI_Scatter(const void *send, int send_count, mpi_word send_type, void *recv, int recv_count, mpi_word recv_type,
-                int root, mpi_word comm) {
+int PMPI_Scatter(const void *send, int send_count, mpi_word send_type, void *recv, int recv_count, mpi_word recv_type,
+                 int root, mpi_word comm) {
     struct mpi_entry entry = mpi_enter(MPI_REPORT_SCATTER, comm);
     if (mpi_passes(&entry, mpi_call_scatter(send, send_count, send_type, recv, recv_count, recv_type, root, comm)))
         entry.rc = mpi_host.Scatter(send, send_count, send_type, recv, recv_count, recv_type, root, comm);
     return mpi_leave(&entry);
 }
 
-int MPI_Allgatherv(const void *send, int send_count, mpi_word send_type, void *recv, const int *counts,
-                   const int *places, mpi_word recv_type, mpi_word comm) {
+int PMPI_Allgatherv(const void *send, int send_count, mpi_word send_type, void *recv, const int *counts,
+                    const int *places, mpi_word recv_type, mpi_word comm) {
     struct mpi_entry entry = mpi_enter(MPI_REPORT_ALLGATHERV, comm);
     if (mpi_passes(&entry,
                    mpi_call_allgatherv(send, send_count, send_type, recv, ints(counts), ints(places), recv_type, comm)))
@@ -325,8 +326,8 @@ int MPI_Allgatherv(const void *send, int send_count, mpi_word send_type, void *r
     return mpi_leave(&entry);
 }
 
-int MPI_Gatherv(const void *send, int send_count, mpi_word send_type, void *recv, const int *counts, const int *places,
-                mpi_word recv_type, int root, mpi_word comm) {
+int PMPI_Gatherv(const void *send, int send_count, mpi_word send_type, void *recv, const int *counts, const int *places,
+                 mpi_word recv_type, int root, mpi_word comm) {
     struct mpi_entry entry = mpi_enter(MPI_REPORT_GATHERV, comm);
     if (mpi_passes(&entry, mpi_call_gatherv(send, send_count, send_type, recv, ints(counts), ints(places), recv_type,
                                             root, comm)))
@@ -334,8 +335,8 @@ int MPI_Gatherv(const void *send, int send_count, mpi_word send_type, void *recv
     return mpi_leave(&entry);
 }
 
-int MPI_Scatterv(const void *send, const int *counts, const int *places, mpi_word send_type, void *recv, int recv_count,
-                 mpi_word recv_type, int root, mpi_word comm) {
+int PMPI_Scatterv(const void *send, const int *counts, const int *places, mpi_word send_type, void *recv,
+                  int recv_count, mpi_word recv_type, int root, mpi_word comm) {
     struct mpi_entry entry = mpi_enter(MPI_REPORT_SCATTERV, comm);
     if (mpi_passes(&entry, mpi_call_scatterv(send, ints(counts), ints(places), send_type, recv, recv_count, recv_type,
                                              root, comm)))
@@ -343,8 +344,8 @@ int MPI_Scatterv(const void *send, const int *counts, const int *places, mpi_wor
     return mpi_leave(&entry);
 }
 
-int MPI_Alltoallv(const void *send, const int *send_counts, const int *send_places, mpi_word send_type, void *recv,
-                  const int *recv_counts, const int *recv_places, mpi_word recv_type, mpi_word comm) {
+int PMPI_Alltoallv(const void *send, const int *send_counts, const int *send_places, mpi_word send_type, void *recv,
+                   const int *recv_counts, const int *recv_places, mpi_word recv_type, mpi_word comm) {
     struct mpi_entry entry = mpi_enter(MPI_REPORT_ALLTOALLV, comm);
     if (mpi_passes(&entry, mpi_call_alltoallv(send, ints(send_counts), ints(send_places), send_type, recv,
                                               ints(recv_counts), ints(recv_places), recv_type, comm)))
@@ -352,5 +353,3 @@ int MPI_Alltoallv(const void *send, const int *send_counts, const int *send_plac
                                       recv_type, comm);
     return mpi_leave(&entry);
 }
-
-MPI_TAKEN_FUNCTIONS(MPI_SECOND_NAME)

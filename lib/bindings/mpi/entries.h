@@ -1,4 +1,5 @@
-/* The exported functions, each by both of its names. */
+/* The exported functions. By its second name, PMPI_X, each is what kolo does; by its first one, MPI_X, it is that of a
+ * tool, if there is one behind this library (entries_tools.c). */
 #ifndef MPI_ENTRIES_H
 #define MPI_ENTRIES_H
 
@@ -6,15 +7,14 @@
 #include "host/mpi_host.h"
 #include "report.h"
 
-#define MPI_ENTRY(name, arguments) __attribute__((visibility("default"))) int MPI_##name arguments;
+#define MPI_EXPORTED __attribute__((visibility("default")))
+#define MPI_ENTRY(name, parameters, arguments)                                                                         \
+    MPI_EXPORTED int MPI_##name parameters;                                                                            \
+    MPI_EXPORTED int PMPI_##name parameters;
 
 MPI_TAKEN_FUNCTIONS(MPI_ENTRY)
 MPI_TAKEN_TESTS(MPI_ENTRY)
 MPI_TAKEN_LARGE_FUNCTIONS(MPI_ENTRY)
-
-/* In the file that has the functions. */
-#define MPI_SECOND_NAME(name, arguments)                                                                               \
-    extern __attribute__((visibility("default"), alias("MPI_" #name))) int PMPI_##name arguments;
 
 /* A call on its way: kolo's, or passed on to the MPI. */
 struct mpi_entry {

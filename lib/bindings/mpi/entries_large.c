@@ -75,7 +75,7 @@ static int pass_broadcast(void *buffer, mpi_count count, mpi_word type, int root
     return mpi_host.Bcast(buffer, (int)count, type, root, comm);
 }
 
-int MPI_Bcast_c(void *buffer, mpi_count count, mpi_word type, int root, mpi_word comm) {
+int PMPI_Bcast_c(void *buffer, mpi_count count, mpi_word type, int root, mpi_word comm) {
     struct mpi_entry entry = mpi_enter(MPI_REPORT_BCAST, comm);
     if (mpi_passes(&entry, mpi_call_broadcast(buffer, count, type, root, comm)))
         entry.rc = pass_broadcast(buffer, count, type, root, comm);
@@ -90,7 +90,7 @@ static int pass_allreduce(const void *send, void *recv, mpi_count count, mpi_wor
     return mpi_host.Allreduce(send, recv, (int)count, type, op, comm);
 }
 
-int MPI_Allreduce_c(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm) {
+int PMPI_Allreduce_c(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm) {
     struct mpi_entry entry = mpi_enter(MPI_REPORT_ALLREDUCE, comm);
     if (mpi_passes(&entry, mpi_call_allreduce(send, recv, count, type, op, comm)))
         entry.rc = pass_allreduce(send, recv, count, type, op, comm);
@@ -106,7 +106,7 @@ static int pass_reduce(const void *send, void *recv, mpi_count count, mpi_word t
     return mpi_host.Reduce(send, recv, (int)count, type, op, root, comm);
 }
 
-int MPI_Reduce_c(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, int root, mpi_word comm) {
+int PMPI_Reduce_c(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, int root, mpi_word comm) {
     struct mpi_entry entry = mpi_enter(MPI_REPORT_REDUCE, comm);
     if (mpi_passes(&entry, mpi_call_reduce(send, recv, count, type, op, root, comm)))
         entry.rc = pass_reduce(send, recv, count, type, op, root, comm);
@@ -121,7 +121,7 @@ static int pass_scan(const void *send, void *recv, mpi_count count, mpi_word typ
     return mpi_host.Scan(send, recv, (int)count, type, op, comm);
 }
 
-int MPI_Scan_c(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm) {
+int PMPI_Scan_c(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm) {
     struct mpi_entry entry = mpi_enter(MPI_REPORT_SCAN, comm);
     if (mpi_passes(&entry, mpi_call_scan(send, recv, count, type, op, comm)))
         entry.rc = pass_scan(send, recv, count, type, op, comm);
@@ -136,7 +136,7 @@ static int pass_exscan(const void *send, void *recv, mpi_count count, mpi_word t
     return mpi_host.Exscan(send, recv, (int)count, type, op, comm);
 }
 
-int MPI_Exscan_c(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm) {
+int PMPI_Exscan_c(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm) {
     struct mpi_entry entry = mpi_enter(MPI_REPORT_EXSCAN, comm);
     if (mpi_passes(&entry, mpi_call_exscan(send, recv, count, type, op, comm)))
         entry.rc = pass_exscan(send, recv, count, type, op, comm);
@@ -154,8 +154,8 @@ static int pass_reduce_scatter(const void *send, void *recv, const mpi_count *co
     return rc;
 }
 
-int MPI_Reduce_scatter_c(const void *send, void *recv, const mpi_count *counts, mpi_word type, mpi_word op,
-                         mpi_word comm) {
+int PMPI_Reduce_scatter_c(const void *send, void *recv, const mpi_count *counts, mpi_word type, mpi_word op,
+                          mpi_word comm) {
     struct mpi_entry entry = mpi_enter(MPI_REPORT_REDUCE_SCATTER, comm);
     if (mpi_passes(&entry, mpi_call_reduce_scatter(send, recv, large(counts), type, op, comm)))
         entry.rc = pass_reduce_scatter(send, recv, counts, type, op, comm);
@@ -171,8 +171,8 @@ static int pass_reduce_scatter_block(const void *send, void *recv, mpi_count cou
     return mpi_host.Reduce_scatter_block(send, recv, (int)count, type, op, comm);
 }
 
-int MPI_Reduce_scatter_block_c(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op,
-                               mpi_word comm) {
+int PMPI_Reduce_scatter_block_c(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op,
+                                mpi_word comm) {
     struct mpi_entry entry = mpi_enter(MPI_REPORT_REDUCE_SCATTER_BLOCK, comm);
     if (mpi_passes(&entry, mpi_call_reduce_scatter_block(send, recv, count, type, op, comm)))
         entry.rc = pass_reduce_scatter_block(send, recv, count, type, op, comm);
@@ -188,8 +188,8 @@ static int pass_allgather(const void *send, mpi_count send_count, mpi_word send_
     return mpi_host.Allgather(send, (int)send_count, send_type, recv, (int)recv_count, recv_type, comm);
 }
 
-int MPI_Allgather_c(const void *send, mpi_count send_count, mpi_word send_type, void *recv, mpi_count recv_count,
-                    mpi_word recv_type, mpi_word comm) {
+int PMPI_Allgather_c(const void *send, mpi_count send_count, mpi_word send_type, void *recv, mpi_count recv_count,
+                     mpi_word recv_type, mpi_word comm) {
     struct mpi_entry entry = mpi_enter(MPI_REPORT_ALLGATHER, comm);
     if (mpi_passes(&entry, mpi_call_allgather(send, send_count, send_type, recv, recv_count, recv_type, comm)))
         entry.rc = pass_allgather(send, send_count, send_type, recv, recv_count, recv_type, comm);
@@ -205,8 +205,8 @@ static int pass_alltoall(const void *send, mpi_count send_count, mpi_word send_t
     return mpi_host.Alltoall(send, (int)send_count, send_type, recv, (int)recv_count, recv_type, comm);
 }
 
-int MPI_Alltoall_c(const void *send, mpi_count send_count, mpi_word send_type, void *recv, mpi_count recv_count,
-                   mpi_word recv_type, mpi_word comm) {
+int PMPI_Alltoall_c(const void *send, mpi_count send_count, mpi_word send_type, void *recv, mpi_count recv_count,
+                    mpi_word recv_type, mpi_word comm) {
     struct mpi_entry entry = mpi_enter(MPI_REPORT_ALLTOALL, comm);
     if (mpi_passes(&entry, mpi_call_alltoall(send, send_count, send_type, recv, recv_count, recv_type, comm)))
         entry.rc = pass_alltoall(send, send_count, send_type, recv, recv_count, recv_type, comm);
@@ -222,8 +222,8 @@ static int pass_gather(const void *send, mpi_count send_count, mpi_word send_typ
     return mpi_host.Gather(send, (int)send_count, send_type, recv, (int)recv_count, recv_type, root, comm);
 }
 
-int MPI_Gather_c(const void *send, mpi_count send_count, mpi_word send_type, void *recv, mpi_count recv_count,
-                 mpi_word recv_type, int root, mpi_word comm) {
+int PMPI_Gather_c(const void *send, mpi_count send_count, mpi_word send_type, void *recv, mpi_count recv_count,
+                  mpi_word recv_type, int root, mpi_word comm) {
     struct mpi_entry entry = mpi_enter(MPI_REPORT_GATHER, comm);
     if (mpi_passes(&entry, mpi_call_gather(send, send_count, send_type, recv, recv_count, recv_type, root, comm)))
         entry.rc = pass_gather(send, send_count, send_type, recv, recv_count, recv_type, root, comm);
@@ -239,8 +239,8 @@ static int pass_scatter(const void *send, mpi_count send_count, mpi_word send_ty
     return mpi_host.Scatter(send, (int)send_count, send_type, recv, (int)recv_count, recv_type, root, comm);
 }
 
-int MPI_Scatter_c(const void *send, mpi_count send_count, mpi_word send_type, void *recv, mpi_count recv_count,
-                  mpi_word recv_type, int root, mpi_word comm) {
+int PMPI_Scatter_c(const void *send, mpi_count send_count, mpi_word send_type, void *recv, mpi_count recv_count,
+                   mpi_word recv_type, int root, mpi_word comm) {
     struct mpi_entry entry = mpi_enter(MPI_REPORT_SCATTER, comm);
     if (mpi_passes(&entry, mpi_call_scatter(send, send_count, send_type, recv, recv_count, recv_type, root, comm)))
         entry.rc = pass_scatter(send, send_count, send_type, recv, recv_count, recv_type, root, comm);
@@ -259,8 +259,8 @@ static int pass_allgatherv(const void *send, mpi_count send_count, mpi_word send
     return rc;
 }
 
-int MPI_Allgatherv_c(const void *send, mpi_count send_count, mpi_word send_type, void *recv, const mpi_count *counts,
-                     const mpi_count *places, mpi_word recv_type, mpi_word comm) {
+int PMPI_Allgatherv_c(const void *send, mpi_count send_count, mpi_word send_type, void *recv, const mpi_count *counts,
+                      const mpi_count *places, mpi_word recv_type, mpi_word comm) {
     struct mpi_entry entry = mpi_enter(MPI_REPORT_ALLGATHERV, comm);
     if (mpi_passes(&entry, mpi_call_allgatherv(send, send_count, send_type, recv, large(counts), large(places),
                                                recv_type, comm)))
@@ -280,8 +280,8 @@ static int pass_gatherv(const void *send, mpi_count send_count, mpi_word send_ty
     return rc;
 }
 
-int MPI_Gatherv_c(const void *send, mpi_count send_count, mpi_word send_type, void *recv, const mpi_count *counts,
-                  const mpi_count *places, mpi_word recv_type, int root, mpi_word comm) {
+int PMPI_Gatherv_c(const void *send, mpi_count send_count, mpi_word send_type, void *recv, const mpi_count *counts,
+                   const mpi_count *places, mpi_word recv_type, int root, mpi_word comm) {
     struct mpi_entry entry = mpi_enter(MPI_REPORT_GATHERV, comm);
     if (mpi_passes(&entry, mpi_call_gatherv(send, send_count, send_type, recv, large(counts), large(places), recv_type,
                                             root, comm)))
@@ -301,8 +301,8 @@ static int pass_scatterv(const void *send, const mpi_count *counts, const mpi_co
     return rc;
 }
 
-int MPI_Scatterv_c(const void *send, const mpi_count *counts, const mpi_count *places, mpi_word send_type, void *recv,
-                   mpi_count recv_count, mpi_word recv_type, int root, mpi_word comm) {
+int PMPI_Scatterv_c(const void *send, const mpi_count *counts, const mpi_count *places, mpi_word send_type, void *recv,
+                    mpi_count recv_count, mpi_word recv_type, int root, mpi_word comm) {
     struct mpi_entry entry = mpi_enter(MPI_REPORT_SCATTERV, comm);
     if (mpi_passes(&entry, mpi_call_scatterv(send, large(counts), large(places), send_type, recv, recv_count, recv_type,
                                              root, comm)))
@@ -326,9 +326,9 @@ static int pass_alltoallv(const void *send, const mpi_count *send_counts, const 
     return rc;
 }
 
-int MPI_Alltoallv_c(const void *send, const mpi_count *send_counts, const mpi_count *send_places, mpi_word send_type,
-                    void *recv, const mpi_count *recv_counts, const mpi_count *recv_places, mpi_word recv_type,
-                    mpi_word comm) {
+int PMPI_Alltoallv_c(const void *send, const mpi_count *send_counts, const mpi_count *send_places, mpi_word send_type,
+                     void *recv, const mpi_count *recv_counts, const mpi_count *recv_places, mpi_word recv_type,
+                     mpi_word comm) {
     struct mpi_entry entry = mpi_enter(MPI_REPORT_ALLTOALLV, comm);
     if (mpi_passes(&entry, mpi_call_alltoallv(send, large(send_counts), large(send_places), send_type, recv,
                                               large(recv_counts), large(recv_places), recv_type, comm)))
@@ -336,5 +336,3 @@ int MPI_Alltoallv_c(const void *send, const mpi_count *send_counts, const mpi_co
             pass_alltoallv(send, send_counts, send_places, send_type, recv, recv_counts, recv_places, recv_type, comm);
     return mpi_leave(&entry);
 }
-
-MPI_TAKEN_LARGE_FUNCTIONS(MPI_SECOND_NAME)

@@ -1,4 +1,5 @@
-/* The functions of the MPI that are called: FUNCTION(name, arguments) for each PMPI_name. Handles are machine words,
+/* The functions of the MPI that are called: FUNCTION(name, parameters) for each PMPI_name, and (name, parameters,
+ * arguments) for those in the place of which the program calls ours. Handles are machine words,
  * and pointers to handles are to what the family has (mpi_word_load). Counts of the _c forms are of 64 bits. */
 #ifndef MPI_HOST_FUNCTIONS_H
 #define MPI_HOST_FUNCTIONS_H
@@ -32,78 +33,152 @@ typedef int64_t mpi_count; /* MPI_Count and MPI_Aint */
     FUNCTION(Pack, (const void *, int, mpi_word, void *, int, int *, mpi_word))                                        \
     FUNCTION(Unpack, (const void *, int, int *, void *, int, mpi_word, mpi_word))
 
-/* So it has these, in the place of which the program calls ours. */
+/* So it has these, which are ours. */
 #define MPI_TAKEN_FUNCTIONS(FUNCTION)                                                                                  \
-    FUNCTION(Init, (int *, char ***))                                                                                  \
-    FUNCTION(Init_thread, (int *, char ***, int, int *))                                                               \
-    FUNCTION(Finalize, (void))                                                                                         \
-    FUNCTION(Comm_free, (void *))                                                                                      \
-    FUNCTION(Comm_disconnect, (void *))                                                                                \
-    FUNCTION(Comm_dup, (mpi_word, void *))                                                                             \
-    FUNCTION(Comm_dup_with_info, (mpi_word, mpi_word, void *))                                                         \
-    FUNCTION(Comm_idup, (mpi_word, void *, void *))                                                                    \
-    FUNCTION(Comm_create, (mpi_word, mpi_word, void *))                                                                \
-    FUNCTION(Comm_create_group, (mpi_word, mpi_word, int, void *))                                                     \
-    FUNCTION(Comm_split, (mpi_word, int, int, void *))                                                                 \
-    FUNCTION(Comm_split_type, (mpi_word, int, int, mpi_word, void *))                                                  \
-    FUNCTION(Cart_create, (mpi_word, int, const int *, const int *, int, void *))                                      \
-    FUNCTION(Cart_sub, (mpi_word, const int *, void *))                                                                \
-    FUNCTION(Graph_create, (mpi_word, int, const int *, const int *, int, void *))                                     \
+    FUNCTION(Init, (int *argc, char ***argv), (argc, argv))                                                            \
+    FUNCTION(Init_thread, (int *argc, char ***argv, int required, int *provided), (argc, argv, required, provided))    \
+    FUNCTION(Finalize, (void), ())                                                                                     \
+    FUNCTION(Comm_free, (void *comm), (comm))                                                                          \
+    FUNCTION(Comm_disconnect, (void *comm), (comm))                                                                    \
+    FUNCTION(Comm_dup, (mpi_word comm, void *made), (comm, made))                                                      \
+    FUNCTION(Comm_dup_with_info, (mpi_word comm, mpi_word info, void *made), (comm, info, made))                       \
+    FUNCTION(Comm_idup, (mpi_word comm, void *made, void *request), (comm, made, request))                             \
+    FUNCTION(Comm_create, (mpi_word comm, mpi_word group, void *made), (comm, group, made))                            \
+    FUNCTION(Comm_create_group, (mpi_word comm, mpi_word group, int tag, void *made), (comm, group, tag, made))        \
+    FUNCTION(Comm_split, (mpi_word comm, int color, int key, void *made), (comm, color, key, made))                    \
+    FUNCTION(Comm_split_type, (mpi_word comm, int type, int key, mpi_word info, void *made),                           \
+             (comm, type, key, info, made))                                                                            \
+    FUNCTION(Cart_create,                                                                                              \
+             (mpi_word comm, int dimensions, const int *sizes, const int *periods, int reorder, void *made),           \
+             (comm, dimensions, sizes, periods, reorder, made))                                                        \
+    FUNCTION(Cart_sub, (mpi_word comm, const int *kept, void *made), (comm, kept, made))                               \
+    FUNCTION(Graph_create, (mpi_word comm, int nodes, const int *indices, const int *edges, int reorder, void *made),  \
+             (comm, nodes, indices, edges, reorder, made))                                                             \
     FUNCTION(Dist_graph_create,                                                                                        \
-             (mpi_word, int, const int *, const int *, const int *, const int *, mpi_word, int, void *))               \
+             (mpi_word comm, int count, const int *sources, const int *degrees, const int *destinations,               \
+              const int *weights, mpi_word info, int reorder, void *made),                                             \
+             (comm, count, sources, degrees, destinations, weights, info, reorder, made))                              \
     FUNCTION(Dist_graph_create_adjacent,                                                                               \
-             (mpi_word, int, const int *, const int *, int, const int *, const int *, mpi_word, int, void *))          \
-    FUNCTION(Intercomm_merge, (mpi_word, int, void *))                                                                 \
-    FUNCTION(Barrier, (mpi_word))                                                                                      \
-    FUNCTION(Bcast, (void *, int, mpi_word, int, mpi_word))                                                            \
-    FUNCTION(Allreduce, (const void *, void *, int, mpi_word, mpi_word, mpi_word))                                     \
-    FUNCTION(Reduce, (const void *, void *, int, mpi_word, mpi_word, int, mpi_word))                                   \
-    FUNCTION(Scan, (const void *, void *, int, mpi_word, mpi_word, mpi_word))                                          \
-    FUNCTION(Exscan, (const void *, void *, int, mpi_word, mpi_word, mpi_word))                                        \
-    FUNCTION(Reduce_scatter, (const void *, void *, const int *, mpi_word, mpi_word, mpi_word))                        \
-    FUNCTION(Reduce_scatter_block, (const void *, void *, int, mpi_word, mpi_word, mpi_word))                          \
-    FUNCTION(Allgather, (const void *, int, mpi_word, void *, int, mpi_word, mpi_word))                                \
-    FUNCTION(Alltoall, (const void *, int, mpi_word, void *, int, mpi_word, mpi_word))                                 \
-    FUNCTION(Gather, (const void *, int, mpi_word, void *, int, mpi_word, int, mpi_word))                              \
-    FUNCTION(Scatter, (const void *, int, mpi_word, void *, int, mpi_word, int, mpi_word))                             \
-    FUNCTION(Allgatherv, (const void *, int, mpi_word, void *, const int *, const int *, mpi_word, mpi_word))          \
-    FUNCTION(Gatherv, (const void *, int, mpi_word, void *, const int *, const int *, mpi_word, int, mpi_word))        \
-    FUNCTION(Scatterv, (const void *, const int *, const int *, mpi_word, void *, int, mpi_word, int, mpi_word))       \
+             (mpi_word comm, int in, const int *sources, const int *source_weights, int out, const int *destinations,  \
+              const int *destination_weights, mpi_word info, int reorder, void *made),                                 \
+             (comm, in, sources, source_weights, out, destinations, destination_weights, info, reorder, made))         \
+    FUNCTION(Intercomm_merge, (mpi_word comm, int high, void *made), (comm, high, made))                               \
+    FUNCTION(Barrier, (mpi_word comm), (comm))                                                                         \
+    FUNCTION(Bcast, (void *buffer, int count, mpi_word type, int root, mpi_word comm),                                 \
+             (buffer, count, type, root, comm))                                                                        \
+    FUNCTION(Allreduce, (const void *send, void *recv, int count, mpi_word type, mpi_word op, mpi_word comm),          \
+             (send, recv, count, type, op, comm))                                                                      \
+    FUNCTION(Reduce, (const void *send, void *recv, int count, mpi_word type, mpi_word op, int root, mpi_word comm),   \
+             (send, recv, count, type, op, root, comm))                                                                \
+    FUNCTION(Scan, (const void *send, void *recv, int count, mpi_word type, mpi_word op, mpi_word comm),               \
+             (send, recv, count, type, op, comm))                                                                      \
+    FUNCTION(Exscan, (const void *send, void *recv, int count, mpi_word type, mpi_word op, mpi_word comm),             \
+             (send, recv, count, type, op, comm))                                                                      \
+    FUNCTION(Reduce_scatter,                                                                                           \
+             (const void *send, void *recv, const int *counts, mpi_word type, mpi_word op, mpi_word comm),             \
+             (send, recv, counts, type, op, comm))                                                                     \
+    FUNCTION(Reduce_scatter_block,                                                                                     \
+             (const void *send, void *recv, int count, mpi_word type, mpi_word op, mpi_word comm),                     \
+             (send, recv, count, type, op, comm))                                                                      \
+    FUNCTION(Allgather,                                                                                                \
+             (const void *send, int send_count, mpi_word send_type, void *recv, int recv_count, mpi_word recv_type,    \
+              mpi_word comm),                                                                                          \
+             (send, send_count, send_type, recv, recv_count, recv_type, comm))                                         \
+    FUNCTION(Alltoall,                                                                                                 \
+             (const void *send, int send_count, mpi_word send_type, void *recv, int recv_count, mpi_word recv_type,    \
+              mpi_word comm),                                                                                          \
+             (send, send_count, send_type, recv, recv_count, recv_type, comm))                                         \
+    FUNCTION(Gather,                                                                                                   \
+             (const void *send, int send_count, mpi_word send_type, void *recv, int recv_count, mpi_word recv_type,    \
+              int root, mpi_word comm),                                                                                \
+             (send, send_count, send_type, recv, recv_count, recv_type, root, comm))                                   \
+    FUNCTION(Scatter,                                                                                                  \
+             (const void *send, int send_count, mpi_word send_type, void *recv, int recv_count, mpi_word recv_type,    \
+              int root, mpi_word comm),                                                                                \
+             (send, send_count, send_type, recv, recv_count, recv_type, root, comm))                                   \
+    FUNCTION(Allgatherv,                                                                                               \
+             (const void *send, int send_count, mpi_word send_type, void *recv, const int *counts, const int *places,  \
+              mpi_word recv_type, mpi_word comm),                                                                      \
+             (send, send_count, send_type, recv, counts, places, recv_type, comm))                                     \
+    FUNCTION(Gatherv,                                                                                                  \
+             (const void *send, int send_count, mpi_word send_type, void *recv, const int *counts, const int *places,  \
+              mpi_word recv_type, int root, mpi_word comm),                                                            \
+             (send, send_count, send_type, recv, counts, places, recv_type, root, comm))                               \
+    FUNCTION(Scatterv,                                                                                                 \
+             (const void *send, const int *counts, const int *places, mpi_word send_type, void *recv, int recv_count,  \
+              mpi_word recv_type, int root, mpi_word comm),                                                            \
+             (send, counts, places, send_type, recv, recv_count, recv_type, root, comm))                               \
     FUNCTION(Alltoallv,                                                                                                \
-             (const void *, const int *, const int *, mpi_word, void *, const int *, const int *, mpi_word, mpi_word))
+             (const void *send, const int *send_counts, const int *send_places, mpi_word send_type, void *recv,        \
+              const int *recv_counts, const int *recv_places, mpi_word recv_type, mpi_word comm),                      \
+             (send, send_counts, send_places, send_type, recv, recv_counts, recv_places, recv_type, comm))
 
 /* Likewise: those that say at once whether something is done. */
 #define MPI_TAKEN_TESTS(FUNCTION)                                                                                      \
-    FUNCTION(Test, (void *, int *, void *))                                                                            \
-    FUNCTION(Testall, (int, void *, int *, void *))                                                                    \
-    FUNCTION(Testany, (int, void *, int *, int *, void *))                                                             \
-    FUNCTION(Testsome, (int, void *, int *, int *, void *))                                                            \
-    FUNCTION(Request_get_status, (mpi_word, int *, void *))                                                            \
-    FUNCTION(Iprobe, (int, int, mpi_word, int *, void *))                                                              \
-    FUNCTION(Improbe, (int, int, mpi_word, int *, void *, void *))                                                     \
-    FUNCTION(Win_test, (mpi_word, int *))
+    FUNCTION(Test, (void *request, int *flag, void *status), (request, flag, status))                                  \
+    FUNCTION(Testall, (int count, void *requests, int *flag, void *statuses), (count, requests, flag, statuses))       \
+    FUNCTION(Testany, (int count, void *requests, int *index, int *flag, void *status),                                \
+             (count, requests, index, flag, status))                                                                   \
+    FUNCTION(Testsome, (int count, void *requests, int *done, int *indices, void *statuses),                           \
+             (count, requests, done, indices, statuses))                                                               \
+    FUNCTION(Request_get_status, (mpi_word request, int *flag, void *status), (request, flag, status))                 \
+    FUNCTION(Iprobe, (int source, int tag, mpi_word comm, int *flag, void *status), (source, tag, comm, flag, status)) \
+    FUNCTION(Improbe, (int source, int tag, mpi_word comm, int *flag, void *message, void *status),                    \
+             (source, tag, comm, flag, message, status))                                                               \
+    FUNCTION(Win_test, (mpi_word win, int *flag), (win, flag))
 
 /* Likewise, but NULL where the MPI has none. */
 #define MPI_TAKEN_LARGE_FUNCTIONS(FUNCTION)                                                                            \
-    FUNCTION(Bcast_c, (void *, mpi_count, mpi_word, int, mpi_word))                                                    \
-    FUNCTION(Allreduce_c, (const void *, void *, mpi_count, mpi_word, mpi_word, mpi_word))                             \
-    FUNCTION(Reduce_c, (const void *, void *, mpi_count, mpi_word, mpi_word, int, mpi_word))                           \
-    FUNCTION(Scan_c, (const void *, void *, mpi_count, mpi_word, mpi_word, mpi_word))                                  \
-    FUNCTION(Exscan_c, (const void *, void *, mpi_count, mpi_word, mpi_word, mpi_word))                                \
-    FUNCTION(Reduce_scatter_c, (const void *, void *, const mpi_count *, mpi_word, mpi_word, mpi_word))                \
-    FUNCTION(Reduce_scatter_block_c, (const void *, void *, mpi_count, mpi_word, mpi_word, mpi_word))                  \
-    FUNCTION(Allgather_c, (const void *, mpi_count, mpi_word, void *, mpi_count, mpi_word, mpi_word))                  \
-    FUNCTION(Alltoall_c, (const void *, mpi_count, mpi_word, void *, mpi_count, mpi_word, mpi_word))                   \
-    FUNCTION(Gather_c, (const void *, mpi_count, mpi_word, void *, mpi_count, mpi_word, int, mpi_word))                \
-    FUNCTION(Scatter_c, (const void *, mpi_count, mpi_word, void *, mpi_count, mpi_word, int, mpi_word))               \
+    FUNCTION(Bcast_c, (void *buffer, mpi_count count, mpi_word type, int root, mpi_word comm),                         \
+             (buffer, count, type, root, comm))                                                                        \
+    FUNCTION(Allreduce_c, (const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm),  \
+             (send, recv, count, type, op, comm))                                                                      \
+    FUNCTION(Reduce_c,                                                                                                 \
+             (const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, int root, mpi_word comm),     \
+             (send, recv, count, type, op, root, comm))                                                                \
+    FUNCTION(Scan_c, (const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm),       \
+             (send, recv, count, type, op, comm))                                                                      \
+    FUNCTION(Exscan_c, (const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm),     \
+             (send, recv, count, type, op, comm))                                                                      \
+    FUNCTION(Reduce_scatter_c,                                                                                         \
+             (const void *send, void *recv, const mpi_count *counts, mpi_word type, mpi_word op, mpi_word comm),       \
+             (send, recv, counts, type, op, comm))                                                                     \
+    FUNCTION(Reduce_scatter_block_c,                                                                                   \
+             (const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm),               \
+             (send, recv, count, type, op, comm))                                                                      \
+    FUNCTION(Allgather_c,                                                                                              \
+             (const void *send, mpi_count send_count, mpi_word send_type, void *recv, mpi_count recv_count,            \
+              mpi_word recv_type, mpi_word comm),                                                                      \
+             (send, send_count, send_type, recv, recv_count, recv_type, comm))                                         \
+    FUNCTION(Alltoall_c,                                                                                               \
+             (const void *send, mpi_count send_count, mpi_word send_type, void *recv, mpi_count recv_count,            \
+              mpi_word recv_type, mpi_word comm),                                                                      \
+             (send, send_count, send_type, recv, recv_count, recv_type, comm))                                         \
+    FUNCTION(Gather_c,                                                                                                 \
+             (const void *send, mpi_count send_count, mpi_word send_type, void *recv, mpi_count recv_count,            \
+              mpi_word recv_type, int root, mpi_word comm),                                                            \
+             (send, send_count, send_type, recv, recv_count, recv_type, root, comm))                                   \
+    FUNCTION(Scatter_c,                                                                                                \
+             (const void *send, mpi_count send_count, mpi_word send_type, void *recv, mpi_count recv_count,            \
+              mpi_word recv_type, int root, mpi_word comm),                                                            \
+             (send, send_count, send_type, recv, recv_count, recv_type, root, comm))                                   \
     FUNCTION(Allgatherv_c,                                                                                             \
-             (const void *, mpi_count, mpi_word, void *, const mpi_count *, const mpi_count *, mpi_word, mpi_word))    \
-    FUNCTION(Gatherv_c, (const void *, mpi_count, mpi_word, void *, const mpi_count *, const mpi_count *, mpi_word,    \
-                         int, mpi_word))                                                                               \
-    FUNCTION(Scatterv_c, (const void *, const mpi_count *, const mpi_count *, mpi_word, void *, mpi_count, mpi_word,   \
-                          int, mpi_word))                                                                              \
-    FUNCTION(Alltoallv_c, (const void *, const mpi_count *, const mpi_count *, mpi_word, void *, const mpi_count *,    \
-                           const mpi_count *, mpi_word, mpi_word))
+             (const void *send, mpi_count send_count, mpi_word send_type, void *recv, const mpi_count *counts,         \
+              const mpi_count *places, mpi_word recv_type, mpi_word comm),                                             \
+             (send, send_count, send_type, recv, counts, places, recv_type, comm))                                     \
+    FUNCTION(Gatherv_c,                                                                                                \
+             (const void *send, mpi_count send_count, mpi_word send_type, void *recv, const mpi_count *counts,         \
+              const mpi_count *places, mpi_word recv_type, int root, mpi_word comm),                                   \
+             (send, send_count, send_type, recv, counts, places, recv_type, root, comm))                               \
+    FUNCTION(Scatterv_c,                                                                                               \
+             (const void *send, const mpi_count *counts, const mpi_count *places, mpi_word send_type, void *recv,      \
+              mpi_count recv_count, mpi_word recv_type, int root, mpi_word comm),                                      \
+             (send, counts, places, send_type, recv, recv_count, recv_type, root, comm))                               \
+    FUNCTION(Alltoallv_c,                                                                                              \
+             (const void *send, const mpi_count *send_counts, const mpi_count *send_places, mpi_word send_type,        \
+              void *recv, const mpi_count *recv_counts, const mpi_count *recv_places, mpi_word recv_type,              \
+              mpi_word comm),                                                                                          \
+             (send, send_counts, send_places, send_type, recv, recv_counts, recv_places, recv_type, comm))
 
 #define MPI_OPTIONAL_FUNCTIONS(FUNCTION)                                                                               \
     FUNCTION(Type_size_x, (mpi_word, mpi_count *))                                                                     \

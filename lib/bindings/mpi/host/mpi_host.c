@@ -28,8 +28,8 @@ static void set_constants(void *library, const char *name) {
 /* False if the library lacks one of the functions that every MPI has. */
 static bool set_functions(void *library) {
     bool complete = true;
-#define MPI_FUNCTION_FIND(name, arguments)  *(void **)&mpi_host.name = dlsym(library, "PMPI_" #name);
-#define MPI_FUNCTION_CHECK(name, arguments) complete &= mpi_host.name != NULL;
+#define MPI_FUNCTION_FIND(name, ...)  *(void **)&mpi_host.name = dlsym(library, "PMPI_" #name);
+#define MPI_FUNCTION_CHECK(name, ...) complete &= mpi_host.name != NULL;
     MPI_USED_FUNCTIONS(MPI_FUNCTION_FIND)
     MPI_TAKEN_FUNCTIONS(MPI_FUNCTION_FIND)
     MPI_TAKEN_TESTS(MPI_FUNCTION_FIND)

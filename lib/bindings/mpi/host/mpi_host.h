@@ -11,7 +11,7 @@ struct mpi_host {
     struct mpi_constants is;
     mpi_word handle_mask; /* the bits of a machine word that are the handle's */
     const char *soname;   /* of its library */
-#define MPI_FUNCTION_POINTER(name, arguments) int(*name) arguments;
+#define MPI_FUNCTION_POINTER(name, parameters, ...) int(*name) parameters;
     MPI_USED_FUNCTIONS(MPI_FUNCTION_POINTER)
     MPI_TAKEN_FUNCTIONS(MPI_FUNCTION_POINTER)
     MPI_TAKEN_TESTS(MPI_FUNCTION_POINTER)
