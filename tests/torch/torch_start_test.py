@@ -2,8 +2,11 @@
 
 import datetime
 import os
+import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 import unittest
 
@@ -12,6 +15,8 @@ import torch_ranks
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
+
+DEATH_S = 30  # nobody lives on for so long
 
 
 def meet(name):
@@ -25,15 +30,20 @@ def meet(name):
 
 
 def meet_again_and_again(name):
-    """A store outlives the groups that have met in it: each time they find one another, and not what is left there."""
+    """A store outlives the groups that have met in it: each time they find one another, and not what is left there. The
+    second group has other members each time, but the same name."""
     for i in range(20):
         dist.init_process_group(name, timeout=datetime.timedelta(seconds=torch_ranks.DEADLINE_S / 2))
-        for group in (None, dist.new_group(list(range(dist.get_world_size())))):
+        ranks = dist.get_world_size()
+        members = sorted({i % ranks, (i + 1 + i // ranks) % ranks})
+        for group, size in ((None, ranks), (dist.new_group(members), len(members))):
+            if size < ranks and dist.get_rank() not in members:
+                continue
             x = torch.ones(2) * i
             if name == "gloo":  # PyTorch knows it of Gloo alone
                 dist.monitored_barrier(group)
             dist.all_reduce(x, group=group)
-            assert x.tolist() == [i * dist.get_world_size()] * 2, x
+            assert x.tolist() == [i * size] * 2, x
         dist.destroy_process_group()
 
 
@@ -47,6 +57,36 @@ def meet_after_a_death():
         os._exit(1)
     dist.barrier()
     dist.destroy_process_group()
+
+
+def meet_by_file(path, absent=None):
+    """Of a group one rank never comes: the others end while they wait for it."""
+    import kolo.torch
+    rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    if absent is not None:
+        threading.Timer(0 if rank == absent else 1, os.kill, [os.getpid(), signal.SIGKILL]).start()
+        time.sleep(DEATH_S if rank == absent else 0)
+    limit = datetime.timedelta(seconds=torch_ranks.DEADLINE_S / 2)
+    backend = kolo.torch.load().Backend(dist.FileStore(path, 1000), rank, ranks, limit)
+    backend.barrier().wait()
+    backend.shutdown()
+
+
+def late_rank_is_named(path):
+    import kolo.torch
+    rank, limit = int(os.environ["RANK"]), datetime.timedelta(seconds=1)
+    if rank != 1:
+        wanted = "ranks 1 of the group" if rank == 0 else "rank 0 of the group, or another"
+        with unittest.TestCase().assertRaisesRegex(torch_ranks.BackendError, f"Timed out.*{wanted}"):
+            kolo.torch.load().Backend(dist.FileStore(path, 1000), rank, 3, limit)
+
+
+def interrupted_meeting():
+    import kolo.torch
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
+    with unittest.TestCase().assertRaises(KeyboardInterrupt):
+        kolo.torch.load().Backend(dist.HashStore(), 0, 2, datetime.timedelta(seconds=torch_ranks.DEADLINE_S))
 
 
 def with_name_gloo():
@@ -124,10 +164,24 @@ dist.barrier()"""
                               text=True, timeout=torch_ranks.DEADLINE_S)
         self.assertEqual(0, done.returncode, done.stderr)
 
-    def torchrun(self, code, *options, **variables):
-        """Two ranks run `code`, with this module as `start`."""
-        done = subprocess.run([sys.executable, "-B", "-m", "torch.distributed.run", "--nproc_per_node", "2", "--no_python",
-                               *options, sys.executable, "-B", "-c", f"import torch_start_test as start; {code}"],
+    def test_file_that_deaths_have_left(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "store")
+            for absent in range(3):
+                self.run_ranks(meet_by_file, 3, path, absent, killed=range(3))
+                self.run_ranks(meet_by_file, 3, path)
+
+    def test_late_rank_is_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.run_ranks(late_rank_is_named, 3, os.path.join(folder, "store"))
+
+    def test_interrupted_meeting(self):
+        self.run_ranks(interrupted_meeting, 1)
+
+    def torchrun(self, code, *options, ranks=2, **variables):
+        """So many ranks run `code`, with this module as `start`."""
+        done = subprocess.run([sys.executable, "-B", "-m", "torch.distributed.run", "--nproc_per_node", str(ranks),
+                               "--no_python", *options, sys.executable, "-B", "-c", f"import torch_start_test as start; {code}"],
                               cwd=os.path.dirname(os.path.abspath(__file__)), capture_output=True, text=True,
                               env=dict(os.environ, **variables), timeout=torch_ranks.DEADLINE_S)
         self.assertEqual(0, done.returncode, done.stderr)
@@ -137,7 +191,8 @@ dist.barrier()"""
                       str(launching.free_port()), KOLO_TORCH_GLOO="1")
 
     def test_torchrun_meets_again(self):
-        self.torchrun("start.meet_again_and_again('kolo')", "--master_port", str(launching.free_port()))
+        for ranks in (2, 3):
+            self.torchrun("start.meet_again_and_again('kolo')", "--master_port", str(launching.free_port()), ranks=ranks)
         self.torchrun("start.meet_again_and_again('gloo'); start.meet('gloo'); import kolo.torch; kolo.torch.comm()",
                       "--standalone", KOLO_TORCH_GLOO="1")
 

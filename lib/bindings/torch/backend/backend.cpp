@@ -16,14 +16,11 @@ namespace kolo_torch {
 
 /* Life. */
 
-KoloBackend::KoloBackend(c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::chrono::milliseconds timeout)
-    : KoloBackend(meet(*store, rank, size, timeout), store, timeout) {}
-
-KoloBackend::KoloBackend(std::shared_ptr<Communicator> communicator, c10::intrusive_ptr<c10d::Store> store,
-                         std::chrono::milliseconds timeout)
-    : Base(kolo_comm_rank(communicator->comm), kolo_comm_size(communicator->comm)), communicator_(communicator),
-      store_(std::move(store)), watcher_(std::make_shared<Watcher>(communicator)),
-      pool_(std::make_shared<TensorPool>()), timeout_(timeout) {
+KoloBackend::KoloBackend(Meeting meeting, std::chrono::milliseconds timeout)
+    : Base(kolo_comm_rank(meeting.communicator->comm), kolo_comm_size(meeting.communicator->comm)),
+      communicator_(meeting.communicator), store_(std::move(meeting.store)),
+      watcher_(std::make_shared<Watcher>(std::move(meeting.communicator))), pool_(std::make_shared<TensorPool>()),
+      timeout_(timeout) {
 #if KOLO_TORCH(2, 6)
     options_ = c10::make_intrusive<Options>("kolo", timeout);
 #endif
@@ -288,9 +285,9 @@ c10::intrusive_ptr<c10d::Backend> KoloBackend::split(const c10::intrusive_ptr<c1
     const auto own = std::find(ranks.begin(), ranks.end(), rank_);
     if (own == ranks.end())
         return {};
-    const int rank = static_cast<int>(own - ranks.begin());
-    return c10::make_intrusive<KoloBackend>(begin_round(store, rank), rank, static_cast<int>(ranks.size()),
-                                            options ? options->timeout : timeout_.load());
+    const auto timeout = options ? options->timeout : timeout_.load();
+    return c10::make_intrusive<KoloBackend>(
+        meet(store, static_cast<int>(own - ranks.begin()), static_cast<int>(ranks.size()), timeout), timeout);
 }
 
 c10d::ErrorType KoloBackend::getError() {
@@ -326,7 +323,7 @@ c10::intrusive_ptr<c10d::Backend> KoloBackend::shrink(const std::vector<int64_t>
     if (survivors != left)
         throw_error(c10::str("kolo: of the group's ranks ", survivors, " are left, not ", left,
                              ", which were to be: exclude all others"));
-    return c10::make_intrusive<KoloBackend>(communicator, store, timeout);
+    return c10::make_intrusive<KoloBackend>(Meeting{communicator, store}, timeout);
 }
 
 #endif

@@ -22,11 +22,7 @@ using WorkPointer = c10::intrusive_ptr<c10d::Work>;
 
 class KoloBackend : public Base {
   public:
-    /* Meets the other ranks. */
-    KoloBackend(c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::chrono::milliseconds timeout);
-    /* On a communicator that exists. */
-    KoloBackend(std::shared_ptr<Communicator> communicator, c10::intrusive_ptr<c10d::Store> store,
-                std::chrono::milliseconds timeout);
+    KoloBackend(Meeting meeting, std::chrono::milliseconds timeout);
     ~KoloBackend() override;
 
     const std::string getBackendName() const override {

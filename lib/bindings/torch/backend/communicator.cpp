@@ -1,11 +1,14 @@
-/* How the ranks of a group meet. A store may outlive a group, and see another one of the same name: a program may
- * destroy its groups and make them again, and torchrun may start all ranks again. So each meeting has keys of its own,
- * behind kolo/START/ROUND/: START counts torchrun's starts, and ROUND the meetings that this rank has begun since.
- *     RANK   written by each rank but 0: on which machine it is. Read by rank 0.
- *     meet   written by rank 0, when it has them all: "JOB RENDEZVOUS". Read by all others. RENDEZVOUS is "-" where
- *            all are on one machine, else HOST:PORT, where kolo finds out which ranks share a machine.
- * A rank that ends before it has written its key lets the others wait for the store's timeout, and one that ends later
- * for kolo's, which then names it. The job's name is gone as soon as all have come (kolo_job_name in kolo_tools.h).
+/* How the ranks of a group meet. A store may outlive a group, and see others of the same name with other members: a
+ * program may destroy its groups and make them again, and torchrun may start all ranks again. So nobody counts
+ * meetings. Rank 0 gives each a random name, and every other rank takes part in none but that which has taken note of a
+ * random number of its own. Behind kolo/ are call      written by rank 0: "NAME", then "NAME RENDEZVOUS NUMBER...",
+ * with the number of each rank but 0. Read by all others, again and again, as it may be of an earlier meeting. NAME is
+ * the job's; RENDEZVOUS is "-" where all are on one machine, else HOST:PORT, where kolo finds out which ranks share a
+ * machine. NAME/RANK written by each rank but 0 when it reads a name: "NUMBER MACHINE". Read by rank 0, when it has
+ * them all. What an earlier meeting has left, complete or not, is thus never taken: a call that is over lacks the
+ * numbers of those who come later, and nobody who has ended writes behind a new name. A rank that ends before it has
+ * written its key lets the others wait for the timeout, and one that ends later is noticed by kolo. The job's name is
+ * gone as soon as all have come (kolo_job_name in kolo_tools.h).
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -18,8 +21,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
+#include <iterator>
+#include <sstream>
 #include <string>
+#include <thread>
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
@@ -54,13 +61,13 @@ std::string machine() {
     return boot + "/" + std::to_string(shm.st_dev) + "/" + std::to_string(geteuid());
 }
 
-std::string random_name() {
+std::string random_digits() {
     unsigned char bytes[16];
     TORCH_CHECK(getrandom(bytes, sizeof bytes, 0) == sizeof bytes, "kolo: the kernel gives no random numbers");
-    std::string name = "torch-";
+    std::string digits;
     for (const unsigned char byte : bytes)
-        name += {"0123456789abcdef"[byte >> 4], "0123456789abcdef"[byte & 15]};
-    return name;
+        digits += {"0123456789abcdef"[byte >> 4], "0123456789abcdef"[byte & 15]};
+    return digits;
 }
 
 Address look_up(const std::string &host) {
@@ -115,45 +122,91 @@ void write(c10d::Store &store, const std::string &key, const std::string &value)
     store.set(key, std::vector<uint8_t>(value.begin(), value.end()));
 }
 
-/* "JOB RENDEZVOUS". */
-std::string agree(c10d::Store &store, int rank, int size) {
-    const std::string own = machine();
-    if (rank > 0) {
-        write(store, std::to_string(rank), own);
-        return read(store, "meet");
+std::vector<std::string> words(const std::string &text) {
+    std::istringstream stream(text);
+    return {std::istream_iterator<std::string>(stream), std::istream_iterator<std::string>()};
+}
+
+/* Looks again and again whether `has_come`, ever more rarely. Signals are handled meanwhile. False: not in time. */
+template <class Condition> bool await(std::chrono::milliseconds timeout, Condition has_come) {
+    using Clock = std::chrono::steady_clock;
+    const auto begin = Clock::now();
+    const std::chrono::microseconds longest(10000);
+    std::chrono::microseconds pause(50);
+    while (!has_come()) {
+        if (limit_ms(timeout) && Clock::now() - begin > timeout)
+            return false;
+        if (pause == longest && handle_signals(nullptr))
+            raise_interruption();
+        std::this_thread::sleep_for(pause);
+        pause = std::min(2 * pause, longest);
+    }
+    return true;
+}
+
+/* Rank 0's part: what it has written as the call in the end, in words. */
+std::vector<std::string> call_others(c10d::Store &store, int size, std::chrono::milliseconds timeout) {
+    const std::string own = machine(), name = "torch-" + random_digits();
+    std::vector<std::string> keys;
+    for (int r = 1; r < size; r++)
+        keys.push_back(name + "/" + std::to_string(r));
+    if (size > 1)
+        write(store, "call", name);
+    if (!await(timeout, [&] { return size == 1 || store.check(keys); })) {
+        std::string late;
+        for (int r = 1; r < size; r++)
+            if (!store.check({keys[static_cast<size_t>(r) - 1]}))
+                late += (late.empty() ? "" : ", ") + std::to_string(r);
+        throw_error("kolo: Timed out waiting: ranks " + late + " of the group have not come to meet the others");
     }
     bool is_one = true;
-    for (int r = 1; r < size; r++)
-        is_one = read(store, std::to_string(r)) == own && is_one;
-    const std::string meeting = random_name() + " " + (is_one ? "-" : own_address());
+    std::string numbers;
+    for (const std::string &key : keys) {
+        const auto answer = words(read(store, key));
+        is_one = answer.at(1) == own && is_one;
+        numbers += " " + answer.at(0);
+    }
+    const std::string call = name + " " + (is_one ? "-" : own_address()) + numbers;
     if (size > 1)
-        write(store, "meet", meeting);
-    return meeting;
+        write(store, "call", call);
+    return words(call);
+}
+
+/* The others': the same. */
+std::vector<std::string> answer_call(c10d::Store &store, int rank, std::chrono::milliseconds timeout) {
+    const std::string number = random_digits(), answer = number + " " + machine();
+    std::vector<std::string> call;
+    std::string answered;
+    const auto is_ours = [&] {
+        if (!store.check({"call"}))
+            return false;
+        call = words(read(store, "call"));
+        if (call.at(0) != answered)
+            write(store, (answered = call[0]) + "/" + std::to_string(rank), answer);
+        const auto own = static_cast<size_t>(rank) + 1;
+        return call.size() > own && call[own] == number;
+    };
+    if (!await(timeout, is_ours))
+        throw_error("kolo: Timed out waiting: rank 0 of the group, or another one for which it waits, has not come");
+    return call;
 }
 
 } // namespace
 
-c10::intrusive_ptr<c10d::Store> begin_round(const c10::intrusive_ptr<c10d::Store> &store, int rank) {
-    const char *const start = getenv("TORCHELASTIC_RESTART_COUNT");
-    const std::string prefix = std::string("kolo/") + (start ? start : "0") + "/";
-    const int64_t round = store->add(prefix + "rounds/" + std::to_string(rank), 1);
-    return c10::make_intrusive<c10d::PrefixStore>(prefix + std::to_string(round), store);
-}
-
-std::shared_ptr<Communicator> meet(c10d::Store &store, int rank, int size, std::chrono::milliseconds timeout) {
-    const std::string meeting = agree(store, rank, size);
-    const size_t space = meeting.find(' ');
-    const std::string job = meeting.substr(0, space), address = meeting.substr(space + 1);
+Meeting meet(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size, std::chrono::milliseconds timeout) {
+    c10d::PrefixStore prefixed("kolo/", store);
+    const auto call = rank > 0 ? answer_call(prefixed, rank, timeout) : call_others(prefixed, size, timeout);
+    const std::string &name = call.at(0), &address = call.at(1);
     kolo_options options = KOLO_OPTIONS_INIT;
     options.rank = rank;
     options.size = size;
-    options.job = job.c_str();
+    options.job = name.c_str();
     options.rendezvous = address == "-" ? "" : address.c_str();
     options.timeout_ms = options.create_timeout_ms = limit_ms(timeout);
     options.progress = 1;
     kolo_comm *comm = nullptr;
     check(kolo_comm_create(&comm, &options));
-    return std::make_shared<Communicator>(comm);
+    return {std::make_shared<Communicator>(comm), c10::make_intrusive<c10d::PrefixStore>("kolo/" + name, store)};
 }
 
 } // namespace kolo_torch

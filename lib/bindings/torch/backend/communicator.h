@@ -49,12 +49,14 @@ struct Communicator {
     kolo_comm *const comm;
 };
 
-/* The part of a group's store in which `rank` meets the others this time: no other meeting has keys there. */
-c10::intrusive_ptr<c10d::Store> begin_round(const c10::intrusive_ptr<c10d::Store> &store, int rank);
+/* What a backend is made of: a communicator, and a store in which no other one has keys. */
+struct Meeting {
+    std::shared_ptr<Communicator> communicator;
+    c10::intrusive_ptr<c10d::Store> store;
+};
 
-/* Makes it together with all other ranks of the group. Rank 0 writes into the store how they meet: by a name that
- * cannot be guessed where all are on one machine, else also at an address of its own. */
-std::shared_ptr<Communicator> meet(c10d::Store &store, int rank, int size, std::chrono::milliseconds timeout);
+/* Makes them together with all other ranks of the group, by the group's store. */
+Meeting meet(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size, std::chrono::milliseconds timeout);
 
 } // namespace kolo_torch
 

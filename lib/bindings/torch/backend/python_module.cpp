@@ -20,7 +20,7 @@ PYBIND11_MODULE(KOLO_TORCH_MODULE, module) {
                                                                                "kolo for a process group.")
         .def(py::init([](const c10::intrusive_ptr<c10d::Store> &store, int rank, int size,
                          std::chrono::milliseconds timeout) {
-                 return c10::make_intrusive<KoloBackend>(kolo_torch::begin_round(store, rank), rank, size, timeout);
+                 return c10::make_intrusive<KoloBackend>(kolo_torch::meet(store, rank, size, timeout), timeout);
              }),
              py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"), Release(),
              "Makes a communicator with the other ranks, which find each other by the store.")
