@@ -219,6 +219,12 @@ class Mpi:
                 self.expect_sums(2, "descriptors", str(at), str(left), kolo=16 if left == 3 else 0,
                                  says="" if left == 3 else "left (ulimit -n)" if left == 0 else "raise it (ulimit -n)")
         if self.spawns:
+            # As srun tells: not how many ranks a machine has, but on how many machines they are.
+            slurm = [["-u", "OMPI_COMM_WORLD_RANK", "SLURM_JOB_ID=1", "SLURM_STEP_ID=0", "SLURM_STEP_NUM_NODES=1",
+                      "SLURM_NTASKS=2", f"SLURM_PROCID={rank}", f"SLURM_LOCALID={rank}"] for rank in range(2)]
+            self.expect_sums([[*variables, library] for variables in slurm], "sums", kolo=16)
+            self.expect_sums([[*slurm[0], library], slurm[1]], "sums", kolo=0,
+                             says="not all ranks have libkolo-mpi.so")
             self.expect_sums([[library]] * 2, "spawn", kolo=0, says="processes of another MPI_COMM_WORLD")
 
     def test_large(self):

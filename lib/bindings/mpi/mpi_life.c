@@ -23,7 +23,8 @@
  * mpirun may start several programs, with it and without. A rank's mark is a socket whose name tells job and rank. It
  * is made before the MPI's own MPI_Init, which ends on no rank before it has begun on all, and stays until all have
  * looked. So all find the same, and where a mark is missing, for whatever reason, none says anything. Ranks of other
- * machines are taken to have what those of this one have. */
+ * machines are taken to have what those of this one have, since nothing can be asked there but by messages: without the
+ * library there, those of this machine wait for ever. */
 static struct {
     struct kolo_place place;
     int fd, looking_fd; /* two: what has looked for a name cannot be looked for */
@@ -51,6 +52,8 @@ void mpi_life_prepare(void) {
         return;
     if (kolo_launcher_place(&mark.place) < 0 || mark.place.local_rank < 0 || !mark.place.job[0])
         mark.place.local_size = 0; /* not known: all are taken to have it */
+    else if (mark.place.local_size < 0 && mark.place.machines == 1)
+        mark.place.local_size = mark.place.size; /* Slurm tells the one by the other */
     if (mark.place.local_size <= 0)
         return;
     const socklen_t bytes = name_mark(&address, mark.place.local_rank);
