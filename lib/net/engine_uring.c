@@ -28,6 +28,7 @@
 
 #if KOLO_HAVE_URING
 
+#include <assert.h>
 #include <fcntl.h>
 #include <liburing.h>
 #include <stdlib.h>
@@ -37,7 +38,8 @@
  * sends, the message's in 32. */
 enum operation { OP_WAKE = 1, OP_RECEIVE, OP_SEND, OP_ZERO_COPY, OP_CANCEL };
 
-enum { SMALL_BYTES = KOLO_FRAME_HEADER_BYTES + KOLO_STAGING_BYTES, STREAMS_MAX = 1 << 14, REGISTERED_MAX = 64 };
+enum { SMALL_BYTES = KOLO_FRAME_HEADER_BYTES + KOLO_STAGING_BYTES, ENTRIES_MAX = 1 << 15, REGISTERED_MAX = 64 };
+enum { CANCELS_MAX = 32 }; /* between two submissions, at least */
 
 #define REGISTERED_BYTES ((size_t)1 << 30) /* of one buffer, at most */
 
@@ -56,11 +58,23 @@ static uint64_t make_data(enum operation op, const struct kolo_stream *stream, u
     return (uint64_t)op | (uint64_t)(stream ? stream->index : 0) << 8 | (uint64_t)message << 32;
 }
 
-/* The ring has room for all operations that can be started between two submissions. */
-static struct io_uring_sqe *next_entry(struct kolo_engine *engine) {
+/* So many operations can be started between two submissions, or however long the kernel takes none: a receive and a
+ * send of each stream, and the wake. */
+static unsigned operations_max(const struct kolo_engine *engine) {
+    return 2 * engine->streams_max + 1;
+}
+
+/* There always is one: the ring has room for all operations, and cancel_one leaves it. */
+static struct io_uring_sqe *take_entry(struct kolo_engine *engine) {
     struct uring *uring = engine->moving;
+    struct io_uring_sqe *entry = io_uring_get_sqe(&uring->ring);
+    assert(entry);
+    return entry;
+}
+
+static struct io_uring_sqe *next_entry(struct kolo_engine *engine) {
     engine->in_flight++;
-    return io_uring_get_sqe(&uring->ring);
+    return take_entry(engine);
 }
 
 static void uring_receive(struct kolo_stream *stream) {
@@ -150,10 +164,13 @@ static bool try_small_sends(struct kolo_engine *engine) {
     return any;
 }
 
-/* The answer says nothing: the operation's own end does. */
+/* The answer says nothing: the operation's own end does. Where the kernel takes nothing for now, it is for who cancels
+ * to try again. */
 static void cancel_one(struct kolo_engine *engine, uint64_t operation) {
-    struct uring *uring = engine->moving;
-    if (!io_uring_sq_space_left(&uring->ring) && io_uring_submit(&uring->ring) <= 0)
+    struct io_uring *ring = &((struct uring *)engine->moving)->ring;
+    if (io_uring_sq_space_left(ring) <= operations_max(engine))
+        (void)io_uring_submit(ring);
+    if (io_uring_sq_space_left(ring) <= operations_max(engine))
         return;
     struct io_uring_sqe *entry = next_entry(engine);
     io_uring_prep_cancel64(entry, operation, 0);
@@ -171,7 +188,7 @@ static void uring_cancel(struct kolo_stream *stream) {
 
 static void listen_for_wakes(struct kolo_engine *engine) {
     struct uring *uring = engine->moving;
-    struct io_uring_sqe *entry = io_uring_get_sqe(&uring->ring);
+    struct io_uring_sqe *entry = take_entry(engine);
     io_uring_prep_read(entry, engine->wake_fd, &uring->wakes, sizeof uring->wakes, 0);
     io_uring_sqe_set_data64(entry, make_data(OP_WAKE, NULL, 0));
     uring->waking = true;
@@ -218,8 +235,8 @@ static void register_memory(struct kolo_engine *engine) {
 }
 
 static int uring_open(struct kolo_engine *engine) {
-    const unsigned entries = 2 * engine->streams_max + 8;
-    if (engine->streams_max > STREAMS_MAX - 4)
+    const unsigned entries = operations_max(engine) + CANCELS_MAX;
+    if (entries > ENTRIES_MAX)
         return -EINVAL;
     struct uring *uring = calloc(1, sizeof *uring);
     if (!uring)

@@ -237,12 +237,53 @@ static void test_silence(void **state) {
     fixture_with_each(&side, silence);
 }
 
+/* As many operations are cancelled as a ring has entries whose size is just enough for the operations themselves; then
+ * a control frame, too, finds no room in its socket. */
+static void fill_ring(kolo_engine_kind kind) {
+    enum { MANY = 26, SENDING = 19, SMALL = 4096, PIECE = 1 << 16 };
+    static uint8_t payload[PIECE];
+    const struct kolo_engine_options options = {
+        .kind = kind, .nodes = 1, .streams_max = MANY, .silence_ns = 100 * SECOND};
+    const struct kolo_frame frame = {.kind = KOLO_FRAME_DATA, .bytes = PIECE};
+    int pairs[1 + MANY][2];
+    uint8_t got[SMALL];
+    assert_int_equal(side_open(&side, 1, &options), 0);
+    for (int i = 0; i <= MANY; i++) {
+        fixture_sockets(SOCKETS_UNIX, SMALL, pairs[i]);
+        assert_int_equal(kolo_engine_add(side.engine, 0, dup(pairs[i][1])), 0);
+    }
+    for (int i = 0; i < SENDING; i++)
+        assert_int_equal(kolo_engine_send(side.engine, 0, &frame, payload), 0);
+    run_for(20 * MS);
+    size_t before = 0;
+    for (ssize_t put; (put = send(pairs[CONTROL][1], payload, 1, MSG_DONTWAIT)) > 0;)
+        before += (size_t)put;
+    assert_int_equal(kolo_engine_tell(side.engine, 0, &failure, NULL), 0);
+    stop();
+    const int64_t until_ns = fixture_now_ns() + 10 * SECOND;
+    for (size_t left = before + KOLO_FRAME_HEADER_BYTES; left > 0;) {
+        assert_true(fixture_now_ns() < until_ns);
+        const ssize_t more = recv(pairs[CONTROL][0], got, left < SMALL ? left : SMALL, MSG_DONTWAIT);
+        left -= more > 0 ? (size_t)more : 0;
+        run_for(MS);
+    }
+    assert_int_equal(side.sent, SENDING);
+    side_close(&side, 0);
+    for (int i = 0; i <= MANY; i++) {
+        close(pairs[i][0]);
+        close(pairs[i][1]);
+    }
+}
+
+static void test_full_ring(void **state) {
+    (void)state;
+    fixture_with_each(&side, fill_ring);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_receiving),
-        cmocka_unit_test(test_sending),
-        cmocka_unit_test(test_ends_with_control),
-        cmocka_unit_test(test_silence),
+        cmocka_unit_test(test_receiving), cmocka_unit_test(test_sending),   cmocka_unit_test(test_ends_with_control),
+        cmocka_unit_test(test_silence),   cmocka_unit_test(test_full_ring),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
