@@ -27,10 +27,13 @@ LAYOUT_AT = 8  # of the table's header, in all versions
 def table_file(pid):
     """The descriptor in /proc of a process's table."""
     for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir():
-        if "memfd:kolo-alloc" in os.readlink(entry):
-            with open(entry, "rb") as file:
-                if file.read(8) == MAGIC:
-                    return entry
+        try:
+            if "memfd:kolo-alloc" in os.readlink(entry):
+                with open(entry, "rb") as file:
+                    if file.read(8) == MAGIC:
+                        return entry
+        except FileNotFoundError:  # the process has closed it meanwhile
+            pass
     return None
 
 
@@ -74,11 +77,20 @@ class TableTest(launching.LaunchingTest):
         return seen[0]
 
 
+    def wait_for_others(self, ranks, staleness=STALENESS):
+        """Until they have waited for the slow rank for most of an interval, and do so. One that gets no processor is
+        behind, or is shown as waiting after what it waited for."""
+        def wait(table):
+            others = [rank for rank in table["ranks"] if rank["rank"] != SLOW_RANK]
+            return table["waiting"] == RANKS - 1 and all(
+                rank["ahead"] == staleness + 1 and rank["waiting_share"] > 0.5 for rank in others)
+        return self.wait_for_table(ranks[0].pid, wait, "others to wait")
+
+
 class Running(TableTest):
     def test_slow_rank(self):
         ranks = self.start_job()
-        others = [rank for rank in range(RANKS) if rank != SLOW_RANK]
-        table = self.wait_for_table(ranks[0].pid, lambda table: table["waiting"] == len(others), "others to wait")
+        table = self.wait_for_others(ranks)
         self.assertEqual((NAME, "running", 10, STALENESS, RANKS, 0, SLOW_RANK),
                          tuple(table[key] for key in ("name", "state", "rows", "staleness", "shards", "servers",
                                                       "slowest_rank")))
@@ -91,10 +103,9 @@ class Running(TableTest):
             self.assertEqual(table["slowest_clock"] + rank["ahead"], rank["clock"])
             for counter in ("pulled", "pushed"):
                 self.assertIn(rank[counter], (10 * rank["clock"], 10 * rank["clock"] + 10))
-            if is_slow:
-                self.assertEqual((0, None), (rank["waited_s"], rank["waits_s"]))
+            if is_slow:  # it may have waited at first, for ranks that had no processor
+                self.assertIsNone(rank["waits_s"])
             else:
-                self.assertGreater(rank["waiting_share"], 0.5)
                 self.assertLess(rank["waits_s"], PATIENCE_S)
 
     def test_words(self):
@@ -113,7 +124,7 @@ class Running(TableTest):
 
     def test_synchronous(self):
         ranks = self.start_job(staleness=0)
-        table = self.wait_for_table(ranks[0].pid, lambda table: table["waiting"] == RANKS - 1, "others to wait")
+        table = self.wait_for_others(ranks, staleness=0)
         self.assertEqual((SLOW_RANK, 0), (table["slowest_rank"], table["staleness"]))
         self.assertEqual([1, 0, 1], [rank["ahead"] for rank in table["ranks"]])
 
@@ -134,8 +145,9 @@ class Running(TableTest):
                          tuple(table["ranks"][0][key] for key in ("state", "process", "ahead")), table)
         self.assertEqual("running", table["state"])
         before = table["slowest_clock"]
-        table = self.wait_for_table(ranks[2].pid, lambda table: table["slowest_clock"] > before, "a clock to end")
-        self.assertEqual((SLOW_RANK, "ended"), (table["slowest_rank"], table["ranks"][0]["state"]))
+        table = self.wait_for_table(ranks[2].pid, lambda table: table["slowest_clock"] > before and
+                                    table["slowest_rank"] == SLOW_RANK, "a clock to end")
+        self.assertEqual("ended", table["ranks"][0]["state"])
         for rank in ranks[1:]:
             rank.send_signal(signal.SIGUSR1)
         output, errors = watching.communicate(timeout=PATIENCE_S)
@@ -151,6 +163,15 @@ class Running(TableTest):
         self.assertNotEqual(SLOW_RANK, table["slowest_rank"])
         self.assertIsNone(table["ranks"][SLOW_RANK]["ahead"])
 
+    def holds(self, watching, inode):
+        """Whether it does at this moment, as while it looks."""
+        watching.send_signal(signal.SIGSTOP)
+        self.wait_until(lambda: launching.state(watching.pid) == "T", "kolo-top to stop")
+        held = [os.stat(entry).st_ino for entry in pathlib.Path(f"/proc/{watching.pid}/fd").iterdir()]
+        maps = pathlib.Path(f"/proc/{watching.pid}/maps").read_text(encoding="utf-8")
+        watching.send_signal(signal.SIGCONT)
+        return inode in held or "kolo-alloc" in maps
+
     def test_memory_is_not_kept(self):
         """A table that its ranks have destroyed goes, though somebody watches it."""
         ranks = self.start_job()
@@ -162,13 +183,7 @@ class Running(TableTest):
         self.addCleanup(watching.kill)
         for _ in range(5):
             self.assertEqual(inode, json.loads(watching.stdout.readline())["communicators"][0]["tables"][0]["file"])
-            watching.send_signal(signal.SIGSTOP)
-            self.wait_until(lambda: launching.state(watching.pid) == "T", "kolo-top to stop")
-            held = [os.stat(entry).st_ino for entry in pathlib.Path(f"/proc/{watching.pid}/fd").iterdir()]
-            maps = pathlib.Path(f"/proc/{watching.pid}/maps").read_text(encoding="utf-8")
-            watching.send_signal(signal.SIGCONT)
-            self.assertNotIn(inode, held)
-            self.assertNotIn("kolo-alloc", maps)
+            self.wait_until(lambda: not self.holds(watching, inode), "kolo-top to let go of the table")
 
 
 class Garbage(TableTest):
