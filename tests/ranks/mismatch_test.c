@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "comm/step/call_word.h"
 #include "harness.h"
@@ -473,6 +474,36 @@ static void run_lists(struct rank *rank) {
     free(tensors);
 }
 
+/* Stays in its wait until rank 0 has got its error. */
+static int keep_silent(void *context) {
+    int looks = 0;
+    while (event_ns() == 0 && looks++ < 20000)
+        usleep(1000);
+    *(bool *)context |= event_ns() == 0;
+    return 0;
+}
+
+/* A rank that does not come to show what it passes: the others do without. */
+static void run_silent(struct rank *rank) {
+    float data[RANKS_MAX * 16] = {0}, recv[RANKS_MAX * 16];
+    size_t counts[RANKS_MAX];
+    bool is_awaited = false;
+    for (int i = 0; i < rank->ranks; i++)
+        counts[i] = 10 + (i == 0 && rank->rank == 1);
+    if (rank->rank == 1)
+        kolo_comm_set_interrupt(rank->comm, keep_silent, &is_awaited);
+    else
+        usleep(100000); /* it is there before the others, if the machine lets it */
+    const int status = kolo_allgatherv(rank->comm, data, recv, counts, NULL, KOLO_F32);
+    if (rank->rank == 0)
+        event_set();
+    if (rank->rank == 1)
+        kolo_comm_set_interrupt(rank->comm, NULL, NULL);
+    expect(rank, !is_awaited, "the others wait for this rank for 20 s");
+    if (expect_status(rank, status, KOLO_ERR_MISMATCH, "a rank that is silent"))
+        expect_message(rank, "a rank that is silent", "disagree", "calls", NULL);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv, "Lets one rank make another call than the others.");
     for (int ranks = 2; ranks <= 4; ranks++)
@@ -489,5 +520,7 @@ int main(int argc, char **argv) {
             for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
                 harness_run(&(struct team){.ranks = ranks, .run = run_lists, .argument = &lists[i]});
         }
+    if (wants_ranks(3))
+        harness_run(&(struct team){.ranks = 3, .run = run_silent});
     return harness_end();
 }
