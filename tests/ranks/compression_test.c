@@ -283,6 +283,8 @@ static void run_mismatch(struct rank *rank) {
     static const struct settings other[] = {{KOLO_COMPRESSION_F16, 0.01, true, KOLO_SUM},
                                             {KOLO_COMPRESSION_TOPK, 0.02, true, KOLO_SUM},
                                             {KOLO_COMPRESSION_ONEBIT, 0.01, true, KOLO_SUM}};
+    static const char *const names[] = {"compression", "compression_share", "compression"};
+    static const char *const values[][2] = {{"f16", "bf16"}, {"0.02", "0.01"}, {"onebit", "none"}};
     const int which = *(const int *)rank->team->argument;
     const bool differs = rank->rank == rank->ranks - 1;
     struct set set;
@@ -292,9 +294,8 @@ static void run_mismatch(struct rank *rank) {
             status = kolo_bucket_ready(set.buckets, i);
         if (status == 0)
             status = kolo_bucket_wait(set.buckets);
-        if (expect_status(rank, status, KOLO_ERR_MISMATCH, "a step with another compression") && which < 2)
-            expect_difference(rank, which ? "compression_share" : "compression", which ? "0.02" : "f16",
-                              rank->ranks - 1, which ? "0.01" : "bf16");
+        if (expect_status(rank, status, KOLO_ERR_MISMATCH, "a step with another compression"))
+            expect_difference(rank, names[which], values[which][0], rank->ranks - 1, values[which][1]);
     }
     free_set(&set);
 }
