@@ -47,8 +47,63 @@ class Tensors(unittest.TestCase):
             torch.testing.assert_close(found, total / hvd.size(), rtol=1e-2, atol=0)
         self.assertTrue(torch.equal(torch.arange(5.0) + hvd.rank(), x), "the argument has changed")
         self.assertEqual(rank_sum(lambda rank: rank), hvd.allreduce(torch.tensor(hvd.rank()), op=hvd.Sum).item())
-        with self.assertRaisesRegex(kolo.ArgumentError, "Adasum is not in kolo"):
-            hvd.allreduce(x, op=hvd.Adasum)
+        whole = torch.arange(5) + hvd.rank()  # integers are scaled too, and cut off
+        scaled = hvd.allreduce(whole, op=hvd.Sum, prescale_factor=2.0, postscale_factor=0.5)
+        self.assertTrue(torch.equal(total.long(), scaled), scaled)
+        for pattern, call in (("Adasum is not in kolo", lambda: hvd.allreduce(x, op=hvd.Adasum)),
+                              ("both op and average", lambda: hvd.allreduce(x, average=True, op=hvd.Sum)),
+                              ("'avg' cannot be done with bool", lambda: hvd.allreduce(x > 0)),
+                              ("layout is torch.sparse_coo: make it dense", lambda: hvd.broadcast(x.to_sparse(), 0)),
+                              ("layout is torch.sparse_csr: make it dense",
+                               lambda: hvd.allreduce(torch.ones(2, 2).to_sparse_csr())),
+                              ("only Average and Sum", lambda: hvd.allreduce(x.to_sparse(), op=hvd.Max)),
+                              ("not torch.sparse_coo", lambda: hvd.sparse_allreduce_async(x, "x", hvd.Sum))):
+            with self.assertRaisesRegex(kolo.ArgumentError, pattern):
+                call()
+
+    def test_grouped(self):
+        def tensors(rank):
+            return [torch.arange(5.0) + rank, torch.full((2, 3), rank), torch.zeros(0), torch.arange(6.0).view(2, 3).t() - rank]
+        totals = [rank_sum(lambda rank, i=i: tensors(rank)[i]) for i in range(4)]
+        own = tensors(hvd.rank())
+        for found in (hvd.grouped_allreduce(own, average=False),
+                      hvd.synchronize(hvd.grouped_allreduce_async(own, op=hvd.Sum, prescale_factor=2, postscale_factor=0.5))):
+            for each, expected, kept, before in zip(found, totals, own, tensors(hvd.rank())):
+                torch.testing.assert_close(each, expected)
+                self.assertTrue(torch.equal(kept, before), "the argument has changed")
+        half = hvd.grouped_allreduce(own, op=hvd.Sum, compression=hvd.Compression.fp16)
+        torch.testing.assert_close(half[0], totals[0], rtol=1e-2, atol=0)
+        for function in (hvd.grouped_allreduce_, lambda *x, **o: hvd.grouped_allreduce_async_(*x, **o).wait()):
+            own = tensors(hvd.rank())
+            for each, given, expected in zip(function(own, op=hvd.Sum), own, totals):
+                self.assertIs(each, given)
+                torch.testing.assert_close(each, expected)
+        with self.assertRaisesRegex(kolo.ArgumentError, "both op and average"):
+            hvd.grouped_allreduce(own, average=True, op=hvd.Sum)
+        hvd.barrier()
+
+    def test_reducescatter(self):
+        for rows in (2 * hvd.size(), 2 * hvd.size() + 1, 1, 0):
+            def tensor(rank, rows=rows):
+                return torch.arange(2.0 * rows).view(rows, 2) + rank
+            total = rank_sum(tensor)
+            part = torch.tensor_split(total, hvd.size())[hvd.rank()]  # the first ones have one row more
+            torch.testing.assert_close(hvd.reducescatter(tensor(hvd.rank())), part / hvd.size())
+            found = hvd.synchronize(hvd.reducescatter_async(tensor(hvd.rank()), op=hvd.Sum, postscale_factor=2))
+            torch.testing.assert_close(found, 2 * part)
+        with self.assertRaisesRegex(kolo.ArgumentError, "no rows for the ranks"):
+            hvd.reducescatter(torch.tensor(1.0))
+
+    def test_sparse(self):
+        indices = torch.tensor([[0, hvd.rank() + 1, 0]])
+        own = torch.sparse_coo_tensor(indices, torch.arange(6.0).view(3, 2) * hvd.rank(), (5, 2))
+        total = rank_sum(lambda rank: torch.sparse_coo_tensor(torch.tensor([[0, rank + 1, 0]]),
+                                                              torch.arange(6.0).view(3, 2) * rank, (5, 2)).to_dense())
+        for found, expected in ((hvd.sparse_allreduce_async(own, "own", hvd.Sum)(), total),
+                                (hvd.synchronize(hvd.sparse_allreduce_async(own)), total / hvd.size()),
+                                (hvd.allreduce(own, op=hvd.Sum), total), (hvd.allreduce_(own.clone()), total / hvd.size())):
+            self.assertTrue(found.is_sparse)
+            torch.testing.assert_close(found.to_dense(), expected)
 
     def test_in_place_and_in_the_background(self):
         tensors = [torch.full((3, 2), float(hvd.rank() + i)) for i in range(4)]
@@ -87,10 +142,15 @@ class Tensors(unittest.TestCase):
         mean = rank_sum(lambda rank: torch.arange(6.0).view(3, 2) + rank) / hvd.size()
         for function, expected in (
                 (hvd.allreduce, mean), (lambda x: hvd.broadcast(x, 1), mean * hvd.size() * (hvd.rank() == 1)),
-                (lambda x: hvd.allgather(x)[3:6], mean * hvd.size() * (hvd.rank() == 1))):
+                (lambda x: hvd.allgather(x)[3:6], mean * hvd.size() * (hvd.rank() == 1)),
+                (lambda x: hvd.grouped_allreduce([x * 2, x])[1], mean)):
             x = torch.ones(3, 2, requires_grad=True)
             (function(x) * weight).sum().backward()
             torch.testing.assert_close(x.grad, expected)
+        x = torch.ones(4, 2, requires_grad=True)  # its rows are of 2, 1 and 1 ranks
+        (hvd.reducescatter(x, op=hvd.Sum) * (hvd.rank() + 1)).sum().backward()
+        rows = torch.tensor_split(torch.ones(4, 2), hvd.size())
+        torch.testing.assert_close(x.grad, torch.cat([part * (rank + 1) for rank, part in enumerate(rows)]))
 
 
 class Forked(nn.Module):
@@ -188,20 +248,28 @@ class Optimizers(unittest.TestCase):
             self.assert_same(self.reference(3, lr=0.1), model, 1e-3 if "compression" in options else 1e-6)
 
     def test_sparse_gradients(self):
-        for as_dense in (True, False):
-            table = nn.Embedding(5, 2, sparse=True)
-            optimizer = hvd.DistributedOptimizer(torch.optim.SGD(table.parameters(), lr=1), sparse_as_dense=as_dense)
-            before = hvd.broadcast_(table.weight.data, 0).clone()
-            loss = table(torch.tensor([hvd.rank()])).sum()
-            if not as_dense:
-                with self.assertRaisesRegex(kolo.ArgumentError, "parameter 0 is sparse: pass sparse_as_dense=True"):
-                    loss.backward()
-                break
-            loss.backward()
-            optimizer.step()
-            expected = torch.zeros(5, 2)
-            expected[:hvd.size()] = 1 / hvd.size()
-            torch.testing.assert_close(before - table.weight.data, expected)
+        """Rank 2 has none in the first step; a dense parameter travels beside them."""
+        for as_dense, op in ((True, hvd.Average), (False, hvd.Average), (False, hvd.Sum)):
+            table, weight = nn.Embedding(5, 2, sparse=True), nn.Parameter(torch.ones(2))
+            parameters = [table.weight, weight]
+            optimizer = hvd.DistributedOptimizer(torch.optim.SGD(parameters, lr=1), op=op, sparse_as_dense=as_dense)
+            hvd.broadcast_(table.weight.data, 0)
+            for step in range(2):
+                before, expected = [x.detach().clone() for x in parameters], torch.zeros(5, 2)
+                for rank in range(hvd.size()):
+                    for row in (rank, 4) if rank != 2 or step else ():
+                        expected[row] += before[1]
+                optimizer.zero_grad()
+                loss = weight.sum()
+                if hvd.rank() != 2 or step:
+                    loss = loss + (table(torch.tensor([hvd.rank(), 4])) * weight).sum()
+                loss.backward()
+                optimizer.step()
+                self.assertEqual(not as_dense, table.weight.grad.is_sparse)
+                scale = hvd.size() if op == hvd.Average else 1
+                torch.testing.assert_close(before[0] - table.weight.data, expected / scale)
+                bits = hvd.allgather(torch.cat([x.detach().flatten() for x in parameters]).view(1, -1))
+                self.assertTrue((bits == bits[0]).all(), "ranks differ")
 
     def test_state_of_the_root(self):
         model = self.model()

@@ -12,11 +12,14 @@ from ._job import (cross_rank, cross_size, init, is_initialized, local_rank, loc
                    nccl_built, rank, shutdown, size)
 from ._tensors import (Adasum, Average, Handle, Max, Min, Product, Sum, allgather, allgather_async, allgather_object,
                        allreduce, allreduce_, allreduce_async, allreduce_async_, alltoall, barrier, broadcast,
-                       broadcast_, broadcast_async, broadcast_async_, broadcast_object, poll, synchronize)
+                       broadcast_, broadcast_async, broadcast_async_, broadcast_object, grouped_allreduce,
+                       grouped_allreduce_, grouped_allreduce_async, grouped_allreduce_async_, poll, reducescatter,
+                       reducescatter_async, sparse_allreduce_async, synchronize)
 
 __all__ = ["Adasum", "Average", "Compression", "DistributedOptimizer", "Handle", "Max", "Min", "Product", "Sum",
            "allgather", "allgather_async", "allgather_object", "allreduce", "allreduce_", "allreduce_async",
            "allreduce_async_", "alltoall", "barrier", "broadcast", "broadcast_", "broadcast_async", "broadcast_async_",
-           "broadcast_object", "broadcast_optimizer_state", "broadcast_parameters", "cross_rank", "cross_size", "init",
+           "broadcast_object", "broadcast_optimizer_state", "broadcast_parameters", "cross_rank", "cross_size",
+           "grouped_allreduce", "grouped_allreduce_", "grouped_allreduce_async", "grouped_allreduce_async_", "init",
            "is_initialized", "local_rank", "local_size", "mpi_threads_supported", "nccl_built", "poll", "rank",
-           "shutdown", "size", "synchronize"]
+           "reducescatter", "reducescatter_async", "shutdown", "size", "sparse_allreduce_async", "synchronize"]

@@ -114,7 +114,8 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer,
 
     compression: of what travels, Compression.none, fp16 or bf16. backward_passes_per_step: how many times a gradient is
     added to before it travels. op: Average or Sum. gradient_predivide_factor: with Average, by what gradients are divided
-    before they are added up; the sum is divided by the rest. sparse_as_dense: takes sparse gradients, as dense ones.
+    before they are added up; the sum is divided by the rest. sparse_as_dense: sparse gradients become dense ones; else every
+    rank gathers the entries of all.
 
     A parameter whose gradient no rank has gets 0 as its gradient."""
     if checked_op(op) not in (Average, Sum):

@@ -3,8 +3,12 @@
 The parameters are in buckets, in the reverse of their order, since gradients come about in that order. A bucket is one flat
 buffer and one call. It starts when it and all before it are full, and goes on in the background while the pass goes on.
 So every rank makes the same calls in the same order, whatever the order in which its gradients come. `finish` starts what
-is left: gradients that never came count as 0."""
+is left: gradients that never came count as 0.
 
+Which parameters have sparse gradients the ranks agree on in the first `finish`, before which nothing travels: those are in
+no bucket, and their entries are gathered in `finish`. What comes sparse later is made dense."""
+
+import functools
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Type
 
 import torch
@@ -13,7 +17,7 @@ import kolo
 
 from ._compression import Compressor
 from ._job import communicator
-from ._tensors import Average, Sum
+from ._tensors import CHECKED, Average, Max, Sum, _sparse_allreduce
 
 
 class Bucket:
@@ -102,13 +106,16 @@ class Reducer:
     def __init__(self, named: "Dict[torch.Tensor, str]", compression: Type[Compressor], op: str, predivide: float,
                  passes: int, sparse_as_dense: bool, bucket_bytes: int) -> None:
         ranks = communicator().size
-        self._names, self._passes, self._sparse_as_dense = named, passes, sparse_as_dense
+        self._names, self._passes = named, passes
         self._op = op if predivide == 1 else Sum
         self._prescale = 1 / predivide
         self._postscale = predivide / ranks if predivide != 1 and op == Average else 1.0
-        with torch.no_grad():
-            self._buckets = [Bucket(members, compression) for members in divide(reversed(list(named)), bucket_bytes)]
-        self._bucket_of = {parameter: bucket for bucket in self._buckets for parameter in bucket.parameters}
+        self._make_bucket, self._bucket_bytes = functools.partial(Bucket, compression=compression), bucket_bytes
+        self._bucket_of: "Dict[torch.Tensor, Bucket]" = {}
+        self._buckets: "List[Bucket]" = []
+        self._sparse: "Optional[Dict[torch.Tensor, int]]" = None  # their sparse dimensions; None: not known yet
+        if sparse_as_dense:
+            self._divide({})
         self._left = dict.fromkeys(named, passes)
         self._started = 0
         self._accumulators = [_call_after(parameter, self._arrive) for parameter in named]
@@ -118,8 +125,31 @@ class Reducer:
         self._left = dict.fromkeys(self._left, passes)
 
     def is_busy(self) -> bool:
-        """Whether gradients are on their way."""
-        return self._started > 0
+        """Whether gradients are on their way, or were if there were buckets yet."""
+        return self._started > 0 or (self._sparse is None and not all(self._left.values()))
+
+    @torch.no_grad()
+    def _divide(self, sparse: "Dict[torch.Tensor, int]") -> None:
+        dense = [parameter for parameter in self._names if parameter not in sparse]
+        self._buckets = [self._make_bucket(members) for members in divide(reversed(dense), self._bucket_bytes)]
+        self._bucket_of = {parameter: bucket for bucket in self._buckets for parameter in bucket.parameters}
+        self._sparse = sparse
+
+    def _agree(self) -> None:
+        """Which gradients are sparse, on any rank."""
+        grads = [parameter.grad for parameter in self._names]
+        dims = torch.tensor([grad.sparse_dim() if grad is not None and grad.is_sparse else 0 for grad in grads])
+        with communicator()._handle.undivided():
+            agreed = communicator().all_reduce(dims, dims, Max).tolist()
+            self._divide({parameter: dim for parameter, dim in zip(self._names, agreed) if dim})
+
+    def _entries(self, parameter: torch.Tensor, dim: int) -> torch.Tensor:
+        """Its gradient, sparse; without entries where there is none."""
+        if parameter.grad is None:
+            return torch.sparse_coo_tensor(torch.empty((dim, 0), dtype=torch.int64),
+                                           parameter.new_empty((0, *parameter.shape[dim:])), parameter.shape,
+                                           **CHECKED)
+        return parameter.grad if parameter.grad.is_sparse else parameter.grad.to_sparse(dim)
 
     def _arrive(self, parameter: torch.Tensor) -> None:
         """A backward pass has added to a parameter's gradient."""
@@ -127,13 +157,12 @@ class Reducer:
         if not self._left[parameter]:
             raise RuntimeError(f"{name} has got more than {self._passes} gradients since the last step() or synchronize(): "
                                "pass a larger backward_passes_per_step to DistributedOptimizer")
-        if parameter.grad is not None and parameter.grad.is_sparse:
-            if not self._sparse_as_dense:
-                raise kolo.ArgumentError(f"the gradient of {name} is sparse: pass sparse_as_dense=True to DistributedOptimizer")
+        bucket = self._bucket_of.get(parameter)
+        if bucket is not None and parameter.grad is not None and parameter.grad.is_sparse:
             parameter.grad = parameter.grad.to_dense()
         self._left[parameter] -= 1
-        if not self._left[parameter]:
-            self._bucket_of[parameter].take(parameter)
+        if bucket is not None and not self._left[parameter]:
+            bucket.take(parameter)
             while self._started < len(self._buckets) and self._buckets[self._started].is_full():
                 self._start()
 
@@ -146,10 +175,17 @@ class Reducer:
     @torch.no_grad()
     def finish(self) -> None:
         """All gradients become those of all ranks. Every rank calls it as often."""
+        if self._sparse is None:
+            self._agree()
         while self._started < len(self._buckets):
             self._start()
         with communicator()._handle.undivided():
+            gathered = {parameter: _sparse_allreduce(self._entries(parameter, dim), None, self._op, self._prescale,
+                                                     self._postscale)
+                        for parameter, dim in (self._sparse or {}).items()}
             for bucket in self._buckets:
                 bucket.finish(self._postscale)
+            for parameter, handle in gathered.items():
+                parameter.grad = handle.wait()
         self._started = 0
         self.set_passes(self._passes)

@@ -1,9 +1,9 @@
 """Collectives on tensors. Every rank makes the same calls in the same order; `name` is there for scripts of Horovod, and
-says nothing. The functions that end in _ write into the tensor that they get. allreduce, allgather and broadcast can be
-differentiated."""
+says nothing. The functions that end in _ write into the tensors that they get. allreduce, grouped_allreduce,
+reducescatter, allgather and broadcast can be differentiated."""
 
 import weakref
-from typing import Any, Callable, List, Optional, Sequence, Tuple, Type, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Type, Union
 
 import torch
 
@@ -16,27 +16,40 @@ Average, Sum, Adasum, Min, Max, Product = "avg", "sum", "adasum", "min", "max", 
 
 
 class Handle:
-    """A call in the background, for synchronize and poll. out: the tensor that it changes. copies: when it begins or ends
-    it copies, or multiplies, what the caller has."""
+    """A call in the background, for synchronize and poll, of one or several requests. outs: the tensors that it changes.
+    copies: when it begins or ends it copies, or multiplies, what the caller has."""
 
-    def __init__(self, request: "kolo.Request[Any]", finish: "Callable[[torch.Tensor], torch.Tensor]",
-                 out: Optional[torch.Tensor], copies: bool) -> None:
-        self._request: "Optional[kolo.Request[Any]]" = request
-        self._finish, self.copies = finish, copies
-        self._result: Optional[torch.Tensor] = None
-        self.memory = _memory(out) if out is not None else 0
+    def __init__(self, requests: "Sequence[kolo.Request[Any]]", finish: "Callable[..., Any]",
+                 outs: "Sequence[torch.Tensor]", copies: bool) -> None:
+        self._requests, self._finish, self.copies = requests, finish, copies
+        self._result: Any = None
+        self.memories = {_memory(out) for out in outs}
         _in_flight.add(self)
 
     def done(self) -> bool:
-        return self._request is None or self._request.done()
+        return all(request.done() for request in self._requests)
 
-    def wait(self) -> torch.Tensor:
-        if self._request is not None:
+    def wait(self) -> Any:
+        if self._requests:
             _in_flight.discard(self)
-            self._result = self._finish(self._request.wait())
-            self._request = None
-        assert self._result is not None
+            self._result = self._finish(*(request.wait() for request in self._requests))
+            self._requests = ()
         return self._result
+
+    def tensor(self) -> torch.Tensor:
+        """The same, of a call for one tensor."""
+        result: torch.Tensor = self.wait()
+        return result
+
+    __call__ = wait  # as scripts call what sparse_allreduce_async returns
+
+
+def _dense(tensor: torch.Tensor) -> torch.Tensor:
+    """Without its history."""
+    if tensor.layout is not torch.strided:
+        raise kolo.ArgumentError(f"the tensor's layout is {tensor.layout}: make it dense, by to_dense(); only allreduce and "
+                                 "sparse_allreduce_async take tensors of torch.sparse_coo")
+    return tensor.detach()
 
 
 _in_flight: "weakref.WeakSet[Handle]" = weakref.WeakSet()
@@ -52,7 +65,7 @@ def _await_changes(tensor: torch.Tensor, copies: bool) -> None:
     """Before a call with the tensor. Calls are carried out in order, but copies are made when a call begins and when its
     end is waited for: so before a copy the calls in flight that change the tensor are waited for, and their copies."""
     memory = _memory(tensor)
-    for handle in [handle for handle in _in_flight if handle.memory == memory and (copies or handle.copies)]:
+    for handle in [handle for handle in _in_flight if memory in handle.memories and (copies or handle.copies)]:
         handle.wait()
 
 
@@ -61,46 +74,110 @@ def poll(handle: Handle) -> bool:
     return handle.done()
 
 
-def synchronize(handle: Handle) -> torch.Tensor:
-    """Waits for the call, and returns its result."""
+def synchronize(handle: Handle) -> Any:
+    """Waits for the call, and returns its result: a tensor, or a list of tensors."""
     return handle.wait()
 
 
 def checked_op(op: Optional[str], average: Optional[bool] = None) -> str:
     """average: an older way to say op."""
+    if op is not None and average is not None:
+        raise kolo.ArgumentError("both op and average are given: leave average out, as op says more")
     if op == Adasum:
         raise kolo.ArgumentError("op Adasum is not in kolo: use op=hvd.Average")
     return op or (Sum if average is False else Average)
 
 
+def _scaled(x: torch.Tensor, factor: float) -> torch.Tensor:
+    """Of the same type: integers are cut off."""
+    return x if factor == 1 else (x * factor).to(x.dtype)
+
+
 def _allreduce(tensor: torch.Tensor, out: Optional[torch.Tensor], op: str, compression: Type[Compressor], prescale: float,
                postscale: float) -> Handle:
-    x = tensor.detach()
+    if tensor.is_sparse:
+        return _sparse_allreduce(tensor.detach(), out, op, prescale, postscale)
+    x = _dense(tensor)
     begins_with_copy = prescale != 1 or compression is not Compression.none or not x.is_contiguous()
     _await_changes(x, begins_with_copy)
-    wire, context = compression.compress(x if prescale == 1 else x * prescale)
+    wire, context = compression.compress(_scaled(x, prescale))
     wire = wire.contiguous()
     is_in_place = out is not None and wire.data_ptr() == out.data_ptr()
     target = wire if is_in_place else torch.empty_like(wire)
 
     def finish(reduced: torch.Tensor) -> torch.Tensor:
-        result = compression.decompress(reduced, context)
-        if postscale != 1:
-            result.mul_(postscale)
+        result = _scaled(compression.decompress(reduced, context), postscale)
         if out is None:
             return result
-        if not is_in_place:
+        if result.data_ptr() != out.data_ptr():
             out.detach().copy_(result)
         return out
 
-    return Handle(communicator().all_reduce(wire, target, op, async_=True), finish, out, begins_with_copy or postscale != 1)
+    return Handle([communicator().all_reduce(wire, target, op, async_=True)], finish, () if out is None else (out,),
+                  begins_with_copy or postscale != 1)
+
+
+# Has PyTorch, from 2.0 on, check what it makes; else it warns.
+CHECKED: "Dict[str, Any]" = {"check_invariants": True} if hasattr(torch.sparse, "check_sparse_tensor_invariants") else {}
+
+
+def _sparse_allreduce(x: torch.Tensor, out: Optional[torch.Tensor], op: str, prescale: float, postscale: float) -> Handle:
+    """Every rank gets all ranks' entries, and adds up those that have the same index."""
+    if op not in (Average, Sum):
+        raise kolo.ArgumentError(f"op {op!r} cannot be done with sparse tensors, only Average and Sum")
+    comm, own = communicator(), _scaled(x, prescale).coalesce()
+    with comm._handle.undivided():
+        indices = own.indices().t().contiguous()  # an entry each row
+        counts = _row_counts(indices)
+        requests = [comm.all_gather(part, part.new_empty((sum(counts), *part.shape[1:])), counts, async_=True)
+                    for part in (indices, own.values().contiguous())]
+
+    def finish(indices: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        total = torch.sparse_coo_tensor(indices.t(), values, x.shape, **CHECKED).coalesce()
+        result = _scaled(total, postscale / comm.size if op == Average else postscale)
+        return result if out is None else out.detach().copy_(result)
+
+    return Handle(requests, finish, (), True)
+
+
+def sparse_allreduce_async(tensor: torch.Tensor, name: Optional[str] = None, op: Optional[str] = None) -> Handle:
+    """allreduce of a sparse tensor, whose entries all ranks gather, in the background: synchronize(handle), or handle(),
+    returns a sparse tensor. op: Average (if not given) or Sum."""
+    if not tensor.is_sparse:
+        raise kolo.ArgumentError(f"the tensor's layout is {tensor.layout}, not torch.sparse_coo: use allreduce_async")
+    return _sparse_allreduce(tensor.detach(), None, checked_op(op), 1, 1)
+
+
+def _grouped_allreduce(tensors: "Sequence[torch.Tensor]", is_in_place: bool, op: str, compression: Type[Compressor],
+                       prescale: float, postscale: float) -> Handle:
+    """One message for all tensors of a type."""
+    xs = [_dense(tensor) for tensor in tensors]
+    for x in xs:
+        _await_changes(x, True)
+    packed = [compression.compress(_scaled(x, prescale)) for x in xs]
+    wires = [wire.contiguous() if is_in_place else wire.clone(memory_format=torch.contiguous_format) for wire, _ in packed]
+    requests = []
+    with communicator()._handle.undivided(begun=False) as calls:
+        for dtype in dict.fromkeys(wire.dtype for wire in wires):
+            alike = [wire for wire in wires if wire.dtype == dtype]
+            requests.append(communicator().all_reduce_many(alike, op, async_=True))
+            calls.begun = True
+
+    def finish(*_: Any) -> "List[torch.Tensor]":
+        results = [_scaled(compression.decompress(wire, context), postscale) for wire, (_, context) in zip(wires, packed)]
+        for tensor, result in zip(tensors, results):
+            if is_in_place and tensor.data_ptr() != result.data_ptr():
+                tensor.detach().copy_(result)
+        return list(tensors) if is_in_place else results
+
+    return Handle(requests, finish, tensors if is_in_place else (), True)
 
 
 class _Allreduce(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, *arguments: Any) -> torch.Tensor:
         ctx.arguments = arguments
-        return _allreduce(tensor, None, *arguments).wait()
+        return _allreduce(tensor, None, *arguments).tensor()
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
@@ -127,13 +204,104 @@ def allreduce_async(tensor: torch.Tensor, average: Optional[bool] = None, name: 
 def allreduce_(tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None, op: Optional[str] = None,
                prescale_factor: float = 1.0, postscale_factor: float = 1.0) -> torch.Tensor:
     """allreduce in place."""
-    return allreduce_async_(tensor, average, name, op, prescale_factor, postscale_factor).wait()
+    return allreduce_async_(tensor, average, name, op, prescale_factor, postscale_factor).tensor()
 
 
 def allreduce_async_(tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None,
                      op: Optional[str] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0) -> Handle:
     """allreduce in place and in the background."""
     return _allreduce(tensor, tensor, checked_op(op, average), Compression.none, prescale_factor, postscale_factor)
+
+
+class _GroupedAllreduce(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, arguments: Any, *tensors: torch.Tensor) -> Any:
+        ctx.arguments = arguments
+        return tuple(_grouped_allreduce(tensors, False, *arguments).wait())
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        if ctx.arguments[0] not in (Average, Sum):
+            raise kolo.ArgumentError(f"a grouped_allreduce with op {ctx.arguments[0]!r} has no gradient: only Average and "
+                                     "Sum do")
+        return (None, *_GroupedAllreduce.apply(ctx.arguments, *gradients))
+
+
+def grouped_allreduce(tensors: "Sequence[torch.Tensor]", average: Optional[bool] = None, name: Optional[str] = None,
+                      compression: Type[Compressor] = Compression.none, op: Optional[str] = None,
+                      prescale_factor: float = 1.0, postscale_factor: float = 1.0) -> "List[torch.Tensor]":
+    """allreduce of each tensor; those of one type travel as one message."""
+    arguments = checked_op(op, average), compression, prescale_factor, postscale_factor
+    return list(_GroupedAllreduce.apply(arguments, *tensors))
+
+
+def grouped_allreduce_async(tensors: "Sequence[torch.Tensor]", average: Optional[bool] = None, name: Optional[str] = None,
+                            op: Optional[str] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0) \
+        -> Handle:
+    """grouped_allreduce in the background: synchronize returns the list."""
+    return _grouped_allreduce(tensors, False, checked_op(op, average), Compression.none, prescale_factor, postscale_factor)
+
+
+def grouped_allreduce_(tensors: "Sequence[torch.Tensor]", average: Optional[bool] = None, name: Optional[str] = None,
+                       op: Optional[str] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0) \
+        -> "List[torch.Tensor]":
+    """grouped_allreduce in place."""
+    result: "List[torch.Tensor]" = grouped_allreduce_async_(tensors, average, name, op, prescale_factor,
+                                                            postscale_factor).wait()
+    return result
+
+
+def grouped_allreduce_async_(tensors: "Sequence[torch.Tensor]", average: Optional[bool] = None,
+                             name: Optional[str] = None, op: Optional[str] = None, prescale_factor: float = 1.0,
+                             postscale_factor: float = 1.0) -> Handle:
+    """grouped_allreduce in place and in the background."""
+    return _grouped_allreduce(tensors, True, checked_op(op, average), Compression.none, prescale_factor, postscale_factor)
+
+
+def _reducescatter(tensor: torch.Tensor, op: str, compression: Type[Compressor], prescale: float, postscale: float) \
+        -> "Tuple[Handle, List[int]]":
+    comm, x = communicator(), _dense(tensor)
+    if x.dim() == 0:
+        raise kolo.ArgumentError("reducescatter of a tensor without dimensions, which has no rows for the ranks")
+    _await_changes(x, True)
+    each, more = divmod(x.shape[0], comm.size)
+    counts = [each + (rank < more) for rank in range(comm.size)]
+    wire, context = compression.compress(_scaled(x, prescale))
+    out = wire.new_empty((counts[comm.rank], *wire.shape[1:]))
+    request = comm.reduce_scatter(wire.contiguous(), out, op, counts, async_=True)
+    return Handle([request], lambda rows: _scaled(compression.decompress(rows, context), postscale), (), True), counts
+
+
+class _Reducescatter(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, tensor: torch.Tensor, *arguments: Any) -> torch.Tensor:
+        ctx.arguments = arguments
+        handle, ctx.counts = _reducescatter(tensor, *arguments)
+        return handle.tensor()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        op, _, prescale, postscale = ctx.arguments
+        if op not in (Average, Sum):
+            raise kolo.ArgumentError(f"a reducescatter with op {op!r} has no gradient: only Average and Sum do")
+        factor = prescale * postscale / (communicator().size if op == Average else 1)
+        out = gradient.new_empty((sum(ctx.counts), *gradient.shape[1:]))
+        return (communicator().all_gather(gradient.contiguous(), out, ctx.counts).mul_(factor),
+                *(None for _ in ctx.arguments))
+
+
+def reducescatter(tensor: torch.Tensor, name: Optional[str] = None, compression: Type[Compressor] = Compression.none,
+                  op: Optional[str] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0) -> torch.Tensor:
+    """This rank's part of the rows of what allreduce returns; where they cannot be divided evenly, the first ranks have
+    one more."""
+    result: torch.Tensor = _Reducescatter.apply(tensor, checked_op(op), compression, prescale_factor, postscale_factor)
+    return result
+
+
+def reducescatter_async(tensor: torch.Tensor, name: Optional[str] = None, op: Optional[str] = None,
+                        prescale_factor: float = 1.0, postscale_factor: float = 1.0) -> Handle:
+    """reducescatter in the background."""
+    return _reducescatter(tensor, checked_op(op), Compression.none, prescale_factor, postscale_factor)[0]
 
 
 def _row_counts(x: torch.Tensor) -> "List[int]":
@@ -143,13 +311,14 @@ def _row_counts(x: torch.Tensor) -> "List[int]":
 
 
 def _allgather(tensor: torch.Tensor) -> "Tuple[Handle, List[int]]":
-    _await_changes(tensor, not tensor.is_contiguous())
-    x = torch.atleast_1d(tensor.detach()).contiguous()
+    x = _dense(tensor)
+    _await_changes(x, not x.is_contiguous())
+    x = torch.atleast_1d(x).contiguous()
     with communicator()._handle.undivided():
         counts = _row_counts(x)
         out = x.new_empty((sum(counts), *x.shape[1:]))
         request = communicator().all_gather(x, out, counts, async_=True)
-        return Handle(request, lambda result: result, None, True), counts
+        return Handle([request], lambda result: result, (), True), counts
 
 
 class _Allgather(torch.autograd.Function):
@@ -157,7 +326,7 @@ class _Allgather(torch.autograd.Function):
     def forward(ctx: Any, tensor: torch.Tensor) -> torch.Tensor:
         handle, ctx.counts = _allgather(tensor)
         ctx.shape = tensor.shape
-        return handle.wait()
+        return handle.tensor()
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
@@ -177,7 +346,7 @@ def allgather_async(tensor: torch.Tensor, name: Optional[str] = None) -> Handle:
 
 
 def _broadcast(tensor: torch.Tensor, out: torch.Tensor, root_rank: int) -> Handle:
-    copies = out is not tensor or not out.is_contiguous()
+    copies = out is not tensor or not _dense(out).is_contiguous()
     _await_changes(tensor, copies)
     x = out.detach().contiguous()
     if out is not tensor:
@@ -188,14 +357,14 @@ def _broadcast(tensor: torch.Tensor, out: torch.Tensor, root_rank: int) -> Handl
             out.detach().copy_(result)
         return out
 
-    return Handle(communicator().broadcast(x, root_rank, async_=True), finish, out, copies)
+    return Handle([communicator().broadcast(x, root_rank, async_=True)], finish, (out,), copies)
 
 
 class _Broadcast(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, root_rank: int) -> torch.Tensor:
         ctx.root_rank = root_rank
-        return _broadcast(tensor, torch.empty_like(tensor, memory_format=torch.contiguous_format), root_rank).wait()
+        return _broadcast(tensor, torch.empty_like(_dense(tensor), memory_format=torch.contiguous_format), root_rank).tensor()
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
@@ -211,12 +380,12 @@ def broadcast(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None) 
 
 def broadcast_async(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None) -> Handle:
     """broadcast in the background."""
-    return _broadcast(tensor, torch.empty_like(tensor, memory_format=torch.contiguous_format), root_rank)
+    return _broadcast(tensor, torch.empty_like(_dense(tensor), memory_format=torch.contiguous_format), root_rank)
 
 
 def broadcast_(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None) -> torch.Tensor:
     """broadcast in place."""
-    return _broadcast(tensor, tensor, root_rank).wait()
+    return _broadcast(tensor, tensor, root_rank).tensor()
 
 
 def broadcast_async_(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None) -> Handle:
@@ -228,8 +397,9 @@ def alltoall(tensor: torch.Tensor, splits: "Union[torch.Tensor, Sequence[int], N
              name: Optional[str] = None) -> "Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]":
     """splits[r] of the tensor's rows go to rank r; without splits every rank gets as many. A new tensor of the rows that
     come, one rank's after the other; with splits, and how many came from each rank. ArgumentError: nothing was done."""
-    _await_changes(tensor, not tensor.is_contiguous())
-    comm, x = communicator(), tensor.detach().contiguous()
+    x = _dense(tensor)
+    _await_changes(x, not x.is_contiguous())
+    comm, x = communicator(), x.contiguous()
     if splits is None:
         result: torch.Tensor = comm.all_to_all(x)
         return result
