@@ -252,7 +252,10 @@ class Ranks:
         cases = [
             (lambda: dist.all_reduce(torch.ones(1).expand(3)), "single memory location"),
             (lambda: dist.all_reduce(torch.ones(2, dtype=torch.int64), op=dist._make_nccl_premul_sum(0.5)), "multiplied"),
-            (lambda: dist.all_reduce(torch.ones(2), op=ReduceOp.BAND), "cannot be done with"),
+            (lambda: dist.all_reduce(torch.ones(2), op=ReduceOp.BAND),
+             r"ReduceOp\.BAND cannot be done with tensors of torch\.float32, but SUM, AVG, PRODUCT, MIN, MAX can"),
+            (lambda: dist.all_reduce(torch.zeros(2, dtype=torch.bool), op=ReduceOp.AVG),
+             r"ReduceOp\.AVG cannot be done with tensors of torch\.bool, but SUM, PRODUCT.* convert"),
             (lambda: dist.all_gather_into_tensor(torch.zeros(7), torch.zeros(5)), "times as large"),
             (lambda: dist.all_to_all_single(torch.zeros(3), torch.zeros(3), [9] * self.size, [3] * self.size), "add up to"),
         ]

@@ -5,6 +5,8 @@
  */
 #include "elements.h"
 
+#include <cctype>
+
 #include <ATen/ExpandUtils.h>
 
 namespace kolo_torch {
@@ -49,12 +51,50 @@ Element element_of(const at::Tensor &tensor) {
     }
 }
 
-kolo_op op_of(const c10d::ReduceOp &op, const at::Tensor &tensor) {
+std::string dtype_of(const at::Tensor &tensor) {
+    switch (tensor.scalar_type()) { /* whose names in C++ and in Python differ by more than case */
+    case at::kFloat:
+        return "torch.float32";
+    case at::kDouble:
+        return "torch.float64";
+    case at::kHalf:
+        return "torch.float16";
+    case at::kLong:
+        return "torch.int64";
+    case at::kInt:
+        return "torch.int32";
+    case at::kShort:
+        return "torch.int16";
+    case at::kChar:
+        return "torch.int8";
+    case at::kByte:
+        return "torch.uint8";
+    case at::kComplexHalf:
+        return "torch.complex32";
+    case at::kComplexFloat:
+        return "torch.complex64";
+    case at::kComplexDouble:
+        return "torch.complex128";
+    default:
+        break;
+    }
+    std::string name = c10::toString(tensor.scalar_type());
+    for (char &letter : name)
+        letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+    return "torch." + name;
+}
+
+namespace {
+
+/* In the order of c10d::ReduceOp::RedOpType. */
+const char *const OP_NAMES[] = {"SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "PREMUL_SUM"};
+constexpr size_t OPS = sizeof OP_NAMES / sizeof *OP_NAMES;
+
+/* KOLO_OPS: there is none for that tensor's type. */
+kolo_op find_op(size_t op, const at::Tensor &tensor) {
     const bool is_bool = tensor.scalar_type() == at::kBool, is_complex = tensor.is_complex();
-    TORCH_CHECK(element_of(tensor).is_reduced, "kolo: ", tensor.scalar_type(),
-                " can be moved between ranks, but not reduced: convert the tensor first");
     kolo_op found = KOLO_OPS;
-    switch (static_cast<c10d::ReduceOp::RedOpType>(op)) {
+    switch (op) {
     case c10d::ReduceOp::SUM:
     case c10d::ReduceOp::PREMUL_SUM:
         found = is_bool ? KOLO_MAX : KOLO_SUM;
@@ -83,10 +123,25 @@ kolo_op op_of(const c10d::ReduceOp &op, const at::Tensor &tensor) {
     default:
         break;
     }
-    TORCH_CHECK(found != KOLO_OPS && kolo_op_supports(found, element_of(tensor).dtype), "kolo: this ReduceOp (number ",
-                static_cast<int>(static_cast<c10d::ReduceOp::RedOpType>(op)), ") cannot be done with ",
-                tensor.scalar_type());
-    return found;
+    return found != KOLO_OPS && kolo_op_supports(found, element_of(tensor).dtype) ? found : KOLO_OPS;
+}
+
+} // namespace
+
+kolo_op op_of(const c10d::ReduceOp &op, const at::Tensor &tensor) {
+    const auto number = static_cast<size_t>(static_cast<c10d::ReduceOp::RedOpType>(op));
+    TORCH_CHECK(element_of(tensor).is_reduced, "kolo: tensors of ", dtype_of(tensor),
+                " can be moved between ranks, but not reduced: convert the tensor first");
+    TORCH_CHECK(number < OPS, "kolo: the ReduceOp is none of torch.distributed's");
+    const kolo_op found = find_op(number, tensor);
+    if (found != KOLO_OPS)
+        return found;
+    std::string others;
+    for (size_t i = 0; i < OPS; i++)
+        if (i != c10d::ReduceOp::PREMUL_SUM && find_op(i, tensor) != KOLO_OPS)
+            others += (others.empty() ? "" : ", ") + std::string(OP_NAMES[i]);
+    TORCH_CHECK(false, "kolo: ReduceOp.", OP_NAMES[number], " cannot be done with tensors of ", dtype_of(tensor),
+                ", but ", others, " can: use one of these, or convert the tensor first");
 }
 
 static const c10d::NCCLPreMulSumSupplement &factor_of(const c10d::ReduceOp &op) {
@@ -101,7 +156,7 @@ bool multiplies_first(const c10d::ReduceOp &op, const at::Tensor &tensor) {
     const at::Tensor by = tensor_factor(factor_of(op));
     TORCH_CHECK(by.defined() ? at::is_expandable_to(by.sizes(), tensor.sizes())
                              : !at::isIntegralType(tensor.scalar_type(), true),
-                "kolo: a tensor of ", tensor.scalar_type(), " and size ", tensor.sizes(),
+                "kolo: a tensor of ", dtype_of(tensor), " and size ", tensor.sizes(),
                 " cannot be multiplied by this factor");
     return true;
 }

@@ -18,6 +18,8 @@ struct Element {
 
 Element element_of(const at::Tensor &tensor);
 
+std::string dtype_of(const at::Tensor &tensor); /* as Python has it: "torch.bool" */
+
 /* A reduction of PyTorch's, for tensors of that type. Throws where there is none. */
 kolo_op op_of(const c10d::ReduceOp &op, const at::Tensor &tensor);
 

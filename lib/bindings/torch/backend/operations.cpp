@@ -168,8 +168,8 @@ const Tensors &single(const std::vector<Tensors> &lists, int size) {
 }
 
 void check_same(const at::Tensor &a, const at::Tensor &b) {
-    TORCH_CHECK(a.scalar_type() == b.scalar_type(), "kolo: one tensor is of ", a.scalar_type(), ", another one of ",
-                b.scalar_type());
+    TORCH_CHECK(a.scalar_type() == b.scalar_type(), "kolo: one tensor is of ", dtype_of(a), ", another one of ",
+                dtype_of(b));
 }
 
 void check_lengths(const at::Tensor &whole, const at::Tensor &part, int size) {
