@@ -265,6 +265,25 @@ class Ranks:
             with unittest.TestCase().assertRaisesRegex((RuntimeError, ValueError), message):
                 call()
 
+    def inference(self):
+        """Tensors that were made in inference mode, with holes, in operations that end outside of it."""
+        total, following = sum(range(1, self.size + 1)), (self.rank + 1) % self.size
+        with torch.inference_mode():
+            views = [torch.full((3, 4), self.rank + 1.0)[:, ::2] for _ in range(4)]
+            factor = dist._make_nccl_premul_sum(2.0)
+            works = [dist.all_reduce(views[0], async_op=True), dist.all_reduce(views[1], op=factor, async_op=True),
+                     dist.broadcast(views[2], 0, async_op=True), dist.irecv(views[3], (self.rank - 1) % self.size),
+                     dist.isend(views[0].new_full((2, 3), self.rank + 1.0).t(), following)]
+            sparse = torch.full((4,), self.rank + 1.0).to_sparse()
+        for work in works:
+            work.wait()
+        dist.all_reduce(views[0])
+        dist.all_reduce(views[0], op=dist._make_nccl_premul_sum(torch.tensor(2.0)))
+        dist.all_reduce(sparse)
+        for view, expected in zip([*views, sparse.to_dense()], (2 * total * self.size ** 2, 2 * total, 1,
+                                                               (self.rank - 1) % self.size + 1, total)):
+            assert view.unique().tolist() == [expected], (view, expected)
+
     def futures(self):
         x = torch.full((4,), float(self.rank + 1))
         future = dist.all_reduce(x, async_op=True).get_future().then(lambda done: done.value()[0] * 2)
@@ -289,7 +308,7 @@ def operations():
             ranks.movements(dtype, make)
     ranks.reductions((500 * ranks.size, 3), lambda tensor: tensor.clone())
     for part in (ranks.uneven, ranks.averages, ranks.coalesced, ranks.messages, ranks.message_beside_collective,
-                 ranks.objects, ranks.sparse, ranks.refusals, ranks.futures):
+                 ranks.objects, ranks.sparse, ranks.refusals, ranks.futures, ranks.inference):
         part()
     print(f"{ranks.cases} cases")
 

@@ -199,7 +199,6 @@ static at::Tensor gather_rows(kolo_comm *comm, const at::Tensor &tensor, const s
 }
 
 at::Tensor KoloBackend::sum_sparse(const at::Tensor &tensor) {
-    const at::NoGradGuard guard;
     kolo_comm *const comm = this->comm();
     const auto nothing = [](void *) {};
     check(kolo_irun(comm, nothing, nullptr, nullptr)); /* operations before it may write what it has */
@@ -218,7 +217,10 @@ WorkPointer KoloBackend::allreduce_sparse(Tensors &tensors, const c10d::Allreduc
     TORCH_CHECK(tensors[0].device().is_cpu(), "kolo: the tensor is on ", tensors[0].device());
     const auto lock = alone();
     const uint64_t sequence = ++sequence_;
-    tensors[0].copy_(sum_sparse(tensors[0]));
+    {
+        const PlainMemory guard;
+        tensors[0].copy_(sum_sparse(tensors[0]));
+    }
     if (!is_async(options))
         return done();
     const auto work = c10::make_intrusive<KoloWork>(c10d::OpType::ALLREDUCE, sequence, nullptr, tensors, tensors);
