@@ -181,8 +181,9 @@ KOLO_API int kolo_optimizer_read_state(kolo_optimizer *optimizer, kolo_optimizer
 KOLO_API int kolo_optimizer_write_state(kolo_optimizer *optimizer, kolo_optimizer_state which, const void *values);
 
 /* Steps done so far, a part of what has to be saved: Adam's formulas use it, and 0 says that there are no momentum and
- * no master weights yet. set_steps is done on every rank. Blocks for nobody. KOLO_ERR_ARG: NULL, or a segment has
- * begun.
+ * no master weights yet. set_steps is done on every rank. Groups that have momentum then are taken to have a buffer of
+ * it; in others the first step with momentum makes the gradient the buffer, as the first step of all does. Blocks for
+ * nobody. KOLO_ERR_ARG: NULL, or a segment has begun.
  */
 KOLO_API int kolo_optimizer_steps(const kolo_optimizer *optimizer, uint64_t *steps);
 KOLO_API int kolo_optimizer_set_steps(kolo_optimizer *optimizer, uint64_t steps);

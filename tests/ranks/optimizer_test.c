@@ -207,14 +207,15 @@ static void run_equal(struct rank *rank) {
 }
 
 /* The formulas, in f64 and in another order where that is as right. */
-static void plain_step(const kolo_parameter_group *group, kolo_optimizer_kind kind, int step, double g, double *p,
-                       double *m, double *v) {
+static void plain_step(const kolo_parameter_group *group, kolo_optimizer_kind kind, int step, bool has_buffer, double g,
+                       double *p, double *m, double *v) {
     if (kind == KOLO_OPTIMIZER_ADAMW)
         *p -= group->learning_rate * group->weight_decay * *p;
     else
         g += group->weight_decay * *p;
     if (kind == KOLO_OPTIMIZER_SGD) {
-        *m = step == 1 ? g : group->momentum * *m + (1 - group->dampening) * g;
+        if (group->momentum != 0)
+            *m = !has_buffer ? g : group->momentum * *m + (1 - group->dampening) * g;
         *p -= group->learning_rate * (group->momentum == 0 ? g : group->nesterov ? g + group->momentum * *m : *m);
         return;
     }
@@ -233,17 +234,25 @@ static void run_formulas(struct rank *rank) {
         setup.options.dtype = KOLO_F64;
         setup.options.count = COUNT;
         divide(&setup, 3, 1);
+        kolo_parameter_group *late = &setup.groups[2]; /* its momentum begins later, and rests for a while */
+        bool have_buffers[] = {false, false, false};
         kolo_optimizer *optimizer = create(rank, rank->comm, &setup);
         fill(parameters, &setup, 1);
         memcpy(p, parameters, sizeof p);
         for (int step = 1; optimizer && step <= 20; step++) {
+            late->momentum = step < 8 || (step > 12 && step < 15) ? 0 : 0.8;
+            late->dampening = 0.3;
+            expect_status(rank, kolo_optimizer_set_group(optimizer, 2, late), 0, "kolo_optimizer_set_group");
             fill(gradients, &setup, 50 + (uint64_t)step); /* the same on all ranks */
             expect_status(rank, kolo_optimizer_step(optimizer, gradients, parameters, NULL), 0, "kolo_optimizer_step");
             for (size_t i = 0, group = 0; i < COUNT; i++) {
                 group += i == setup.groups[group].end;
-                plain_step(&setup.groups[group], setup.options.kind, step, gradients[i], &p[i], &m[i], &v[i]);
+                plain_step(&setup.groups[group], setup.options.kind, step, have_buffers[group], gradients[i], &p[i],
+                           &m[i], &v[i]);
                 worst = fmax(worst, fabs(p[i] - parameters[i]));
             }
+            for (size_t group = 0; group < 3; group++)
+                have_buffers[group] = have_buffers[group] || setup.groups[group].momentum != 0;
         }
         expect(rank, worst < 1e-12, "kind %d is off by %g", kind, worst);
         kolo_optimizer_destroy(optimizer);

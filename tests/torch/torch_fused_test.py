@@ -109,6 +109,28 @@ def against_torch():
             optimizer.close()
 
 
+def with_momentum_that_begins_late():
+    """Of the second group, whose first step with momentum has no dampening; saved and loaded before, and behind it."""
+    dist.init_process_group("kolo")
+    model, reference = new_model(), new_model()
+    settings = {"lr": 0.05, "dampening": 0.3}
+
+    def optimizer_of(make, of):
+        parameters = list(of.parameters())
+        return make([{"params": parameters[:1], "momentum": 0.9}, {"params": parameters[1:], "momentum": 0}], **settings)
+    optimizer, wanted = optimizer_of(kolo.torch.FusedSGD, model), optimizer_of(torch.optim.SGD, reference)
+    for first in range(0, 12, 3):
+        for of in (optimizer, wanted):
+            of.param_groups[1]["momentum"] = 0.8 if first >= 6 else 0
+        train(model, optimizer, first, first + 3)
+        train(reference, wanted, first, first + 3, lambda all_rows: all_rows)
+        assert difference(model, reference) < 1e-5, (first, difference(model, reference))
+        state = optimizer.state_dict()
+        optimizer.close()
+        optimizer = optimizer_of(kolo.torch.FusedSGD, model)
+        optimizer.load_state_dict(state)
+
+
 def in_other_types():
     dist.init_process_group("kolo")
     for dtype, bound in ((torch.float64, 1e-12), (torch.bfloat16, 0.05), (torch.float16, 0.02)):
@@ -318,6 +340,9 @@ class Fused(torch_ranks.JobTest):
         for ranks in (1, 2, 3):
             with self.subTest(ranks=ranks):
                 self.run_ranks(against_torch, ranks)
+
+    def test_momentum_that_begins_late(self):
+        self.run_ranks(with_momentum_that_begins_late, 2)
 
     def test_other_types(self):
         self.run_ranks(in_other_types, 2)

@@ -34,6 +34,7 @@ struct kolo_optimizer {
     size_t nsegments, begun; /* of those */
     kolo_parameter_group *groups;
     struct kolo_step_factors *factors; /* of each group, in the step that has begun */
+    bool *has_buffers;                 /* of each group: a step with momentum has been done */
     size_t ngroups;
     bool has_momentum;
     bool is_under_way; /* a step has begun */

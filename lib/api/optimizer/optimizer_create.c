@@ -92,7 +92,8 @@ static int take_groups(kolo_optimizer *made, const kolo_parameter_group *groups,
     made->ngroups = groups && ngroups ? ngroups : 1;
     made->groups = calloc(made->ngroups, sizeof *made->groups);
     made->factors = calloc(made->ngroups, sizeof *made->factors);
-    if (!made->groups || !made->factors)
+    made->has_buffers = calloc(made->ngroups, sizeof *made->has_buffers);
+    if (!made->groups || !made->factors || !made->has_buffers)
         return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: %s: out of memory", comm->global_rank, function);
     made->groups[0] = initial;
     made->groups[0].end = made->options.count;
@@ -246,6 +247,7 @@ static void release(kolo_optimizer *optimizer) {
     free(optimizer->segments);
     free(optimizer->groups);
     free(optimizer->factors);
+    free(optimizer->has_buffers);
     free(optimizer);
 }
 

@@ -114,7 +114,10 @@ int kolo_optimizer_set_steps(kolo_optimizer *optimizer, uint64_t steps) {
     if (!optimizer)
         return kolo_fail(KOLO_ERR_ARG, "%s: optimizer is NULL", function);
     const int rc = check_segment_free(optimizer, function);
-    if (rc == 0)
-        optimizer->steps = steps;
-    return rc;
+    if (rc < 0)
+        return rc;
+    optimizer->steps = steps;
+    for (size_t i = 0; i < optimizer->ngroups; i++)
+        optimizer->has_buffers[i] = steps > 0 && optimizer->groups[i].momentum != 0;
+    return 0;
 }

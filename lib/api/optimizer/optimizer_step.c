@@ -14,17 +14,18 @@ enum { BLOCK_ELEMENTS = 1024 }; /* of F16 and BF16, converted at a time */
 static const struct kolo_sized sized_info = KOLO_SIZED(kolo_step_info, info_bytes, clip);
 
 /* The scalars of step `step`, from 1, for one group; before clipping. */
-static struct kolo_step_factors factors_of(const kolo_optimizer *optimizer, const kolo_parameter_group *group,
-                                           uint64_t step) {
+static struct kolo_step_factors factors_of(const kolo_optimizer *optimizer, size_t index, uint64_t step) {
     const kolo_optimizer_kind kind = optimizer->options.kind;
+    const kolo_parameter_group *group = &optimizer->groups[index];
+    const bool has_buffer = optimizer->has_buffers[index]; /* else the gradient becomes it */
     const double rate = group->learning_rate;
     struct kolo_step_factors factors = {
         .scale = optimizer->options.gradient_scale,
         .decay = kind == KOLO_OPTIMIZER_ADAMW ? 0 : group->weight_decay,
         .rate = -rate,
         .momentum = group->momentum,
-        .kept = step == 1 ? 0 : group->momentum, /* the first gradient becomes the buffer */
-        .undamped = step == 1 ? 1 : 1 - group->dampening,
+        .kept = has_buffer ? group->momentum : 0,
+        .undamped = has_buffer ? 1 - group->dampening : 1,
         .has_momentum = group->momentum != 0,
         .nesterov = group->nesterov,
         .shrink = kind == KOLO_OPTIMIZER_ADAMW ? 1 - rate * group->weight_decay : 1,
@@ -45,7 +46,7 @@ static void begin_step(kolo_optimizer *optimizer) {
         return;
     const uint32_t callers_fpenv = kolo_fpenv_enter();
     for (size_t i = 0; i < optimizer->ngroups; i++)
-        optimizer->factors[i] = factors_of(optimizer, &optimizer->groups[i], optimizer->steps + 1);
+        optimizer->factors[i] = factors_of(optimizer, i, optimizer->steps + 1);
     kolo_fpenv_leave(callers_fpenv);
     optimizer->under_way = kolo_digest_after(optimizer->settings, optimizer->steps);
     optimizer->is_under_way = true;
@@ -321,6 +322,8 @@ int kolo_optimizer_step(kolo_optimizer *optimizer, const void *gradients, void *
     if (rc < 0)
         return rc;
     optimizer->steps += !done.skipped;
+    for (size_t i = 0; i < optimizer->ngroups && !done.skipped; i++)
+        optimizer->has_buffers[i] = optimizer->has_buffers[i] || optimizer->factors[i].has_momentum;
     done.steps = optimizer->steps;
     if (info)
         kolo_sized_fill(&sized_info, info, &done);

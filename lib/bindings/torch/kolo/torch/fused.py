@@ -475,10 +475,11 @@ class FusedOptimizer(torch.optim.Optimizer):
         if any(flat.begun for flat in self._flats):
             raise RuntimeError("load_state_dict() while gradients are on their way: call step() first")
         saved_as = dict(zip(self._names, (name for group in groups for name in group["params"])))
-        for flat in self._flats:
-            self._load(flat, [state_dict["state"].get(saved_as[parameter], {}) for parameter in flat.parameters])
         for own, group in zip(self.param_groups, groups):
             own.update((name, value) for name, value in group.items() if name != "params")
+        self._apply_settings()  # by which the library tells who has momentum
+        for flat in self._flats:
+            self._load(flat, [state_dict["state"].get(saved_as[parameter], {}) for parameter in flat.parameters])
 
     def _load(self, flat: _Flat, saved: "List[Dict[str, Any]]") -> None:
         assert flat.message is not None
