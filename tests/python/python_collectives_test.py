@@ -337,6 +337,16 @@ class Shared(python_ranks.RankTest):
         with self.assertRaises(kolo.ArgumentError):
             self.comm.free(out)
 
+    def test_free_gives_back(self):
+        def mapped_bytes():
+            with open("/proc/self/statm", encoding="ascii") as file:
+                return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+        size, before = 64 << 20, mapped_bytes()
+        x = self.comm.empty(size, "uint8")
+        self.assertGreaterEqual(mapped_bytes(), before + size)
+        self.comm.free(x)
+        self.assertLess(mapped_bytes(), before + size // 2)
+
     def test_dlpack_takes_and_gives(self):
         x = self.comm.empty(4, "float32")
         x[:] = [1, 2, 3, 4]

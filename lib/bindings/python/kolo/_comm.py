@@ -167,7 +167,9 @@ class Comm(Messages):
         shared: one array for all ranks of a machine. What a rank writes there all have, and it may be `out` of collectives
         that give all ranks the same; see KOLO_ALLOC_SHARED in kolo_memory.h.
 
-        On a closed communicator its memory stays for as long as something refers to it."""
+        Its memory is given back by `free`, which all ranks call, and never before the end of the communicator otherwise:
+        ranks forget their arrays at different times. On a closed communicator it stays for as long as something refers to
+        it."""
         lengths = (shape,) if isinstance(shape, int) else tuple(int(length) for length in shape)
         element = _elements.must_name(dtype)
         if min(lengths, default=1) < 1:
