@@ -220,6 +220,7 @@ struct kolo_pair_call {
 /* After a mismatch: what a rank it names passes in that call, see comm/failure/difference.h. Its rank writes it. */
 struct kolo_shared_difference {
     KOLO_ALIGNED kolo_atomic_u64 levels; /* that it has shown; after what they have */
+    kolo_bell bell;                      /* of that */
     uint64_t kind;                       /* kolo_items_kind */
     uint64_t words[KOLO_SHOWN_LEVELS][KOLO_SHOWN_WORDS];
 };

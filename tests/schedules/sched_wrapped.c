@@ -244,7 +244,14 @@ void sched_seam_calls(bool begins) {
 bool __real_kolo_wait_briefly(const kolo_atomic_u64 *flag, uint64_t target, kolo_bell *bell, int64_t ns);
 
 bool __wrap_kolo_wait_briefly(const kolo_atomic_u64 *flag, uint64_t target, kolo_bell *bell, int64_t ns) {
-    return sched_breaks(SCHED_LEAVING_UNAWAITED) || __real_kolo_wait_briefly(flag, target, bell, ns);
+    if (sched_breaks(SCHED_LEAVING_UNAWAITED))
+        return true;
+    struct kolo_wait *wait = &seam.waits[sched_self()];
+    const struct kolo_wait outer = *wait; /* whose check this one may be in */
+    wait->flag = NULL;                    /* nobody need ring for it */
+    const bool is_reached = __real_kolo_wait_briefly(flag, target, bell, ns);
+    *wait = outer;
+    return is_reached;
 }
 
 bool sched_seam_claims(uint32_t rank) {

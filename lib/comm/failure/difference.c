@@ -28,19 +28,19 @@ static void show(kolo_comm *comm, uint32_t level, size_t first, size_t span) {
                                : begin < items->count ? items->item(items->context, begin).value
                                                       : 0;
     }
-    kolo_store_release(&own->levels, level + 1); /* pairs with await */
+    kolo_publish(&comm->waiter, &own->levels, level + 1, &own->bell); /* pairs with await */
 }
 
 /* Waits until `rank` has shown that level of items of the same kind as this rank's. */
 static bool await(const kolo_comm *comm, uint64_t call, uint32_t rank, uint32_t level, int64_t until_ns) {
-    const struct kolo_shared_difference *theirs = shown_by(comm, rank);
+    struct kolo_shared_difference *theirs = shown_by(comm, rank);
     for (;;) {
         const bool has_left = kolo_load_acquire(&comm->segment.signals[rank].ended) >= call;
         if (kolo_load_acquire(&theirs->levels) > level) /* pairs with show */
             return theirs->kind == kolo_items_kind(&comm->call.items);
         if (has_left || kolo_clock_ns() >= until_ns)
             return false;
-        kolo_clock_sleep(LOOK_NS);
+        kolo_wait_briefly(&theirs->levels, level + 1, &theirs->bell, LOOK_NS);
     }
 }
 
