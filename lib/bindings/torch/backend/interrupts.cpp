@@ -4,6 +4,9 @@
  */
 #include "communicator.h"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <torch/csrc/utils/pybind.h>
 
 namespace kolo_torch {
@@ -19,12 +22,13 @@ thread_local struct { PyObject *type, *value, *trace; } raised;
 } // namespace
 
 int handle_signals(void *comm) {
-    if (!Py_IsInitialized())
+    /* Others run no handlers, and one that asks for Python's lock when Python ends does not come back. */
+    if (syscall(SYS_gettid) != getpid() || !Py_IsInitialized())
         return 0;
     const PyGILState_STATE state = PyGILState_Ensure();
     const void *const before = asking;
     asking = comm;
-    if (!raised.type && PyErr_CheckSignals() < 0) /* runs handlers in Python's main thread alone */
+    if (!raised.type && PyErr_CheckSignals() < 0)
         PyErr_Fetch(&raised.type, &raised.value, &raised.trace);
     asking = before;
     PyGILState_Release(state);
