@@ -69,7 +69,8 @@ KOLO_API int kolo_sendrecv(kolo_comm *comm, const void *send, size_t send_count,
  * any order: a send when its message is copied or received, a receive when it has got its message. `received` belongs
  * to kolo until then, as the buffers do.
  *     They go on in the progress thread; without it, while this rank is in any call on the communicator that waits:
- * also in blocking collectives, sends and receives, which do not wait for them. All calls other than those do:
+ * also in blocking collectives, sends and receives, which do not wait for them; and in calls that wait for long on
+ * other communicators of the process. All calls other than those do:
  * kolo_alloc, kolo_free, kolo_comm_split and the like first wait for all requests in flight.
  *     Without the thread, a wait for one of them, or a test, first carries out the collectives that were issued before
  * it, and kolo_request_wait_any all collectives: also where it is complete already. So the other rank must be able to

@@ -53,6 +53,7 @@ static void decide(kolo_comm *comm, const struct kolo_settings *settings) {
 const struct kolo_layer_above kolo_layers = {
     .decide = decide,
     .complete = kolo_lanes_make,
+    .elsewhere = kolo_queue_elsewhere,
 #if KOLO_HAVE_NODES
     .internode = &kolo_internode_calls,
 #endif

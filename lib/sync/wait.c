@@ -32,7 +32,11 @@ static inline bool do_programs_work(kolo_waiter *waiter) {
 
 int64_t kolo_wait_work(kolo_waiter *waiter) {
     const bool has_work = do_work(waiter), has_programs_work = do_programs_work(waiter);
-    return has_work || has_programs_work ? KOLO_WORK_NS : waiter->work ? 10 * KOLO_WORK_NS : KOLO_SLICE_NS;
+    const int64_t elsewhere_ns = waiter->elsewhere ? waiter->elsewhere(waiter) : KOLO_SLICE_NS;
+    const int64_t here_ns = has_work || has_programs_work ? KOLO_WORK_NS
+                            : waiter->work                ? 10 * KOLO_WORK_NS
+                                                          : KOLO_SLICE_NS;
+    return here_ns < elsewhere_ns ? here_ns : elsewhere_ns;
 }
 
 static void sleep_slice(const struct kolo_wait *wait, int64_t ns) {

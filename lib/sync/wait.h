@@ -62,7 +62,9 @@ struct kolo_waiter {
     bool (*oversubscribed)(kolo_waiter *waiter);
     /* Other work of the rank, done between two looks at the flag. True: there is some. NULL: there will be none. */
     bool (*work)(kolo_waiter *waiter);
-    void *owner; /* for the four */
+    /* Its work in other communicators, done before each sleep; returns how long that may be. NULL: none. */
+    int64_t (*elsewhere)(kolo_waiter *waiter);
+    void *owner; /* for the five */
     /* The program's own work (kolo_comm_set_progress), done at each yield and before each sleep; NULL: none. */
     void (*progress)(void *context);
     void *progress_context;

@@ -416,6 +416,32 @@ static void run_mismatch(const struct rank *rank, kolo_comm *comm) {
     run_end(rank, comm, DISAGREES);
 }
 
+/* A message goes on while its receiver waits in another communicator for the sender, who waits for the message first.
+ */
+static void run_elsewhere(const struct rank *rank, kolo_comm *comm) {
+    unsigned char *data = malloc(LARGE), sign = 0;
+    kolo_request *request = NULL;
+    kolo_comm *other = NULL;
+    bool works = expect_status(rank, kolo_comm_dup(comm, &other), 0, "kolo_comm_dup");
+    for (int round = 0; works && round < 2; round++) {
+        const bool sends = rank->rank == 0, receives = rank->rank == 1;
+        fill(data, LARGE, rank->rank, round);
+        works =
+            (!sends || (expect_status(rank, kolo_isend(comm, data, LARGE, KOLO_U8, 1, 0, &request), 0, "isend") &&
+                        expect_status(rank, kolo_request_wait(request), 0, "the send") &&
+                        (round == 0 || expect_status(rank, kolo_send(other, &sign, 1, KOLO_U8, 1, 0), 0, "a sign")))) &&
+            (!receives ||
+             (expect_status(rank, kolo_irecv(comm, data, LARGE, KOLO_U8, 0, 0, NULL, &request), 0, "irecv") &&
+              (round == 0 ||
+               expect_status(rank, kolo_recv(other, &sign, 1, KOLO_U8, 0, 0, NULL), 0, "its receipt")))) &&
+            expect_status(rank, kolo_barrier(other), 0, "a barrier elsewhere") &&
+            (!receives || (expect_status(rank, kolo_request_wait(request), 0, "the receive") &&
+                           is_right(rank, data, LARGE, 0, round)));
+    }
+    kolo_comm_destroy(other);
+    free(data);
+}
+
 const struct in_flight_part in_flight_parts[IN_FLIGHT_PARTS] = {
     {run_ring, 1, false, false},      {run_half_blocking, 1, false, false},
     {run_crossing, 3, false, false},  {run_beside_collectives, 2, false, false},
@@ -423,4 +449,4 @@ const struct in_flight_part in_flight_parts[IN_FLIGHT_PARTS] = {
     {run_to_self, 1, false, false},   {run_carried, 2, false, false},
     {run_arguments, 1, false, false}, {run_abort, 2, true, false},
     {run_departure, 2, true, false},  {run_death, 2, true, true},
-    {run_mismatch, 2, true, false}};
+    {run_mismatch, 2, true, false},   {run_elsewhere, 2, false, false}};

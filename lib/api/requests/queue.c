@@ -25,6 +25,10 @@ static kolo_bell completion;
 static uint32_t sleepers;
 static uint64_t issued;
 static struct kolo_queue *queues;
+static uint64_t turns;
+
+/* Transfers that are not complete, of all queues: no wait takes the lock for none. */
+static kolo_atomic_u64 transferring;
 
 /* What the first lane has counted so far, and the others, in none of which a thread is, but where `in_call`: then what
  * they had before stays. */
@@ -47,6 +51,8 @@ static void complete(struct kolo_queue *queue, kolo_request *request, int status
     while (*place != request)
         place = &(*place)->next;
     *place = request->next;
+    if (request->transfer)
+        kolo_fetch_add(&transferring, -UINT64_C(1));
     request->status = status;
     request->message = status < 0 ? strdup(message) : NULL;
     queue->completed++;
@@ -197,6 +203,35 @@ static void go_on_with_transfers(struct kolo_queue *queue, const struct until *u
         complete_all(queue, rc, kolo_error_message());
     if (sleepers)
         kolo_bell_ring_slowly(&completion);
+}
+
+/* The one that has waited longest, for nobody who has it. */
+static struct kolo_queue *find_idle(const kolo_comm *except) {
+    struct kolo_queue *found = NULL;
+    for (struct kolo_queue *queue = queues; queue; queue = queue->next)
+        if (queue->transfers && !queue->running && !queue->wanted && !queue->has_thread && queue->comm != except &&
+            queue->comm->token->ours && kolo_comm_is_usable(queue->comm) && (!found || queue->turn < found->turn))
+            found = queue;
+    return found;
+}
+
+int64_t kolo_queue_elsewhere(kolo_waiter *waiter) {
+    if (!kolo_load_relaxed(&transferring))
+        return KOLO_SLICE_NS;
+    kolo_common_lock();
+    struct kolo_queue *queue = find_idle(waiter->owner);
+    uint64_t moves = 0;
+    bool has_moved = false;
+    if (queue) {
+        queue->turn = ++turns;
+        moves = queue->comm->channels.moves;
+        do /* also with what is issued meanwhile, which finds that somebody has the communicator */
+            go_on_with_transfers(queue, &(struct until){.queue = queue});
+        while (kolo_load_relaxed(&queue->unbegun));
+        has_moved = moves != queue->comm->channels.moves;
+    }
+    kolo_common_unlock();
+    return has_moved ? KOLO_WORK_NS : queue ? 10 * KOLO_WORK_NS : KOLO_SLICE_NS;
 }
 
 /* Carrying out. */
@@ -627,6 +662,7 @@ static bool append(struct kolo_queue *queue, kolo_request *request) {
         end = &(*end)->next;
     *end = request;
     kolo_fetch_add(&queue->unbegun, 1);
+    kolo_fetch_add(&transferring, 1);
     return true;
 }
 

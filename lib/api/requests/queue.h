@@ -6,7 +6,9 @@
  * communicator for itself: it is handed on under the lock.
  *
  * Sends and receives, the transfers, are in a list of their own, and all in flight at once. They are put in flight and
- * go on as soon as somebody has the communicator: in waits of collectives, too (work_on). The progress thread gives up
+ * go on as soon as somebody has the communicator: in waits of collectives, too (work_on). A thread that is about to
+ * sleep in a wait takes for a moment a communicator that nobody has (kolo_queue_elsewhere): its message may be what the
+ * rank is waiting for by another communicator. The progress thread gives up
  * waiting for them when there is something else to do with the communicator (call_thread).
  *
  * A call that is not in the background first has the queue's collectives carried out. If it is a collective, a send or
@@ -70,6 +72,7 @@ struct kolo_queue {
     kolo_atomic_u64 unbegun;        /* of those, not in flight yet */
     uint64_t completed;             /* requests */
     int64_t look_ns;                /* when a test of a transfer looks next at who has ended */
+    uint64_t turn;                  /* when waits of other communicators have gone on with its transfers */
     bool running;                   /* a thread has the communicator */
     kolo_stats stats;               /* while it does: the communicator's, as they were before */
     kolo_stats other_lanes;         /* and those of its other lanes */
@@ -92,6 +95,9 @@ struct kolo_queue {
 static inline bool kolo_request_is_done(const kolo_request *request) {
     return kolo_load_acquire(&request->done); /* pairs with complete */
 }
+
+/* For waits of all communicators, see struct kolo_waiter: goes on with transfers of another one that nobody has. */
+int64_t kolo_queue_elsewhere(kolo_waiter *waiter);
 
 /* Allocates a request for a call of `function`, and on a communicator's first one the queue. */
 int kolo_request_create(kolo_request **request, const char *function, const struct kolo_descriptor *descriptor,

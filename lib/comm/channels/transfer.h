@@ -61,11 +61,11 @@
  *
  * No deadlock. A send of a small message waits only for a cell: not while fewer than KOLO_CELLS to that rank are not
  * taken, and a receive takes all up to the one that it wants. All that is in flight is looked at in one loop, which
- * waits only when nothing of it can go on, and also within the waits of collectives (sync/wait.h, `work`). A stream is
- * held by a message that its receiver has matched and takes in any of its waits, or by a blocking send, whose rank has
- * no other message that could want it. So of ranks that exchange messages by kolo_sendrecv or in the background none
- * waits for another's earlier send or receive. Plain sends of large messages that wait for each other do so until the
- * deadline, which names the rank that is waited for.
+ * waits only when nothing of it can go on, and also within the waits of collectives (sync/wait.h, `work`) and of other
+ * communicators (`elsewhere`). A stream is held by a message that its receiver has matched and takes in any of its
+ * waits, or by a blocking send, whose rank has no other message that could want it. So of ranks that exchange messages
+ * by kolo_sendrecv or in the background none waits for another's earlier send or receive. Plain sends of large messages
+ * that wait for each other do so until the deadline, which names the rank that is waited for.
  *
  * A mismatch is found by the receiver, which has both calls: its own and, in the cell, the sender's. It puts both down
  * beside the failure, for the words on all ranks.

@@ -400,6 +400,7 @@ int kolo_comm_begin(kolo_comm **result, const struct kolo_settings *settings, co
     comm->global_size = (uint32_t)place->size;
     comm->segment.fd = -1;
     comm->log_level = settings->log_level;
+    comm->waiter.elsewhere = above->elsewhere;
     kolo_store_relaxed(&comm->waiter.timeout_ns, (uint64_t)settings->timeout_ns);
     comm->stall.warn_ns = settings->stall_warn_ns;
     comm->reducer = kolo_reducer_select(settings->features);

@@ -14,6 +14,7 @@ typedef void kolo_decide_fn(kolo_comm *comm, const struct kolo_settings *setting
 struct kolo_layer_above {
     kolo_decide_fn *decide;
     int (*complete)(kolo_comm *comm);             /* makes what else belongs to it, by calls on it: its lanes */
+    int64_t (*elsewhere)(kolo_waiter *waiter);    /* see struct kolo_waiter */
     const struct kolo_internode_calls *internode; /* NULL: communicators of one node only */
 };
 
