@@ -9,6 +9,7 @@
  *     kolo_optimizer.h    an all-reduce that updates parameters on the way, and optimizers made of it
  *     kolo_exact.h        sums of floats that do not depend on who holds which addend
  *     kolo_fusion.h       many tensors as one message, and buckets of them
+ *     kolo_table.h        a parameter server's tables
  * kolo_lanes.h is for programs whose ranks have several threads, kolo_tools.h for tools that ask about the machine and
  * about plans, kolo_watch.h for tools that look at running jobs. What stands here holds for all of them.
  *

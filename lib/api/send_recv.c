@@ -6,7 +6,8 @@
 #include "base/sized.h"
 #include "base/status.h"
 
-static_assert(KOLO_SEND_SMALL_BYTES == KOLO_CELL_PAYLOAD && KOLO_SEND_SMALL_MAX == KOLO_CELLS, "what kolo.h says");
+static_assert(KOLO_SEND_SMALL_BYTES == KOLO_CELL_PAYLOAD && KOLO_SEND_SMALL_MAX == KOLO_CELLS,
+              "what kolo_messages.h says");
 
 /* One half of a call, as the caller passes it. */
 struct half {

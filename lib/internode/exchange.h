@@ -117,7 +117,7 @@ struct kolo_exchange_algorithm {
 #define KOLO_EXCHANGES_KEPT 256
 
 /* Tickets that a node may begin, at most, before it hears that another one, to which it sends data, has begun the first
- * of them; kolo.h says so. */
+ * of them; kolo_collectives.h says so. */
 #define KOLO_EXCHANGES_AHEAD 64
 
 /* What a lane knows of another node, and what that knows of this one, see exchange_calls.c. */

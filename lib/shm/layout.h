@@ -36,7 +36,7 @@
 #define KOLO_LAYOUT         20u                          /* changes with every change to this file */
 #define KOLO_JOB_MAGIC      UINT64_C(0x6b6f6c6f2d6a6f62) /* "kolo-job" */
 #define KOLO_SEGMENT_MAGIC  UINT64_C(0x6b6f6c6f2d736567) /* "kolo-seg" */
-#define KOLO_SLOTS          4                            /* of a rank; kolo.h says "four" */
+#define KOLO_SLOTS          4                            /* of a rank; kolo_comm.h says "four" */
 #define KOLO_STAMPS         5                            /* calls with steps whose stamps a rank keeps for others */
 #define KOLO_HISTORY        64                           /* last calls that a rank shows; a power of two */
 #define KOLO_PASS_LINES     56                           /* of passes in succession, see algo/lines.h */
@@ -48,8 +48,8 @@
 #define KOLO_RANK_WORDS     (KOLO_RANKS_MAX / 64) /* of a set with a bit a rank */
 #define KOLO_LANES_MAX      8                     /* of a node to the others */
 
-#define KOLO_CELLS        15    /* of a ring: messages from one rank to another that wait for nobody; kolo.h says so */
-#define KOLO_CELL_PAYLOAD 480   /* bytes of a message in a cell; kolo.h says so */
+#define KOLO_CELLS        15    /* of a ring: messages between two ranks that wait for nobody; see kolo_messages.h */
+#define KOLO_CELL_PAYLOAD 480   /* bytes of a message in a cell; see kolo_messages.h */
 #define KOLO_CHUNKS       4     /* of a stream */
 #define KOLO_CHUNK_BYTES  32768 /* of a message that does not fit a cell */
 

@@ -119,6 +119,15 @@ class Readme(unittest.TestCase):
         self.assertIn("identical to the last bit", end)
 
 
+class Commands(unittest.TestCase):
+    def test_packages_are_known_before_they_are_installed(self):
+        """The root above knows them from an earlier block, a reader's may not."""
+        for step in parsed()[0]:
+            installs = [i for i, command in enumerate(step.commands) if command.startswith("apt-get install")]
+            if installs:
+                self.assertIn("apt-get update", step.commands[:installs[0]])
+
+
 class Blocks(unittest.TestCase):
     """What the comparison would find."""
 

@@ -15,7 +15,7 @@ enum {
     LARGE = 100000,
     WITHIN_MS = 1000,
     LASTING_CALLS = 100000,
-    AHEAD_MAX = 64, /* calls that return before another node has come, as kolo.h says */
+    AHEAD_MAX = 64, /* calls that return before another node has come, as kolo_collectives.h says */
     GATHERED_BYTES = 8 * (SMALL + 1)
 };
 

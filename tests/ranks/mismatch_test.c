@@ -74,7 +74,7 @@ enum {
     COUNT_MAX = 50001,
     BLOCK_MAX = 9001, /* doubles of one block */
     RANKS_MAX = 5,
-    CALLS_AHEAD = 60, /* that may return 0 before a mismatch: kolo.h says so of kolo_broadcast */
+    CALLS_AHEAD = 60, /* that may return 0 before a mismatch: kolo_collectives.h says so of kolo_broadcast */
     CALLS = CALLS_AHEAD + 1
 };
 

@@ -1,5 +1,5 @@
-/* What an all-reduce must give, computed from kolo.h's words alone: one element after another, in plain scalar C, with
- * nothing taken from the library. And inputs to compute it from. */
+/* What an all-reduce must give, computed from the words of the public headers alone: one element after another, in
+ * plain scalar C, with nothing taken from the library. And inputs to compute it from. */
 #ifndef KOLO_TESTS_ORACLE_H
 #define KOLO_TESTS_ORACLE_H
 

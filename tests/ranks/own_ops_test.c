@@ -238,7 +238,7 @@ struct own_call {
     size_t bytes;
     unsigned flags;
     kolo_dtype dtype;
-    kolo_op op; /* of kolo.h, in place of an own operation, if bytes is 0 */
+    kolo_op op; /* of kolo_types.h, in place of an own operation, if bytes is 0 */
     size_t count;
     const char *words;
 };

@@ -1,7 +1,7 @@
 /* Random programs in which one rank makes one call that differs: in anything, at any place, blocking or in the
  * background, in memory of kolo_alloc or not; or sends a message that does not fit the receive. Every rank gets
- * KOLO_ERR_MISMATCH, after at most as many calls as kolo.h allows, in the words of both calls; what succeeded before
- * has the bits of the reference. */
+ * KOLO_ERR_MISMATCH, after at most as many calls as kolo_collectives.h allows, in the words of both calls; what
+ * succeeded before has the bits of the reference. */
 #ifndef KOLO_TESTS_RANDOM_MISMATCH_H
 #define KOLO_TESTS_RANDOM_MISMATCH_H
 

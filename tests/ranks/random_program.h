@@ -7,7 +7,7 @@
 
 #include "reference.h"
 
-/* How ranks wait for requests. What each allows is legal by kolo.h. */
+/* How ranks wait for requests. What each allows is legal by kolo_requests.h. */
 typedef enum program_waits {
     WAITS_ANYHOW,   /* a progress thread carries requests out: each rank waits for what and when it likes */
     WAITS_IN_ORDER, /* without one: each rank waits when it likes, in the order of issue, and blocks only after that */

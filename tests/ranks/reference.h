@@ -1,5 +1,5 @@
 /* Calls of every collective, each with what every rank must find in its memory afterwards: a sequential reference,
- * computed from kolo.h's words alone. */
+ * computed from the words of the public headers alone. */
 #ifndef KOLO_TESTS_REFERENCE_H
 #define KOLO_TESTS_REFERENCE_H
 

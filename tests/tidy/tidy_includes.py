@@ -126,8 +126,18 @@ def client_problems(tree):
                 yield f"{path}:{line}: includes \"{name}\": no path upward"
 
 
+def public_problems(tree):
+    """The opening comment of kolo.h is the list of the public headers."""
+    listed = tree.text("include/kolo.h").split("*/")[0] if tree.paths("include") else ""
+    for path in tree.paths("include"):
+        name = path.split("/")[-1]
+        if name != "kolo.h" and not re.search(rf"\b{re.escape(name)}\b", listed):
+            yield f"{path}:1: the opening comment of include/kolo.h does not name it"
+
+
 def problems(tree):
-    return [*library_problems(tree), *circle_problems(tree), *folder_problems(tree), *client_problems(tree)]
+    return [*library_problems(tree), *circle_problems(tree), *folder_problems(tree), *client_problems(tree),
+            *public_problems(tree)]
 
 
 class Includes(source_tree.Rule):
@@ -185,6 +195,11 @@ class Includes(source_tree.Rule):
 
     def test_rejects_path_upward_in_bench(self):
         self.check({"bench/a.c": '#include "../lib/shm/layout.h"\n', "lib/shm/layout.h": ""}, "public headers|no path upward")
+
+    def test_rejects_public_header_that_is_not_listed(self):
+        files = {"include/kolo.h": '/* All:\n *     kolo_a.h  a */\n#include "kolo_a.h"\n#include "kolo_b.h"\n',
+                 "include/kolo_a.h": "", "include/kolo_b.h": ""}
+        self.check(files, r"^include/kolo_b\.h:1: the opening comment")
 
     def test_accepts_internal_header_in_the_model(self):
         with source_tree.example({"bench/simulate/a.c": '#include "shm/layout.h"\n', "lib/shm/layout.h": ""}) as tree:

@@ -157,9 +157,9 @@ static int share_rendezvous(struct split *s, int *rc) {
     return gathered;
 }
 
-/* Ends a step, to which this rank has come with `rc`. What a rank lacks leaves the parent usable, as kolo.h says. Of
- * all else the parent breaks, on every rank: rank 0 publishes that in place of one more exchange, for which the others
- * wait. A lane is made of ranks that drop all of their communicator if it fails. */
+/* Ends a step, to which this rank has come with `rc`. What a rank lacks leaves the parent usable, as kolo_comm.h says.
+ * Of all else the parent breaks, on every rank: rank 0 publishes that in place of one more exchange, for which the
+ * others wait. A lane is made of ranks that drop all of their communicator if it fails. */
 static int agree(const struct split *s, int rc) {
     kolo_comm *comm = s->comm;
     uint64_t word = 0;
