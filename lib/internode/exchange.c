@@ -1,4 +1,4 @@
-/* Turns frames into messages of exchanges, and chooses the algorithm. */
+/* Turns frames into messages of exchanges, and chooses the algorithm of each exchange. */
 #include "internode/exchange.h"
 
 #include <stdlib.h>
@@ -9,15 +9,16 @@
 #include "comm/step/call_word.h"
 #include "sync/point.h"
 
-/* Up to here every node sends to every other at once: one crossing, where the way to owners and back takes two. */
+/* Up to this size every node sends to every other node at once. That takes one crossing, where the way to owners and
+ * back takes two. */
 #define ONESHOT_BYTES_MAX ((size_t)32 << 10) /* that a node sends in all */
-/* Above that, and with more nodes, data goes to owners and back. Below this, a node's share of the work is not worth a
- * message to each other node. */
+/* Above this size data goes to owners and back (mesh). Up to it, where a oneshot exchange would send too much, data
+ * goes through a tree: a node's share of the work is not worth a message to each other node. */
 #define TREE_BYTES_MAX ((size_t)8 << 10)
 
-/* Which of its algorithms the exchange takes: the same on all nodes. Partial results that have to be joined first need
- * not be near each other in a ring or a tree of nodes: owners join those of subtrees. A ring does not keep the order
- * of the nodes. */
+/* Chooses the algorithm of an exchange, the same on all nodes. Partial results of subtrees have to be joined first, and
+ * need not be near each other in a ring or a tree of nodes, so that owners join them. A ring does not keep the order of
+ * the nodes. */
 static const struct kolo_exchange_algorithm *choose(const struct kolo_exchange_state *state,
                                                     const struct kolo_order *order) {
     const struct kolo_net_settings *net = &state->comm->origin.net;
@@ -136,7 +137,7 @@ void kolo_exchange_begin(struct kolo_exchange_state *state, const struct kolo_or
     note_progress(state, flight);
 }
 
-/* The bytes that have come of the message that a frame is of. */
+/* The bytes that have come of the message to which a frame belongs. */
 static uint64_t *arrived_of(const struct kolo_flight *flight, const struct kolo_frame *frame) {
     return &flight->arrived[(frame->kind - KOLO_MESSAGE_UP) * flight->parts + frame->part];
 }
@@ -145,8 +146,8 @@ static struct kolo_exchange_message message_of(uint32_t node, const struct kolo_
     return (struct kolo_exchange_message){.node = node, .kind = frame->kind, .part = frame->part, .call = frame->call};
 }
 
-/* What to make of a frame that nobody awaits. A block of another count than expected has more chunks: that comes out by
- * its first one, which is on its way. */
+/* Says what to do with a frame that this node does not await. A block of another count than expected has more chunks.
+ * The mismatch shows by its first chunk, which is on its way. */
 static int refuse(const struct kolo_exchange_state *state, const struct kolo_frame *frame) {
     const bool is_counted = kolo_exchange_call_of(frame->call) != frame->call;
     return is_counted || state->trouble.status ? KOLO_PLACE_LATER : KOLO_ERR_VERSION;
@@ -208,7 +209,7 @@ bool kolo_exchange_awaits(struct kolo_exchange_state *state, uint32_t node) {
     return state->behind == node;
 }
 
-/* A node that has not sent its partial result is late itself; a node that has not sent a result may be waiting for
+/* A node that has not sent its partial result is late itself. A node that has not sent a result may be waiting for
  * partial results. */
 uint32_t kolo_exchange_late(struct kolo_exchange_state *state) {
     const struct kolo_flight *flight = flight_of(state, state->done);

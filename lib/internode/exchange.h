@@ -1,25 +1,25 @@
-/* The part of a collective that crosses machines: how nodes reduce their partial results, and what they send each
- * other. It runs in the leader's proxy (internode/proxy.h).
+/* Exchanges: how nodes reduce their partial results, and what they send each other in the part of a collective that
+ * crosses machines. An exchange runs in the leader's proxy (internode/proxy.h).
  *
- * One exchange handles one chunk. All nodes know its messages from the order alone: which nodes send which part in
- * which direction; of blocks it tells the heads in the segment, too (internode/hierarchy/moves.h). KOLO_MESSAGE_UP
- * carries what a node has of its own, partial results in the accumulation type or blocks, KOLO_MESSAGE_DOWN results. A
- * message may arrive as several frames, in any order; when all of its bytes are there, the algorithm goes on.
- * Algorithms fold node by node in the canonical order (reduce/reducer.h), so that for the same ranks on each node the
- * bits are the same; `ring` joins in ring order, so that float sums differ from the others' with three nodes or more.
- * With KOLO_NET_ORDER=rank a node may have several partial results (exchange_partials.c).
+ * One exchange handles one chunk. Each node knows all messages of it from the order alone: which nodes send which part
+ * in which direction. Only the heads of blocks, which are in the segment, add to that (internode/hierarchy/moves.h).
+ * KOLO_MESSAGE_UP carries what a node has of its own, partial results in the accumulation type or blocks;
+ * KOLO_MESSAGE_DOWN carries results. A message may arrive as several frames, in any order; the algorithm goes on when
+ * all bytes of the message are there. Algorithms fold node by node in the canonical order (reduce/reducer.h), so that
+ * for the same ranks on each node the bits are the same; `ring` joins in ring order, so that its float sums differ from
+ * the others' with three nodes or more. With KOLO_NET_ORDER=rank a node may have several partial results
+ * (exchange_partials.c).
  *
  * Memory. A node receives partial results in boxes, one for each node and ticket slot, each large enough for a chunk,
- * or for all of a node's partial results of it. Box t % KOLO_SLOTS is used again by ticket t + KOLO_SLOTS, which begins
- * when t is done. Blocks and the terms of a scan arrive in the segment itself, in slots that are used again likewise.
- * Frames of tickets that have not begun wait in their sockets (KOLO_PLACE_LATER). No deadlock: a node
- * that sends in ticket t + KOLO_SLOTS has finished t, and so has sent all that others need to finish t; on each stream
- * that comes first.
+ * or for all of a node's partial results of it. Ticket t + KOLO_SLOTS uses box t % KOLO_SLOTS again, and begins when t
+ * is done. Blocks and the terms of a scan arrive in the segment itself, in slots that are used again likewise. Frames
+ * of tickets that have not begun wait in their sockets (KOLO_PLACE_LATER). Nothing deadlocks: a node that sends in
+ * ticket t + KOLO_SLOTS has finished t, and so has sent all that others need to finish t, ahead of it on each stream.
  *
  * In place. `partial` and `result` may be the same memory, where a node has one rank, which passed send == recv. A part
- * of the result is written only when nobody needs the input that it replaces. Another node's result of a part is made
- * of what this node sent of it, which had all arrived. A result of this node's own is written after all sends of that
- * part were handed over. */
+ * of the result is written only when nobody needs the input that it replaces. Where a part's result comes from another
+ * node, that node made it from what this node sent of the part, which had all arrived. Where this node makes a part's
+ * result, it writes the result after all sends of that part were handed over. */
 #ifndef KOLO_INTERNODE_EXCHANGE_H
 #define KOLO_INTERNODE_EXCHANGE_H
 
@@ -31,7 +31,7 @@
 
 enum { KOLO_MESSAGE_UP = KOLO_FRAME_DATA, KOLO_MESSAGE_DOWN, KOLO_EXCHANGE_MESSAGES = 2 };
 
-/* What the leader orders: to exchange one chunk. */
+/* The leader's order to exchange one chunk. */
 struct kolo_order {
     uint64_t ticket; /* over all calls */
     uint64_t stamp;  /* as in comm/step/progress.h */
@@ -52,18 +52,18 @@ struct kolo_order {
     size_t stride;                        /* see internode/hierarchy/scan_layout.h */
 };
 
-/* Which call an exchange was of. */
+/* The call that an exchange was of. */
 struct kolo_exchange_call {
     uint64_t stamp, call, number; /* as in its order; number 0: not known any more */
 };
 
-/* What two ranks say of a block that one sends to the other, where they disagree. */
+/* The counts of a block that one rank sends to another, where the two ranks disagree. */
 struct kolo_exchange_counts {
     uint32_t sender, taker; /* ranks among those of all nodes */
     uint64_t sent, expected;
 };
 
-/* Why exchanges cannot go on; the proxy tells the ranks and the other nodes. */
+/* The reason why exchanges cannot go on; the proxy tells the ranks and the other nodes. */
 struct kolo_exchange_trouble {
     int status;      /* 0: none; KOLO_ERR_MISMATCH: `node` is in another call; else it lacks something here */
     uint32_t node;   /* that the exchange is with */
@@ -105,22 +105,23 @@ struct kolo_exchange_message {
 struct kolo_exchange_algorithm {
     /* Sends what can be sent, and registers all messages that will come (kolo_exchange_await). */
     void (*begin)(struct kolo_flight *flight);
-    /* Where the bytes of an awaited message go, and how many there are: false if none such is awaited. */
+    /* Finds where the bytes of an awaited message go, and how many there are. Returns false if no such message is
+     * awaited. */
     bool (*locate)(struct kolo_flight *flight, struct kolo_exchange_message message, uint8_t **where, size_t *bytes);
-    /* All of a message is there. */
+    /* All bytes of a message are there. */
     void (*complete)(struct kolo_flight *flight, struct kolo_exchange_message message);
     /* One message has been handed over; may be NULL. */
     void (*sent)(struct kolo_flight *flight);
 };
 
-/* How many of its last exchanges a lane knows the calls of. */
+/* The number of its last exchanges whose calls a lane remembers. */
 #define KOLO_EXCHANGES_KEPT 256
 
 /* Tickets that a node may begin, at most, before it hears that another one, to which it sends data, has begun the first
  * of them; kolo_collectives.h says so. */
 #define KOLO_EXCHANGES_AHEAD 64
 
-/* What a lane knows of another node, and what that knows of this one, see exchange_calls.c. */
+/* The state of another node, as a lane knows it, and what that node knows of this one: see exchange_calls.c. */
 struct kolo_exchange_neighbour {
     uint64_t begun;          /* it has begun all tickets below this, as far as is known */
     uint64_t unheard;        /* the first ticket from there on in which it was sent data; UINT64_MAX: none */
@@ -136,7 +137,7 @@ struct kolo_exchange_neighbour {
 /* Bytes of the subtrees' partial results that are joined at a time. */
 #define KOLO_JOINED_PIECE_BYTES 4096
 
-/* The exchanges of a lane. The driving thread's. */
+/* The exchanges of a lane, which belong to the thread that drives it. */
 struct kolo_exchange_state {
     kolo_comm *comm;
     kolo_engine *engine;
@@ -167,29 +168,31 @@ struct kolo_exchange_state {
 
 /* For the proxy. */
 
-/* Makes what a lane needs; its engine is there. KOLO_ERR_SYSTEM. */
+/* Makes what a lane needs; its engine exists already. KOLO_ERR_SYSTEM. */
 int kolo_exchange_create(struct kolo_exchange_state **state, kolo_comm *comm, uint32_t lane, kolo_engine *engine);
 void kolo_exchange_destroy(struct kolo_exchange_state *state); /* NULL is fine */
 void kolo_exchange_begin(struct kolo_exchange_state *state, const struct kolo_order *order);
 
-/* What the engine tells of frames of data, see struct kolo_engine_events. */
+/* The engine's events for frames of data, see struct kolo_engine_events. */
 int kolo_exchange_place(struct kolo_exchange_state *state, uint32_t node, const struct kolo_frame *frame, void **where);
 void kolo_exchange_arrived(struct kolo_exchange_state *state, uint32_t node, const struct kolo_frame *frame);
 void kolo_exchange_sent(struct kolo_exchange_state *state, const struct kolo_frame *frame);
 
-/* Whether `ticket`, the next one, may be begun yet: not while another node is too far behind. */
+/* Whether `ticket`, the next one, may begin yet: not while another node is too far behind. */
 bool kolo_exchange_may_begin(struct kolo_exchange_state *state, uint64_t ticket);
 
 /* KOLO_FRAME_BEGUN has come from `node`. */
 void kolo_exchange_hear(struct kolo_exchange_state *state, uint32_t node, const struct kolo_frame *frame);
 
-/* Asked every 20 ms or so: tells the others by that frame which exchange this node still waits in. */
+/* Tells the other nodes by KOLO_FRAME_BEGUN which exchange this node still waits in. The proxy calls it about every 20
+ * ms. */
 void kolo_exchange_announce(struct kolo_exchange_state *state);
 
 /* True if an exchange that has begun needs more from `node`, or the next one waits for it. */
 bool kolo_exchange_awaits(struct kolo_exchange_state *state, uint32_t node);
 
-/* Which node keeps the first exchange that is not done from its end, as far as can be seen here; UINT32_MAX: none. */
+/* The node that keeps the first exchange that is not done from its end, as far as this node can see; UINT32_MAX:
+ * none. */
 uint32_t kolo_exchange_late(struct kolo_exchange_state *state);
 
 /* For the files exchange*.c. */
@@ -201,25 +204,26 @@ extern const struct kolo_exchange_algorithm kolo_exchange_oneshot, kolo_exchange
 /* True if the order's data travels as bf16: f32 may. */
 bool kolo_exchange_is_half(const kolo_comm *comm, const struct kolo_order *order);
 
-/* Notes which call the exchange that begins is of, and tells nodes that may have to know that it has begun. */
+/* Notes which call the exchange that begins is of, and tells nodes that may have to know that the exchange has
+ * begun. */
 void kolo_exchange_keep(struct kolo_exchange_state *state, const struct kolo_order *order);
 
 /* Notes that data of `ticket` goes to `node`, or has come from it. */
 void kolo_exchange_note_sent(struct kolo_exchange_state *state, uint32_t node, uint64_t ticket);
 void kolo_exchange_note_taken(struct kolo_exchange_state *state, uint32_t node, uint64_t ticket);
 
-/* For data from `node` of an exchange that has begun: if it is of another call here, returns true and notes a
- * mismatch. */
+/* Compares the call of data from `node` of an exchange that has begun. If this node makes another call, returns true
+ * and notes a mismatch. */
 bool kolo_exchange_differs(struct kolo_exchange_state *state, uint32_t node, const struct kolo_frame *frame);
 
 /* Whether frames of a call carry in its word the count of a block, which only two ranks know. In other calls the word
  * has the count of the whole call, of which a lane's blocks are slices (api/lanes/lanes.h). */
 bool kolo_exchange_is_counted(uint64_t call);
 
-/* The call that such a frame is of, as its order says it. */
+/* The call of such a frame, as its order says it. */
 uint64_t kolo_exchange_call_of(uint64_t call);
 
-/* If the count that a frame from `node` tells differs from what is expected, returns true and notes a mismatch. */
+/* If the count that a frame from `node` carries differs from the expected one, returns true and notes a mismatch. */
 bool kolo_exchange_miscounts(struct kolo_flight *flight, uint32_t node, uint64_t call,
                              struct kolo_exchange_counts counts);
 
@@ -233,14 +237,14 @@ struct kolo_slice {
 /* Slice `part` of the flight's `owners`. */
 struct kolo_slice kolo_exchange_slice(const struct kolo_flight *flight, uint32_t part);
 
-/* True if there is such a slice, with anything to exchange. An exchange of nothing has one empty slice, so that the
+/* True if there is such a slice, with something to exchange. An exchange of nothing has one empty slice, so that the
  * nodes still synchronise. */
 bool kolo_exchange_has(const struct kolo_flight *flight, uint32_t part);
 
 void kolo_exchange_send(struct kolo_flight *flight, uint32_t node, uint16_t kind, uint32_t part, const void *payload,
                         size_t bytes);
 
-/* The same, up, of a block with a count of its own: the frames tell that. */
+/* The same for a message up of a block with a count of its own, which the frames carry. */
 void kolo_exchange_send_counted(struct kolo_flight *flight, uint32_t node, uint32_t part, const void *payload,
                                 size_t bytes, uint64_t count);
 void kolo_exchange_await(struct kolo_flight *flight, uint32_t node, uint16_t kind);
@@ -258,8 +262,8 @@ bool kolo_exchange_locate_partial(struct kolo_flight *flight, struct kolo_exchan
 /* Joins all nodes' partial results of the slice into the result. */
 void kolo_exchange_join(struct kolo_flight *flight, struct kolo_slice slice);
 
-/* What exchanges by owners share, see exchange_mesh.c: all of a node's partial results as they are sent, or its own
- * slice's result. */
+/* The steps that exchanges by owners share, see exchange_mesh.c: a node sends all of its partial results, or the result
+ * of its own slice. */
 void kolo_exchange_send_to_owners(struct kolo_flight *flight);
 void kolo_exchange_send_to_all(struct kolo_flight *flight, const uint8_t *result);
 

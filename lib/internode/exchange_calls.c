@@ -1,38 +1,41 @@
-/* Checks that nodes make the same calls: nodes whose ranks make different calls get a mismatch, with both calls. And
- * bounds how far a node gets ahead of another one for which it does not wait.
+/* Checks that nodes make the same calls: nodes whose ranks make different calls get a mismatch, with both calls. The
+ * file also bounds how far a node gets ahead of another node for which it does not wait.
  *
- * A frame of data carries the stamp and the call of its exchange. The receiver compares the stamp with its own for that
- * ticket before it uses anything else in the frame. It does so also for a ticket that it has done without waiting for
- * anybody (two nodes that both broadcast). So a lane keeps the stamps of its last exchanges, more than a node gets
- * ahead of one to which it sends data. Where several nodes, each ahead of the next, lie between, a frame may come too
- * late all the same. The node that has sent it finds out by what it gets; only if nobody does soon, the receiver says
- * so itself, without knowing its own call any more.
+ * Stamps. A frame of data carries the stamp and the call of its exchange. The receiver compares the stamp with its own
+ * for that ticket before it uses anything else in the frame. It does so also for a ticket that it has done without
+ * waiting for another node (two nodes that both broadcast). So a lane keeps the stamps of its last exchanges, more of
+ * them than a node gets ahead of a node to which it sends data. Where several nodes, each ahead of the next, lie
+ * between, a frame may still come too late. Its sender then finds the mismatch by what it receives; only if no node
+ * does soon, the receiver reports it, without knowing its own call any more.
  *
- * Ahead. Who has sent a node data in ticket t begins no ticket from t + KOLO_EXCHANGES_AHEAD on before it knows that
- * the node has begun t. Any frame that comes from there tells how far it is. Where nothing goes back, as from those who
- * take a broadcast to its root, they tell: every TOLD_EVERY tickets a node sends KOLO_FRAME_BEGUN to those that have
- * sent it data, and that it has told nothing for a while. So a stream of such calls costs a small frame now and then,
- * and waits only where a node is late. No deadlock: a node that is waited for so has still to tell, which it does
- * before ticket t + KOLO_EXCHANGES_AHEAD. So it has begun fewer tickets than the one that waits. If it waits itself
- * because others are late, these have begun still fewer; and the last one of all has what it needs to go on.
+ * Bound. A node that has sent another node data in ticket t begins no ticket from t + KOLO_EXCHANGES_AHEAD on before it
+ * knows that the other node has begun t. Any frame from the other node tells how far that one is. Some nodes send
+ * nothing back, such as those that take a broadcast from its root. They send KOLO_FRAME_BEGUN every TOLD_EVERY tickets,
+ * to nodes that have sent them data and that they have told nothing for a while. So a stream of such calls costs a
+ * small frame now and then, and waits only where a node is late. Nothing deadlocks: a node that another one waits for
+ * in this way has still to tell, which it does before ticket t + KOLO_EXCHANGES_AHEAD. So it has begun fewer tickets
+ * than the node that waits. If it waits itself because others are late, these have begun still fewer; and the last node
+ * of all has what it needs to go on.
  *
- * Which call. Nodes that differ in a call may go on with others, and frames overtake each other: by another stream, or
- * another lane. A stamp tells all calls so far and, with the last one's word, those before it. So a node that receives
- * a frame of a call that differs knows whether it is the first that does. Else, and where a call's detail is in the
- * way, it waits for somebody to find that one, for the same time. That happens in the first call itself: of the nodes
- * that make it differently, one sends what another one gets, or waits for what that one does not send, and announces it
- * (below). What is sent is not held up by frames that differ: they come later on any stream.
+ * First mismatch. Nodes that differ in a call may go on with later calls, and frames overtake each other on another
+ * stream or another lane. A stamp tells all calls so far and, with the last one's word, those before it. So a node that
+ * receives a frame of a call that differs knows whether that call is the first that differs. Where it is not, and where
+ * a call's detail is in the way, the node waits for another node to find the first one, for the same time. One of the
+ * nodes finds it in the first call itself: of the nodes that make it differently, one sends what another one gets, or
+ * waits for what that one does not send, and announces that (below). Frames that differ do not hold up what is sent:
+ * they come later on any stream.
  *
- * Nodes that wait for each other send nothing (each names another one as root). So a node that still waits in the same
- * exchange after a while announces it, by KOLO_FRAME_BEGUN, to the nodes from which it awaits something. Such a node
- * compares at once where it has begun that exchange; else it remembers the frame, one of each node, and compares when
- * it begins it.
+ * Announcements. Nodes that wait for each other send nothing (each names another one as root). So a node that still
+ * waits in the same exchange after a while announces it, by KOLO_FRAME_BEGUN, to the nodes from which it awaits
+ * something. A node that receives the announcement compares at once if it has begun that exchange. Otherwise it
+ * remembers the frame, one of each node, and compares when it begins the exchange.
  *
- * That is enough. Of all exchanges that are not over, take the smallest ticket, and the nodes that wait in it. The
- * nodes for which they wait have begun it too, or will. If two such nodes have the same stamp for it, each sends what
- * the other awaits as soon as it has what it awaits itself. In no exchange do nodes wait in a circle. So if nothing is
- * sent any more, one of them waits for a node that has another stamp. Only the last such frame of a node needs to be
- * remembered: the node has got on from the exchange that it told of before, and stamps tell all calls so far. */
+ * Every mismatch is found. Of all exchanges that are not over, take the smallest ticket, and the nodes that wait in it.
+ * The nodes for which they wait have begun it too, or will. If two such nodes have the same stamp for it, each sends
+ * what the other awaits as soon as it has what it awaits itself. In no exchange do nodes wait in a circle. So if
+ * nothing is sent any more, one of them waits for a node that has another stamp. A node needs to remember only the last
+ * announcement of another node: that node has got on from the exchange that it announced before, and stamps tell all
+ * calls so far. */
 #include "internode/exchange.h"
 
 #include "comm/step/call_word.h"
@@ -43,12 +46,13 @@ enum {
     TOLD_EVERY = 16        /* tickets */
 };
 
-/* A node may see data of a ticket when it has begun KOLO_SLOTS more. It tells at the next occasion or the one after. */
+/* A node may see data of a ticket as late as when it has begun KOLO_SLOTS more tickets. It tells at the next occasion
+ * or the one after. */
 static_assert(2 * (TOLD_EVERY + KOLO_LANES_MAX) + KOLO_SLOTS < KOLO_EXCHANGES_AHEAD &&
                   2 * KOLO_EXCHANGES_AHEAD < KOLO_EXCHANGES_KEPT,
               "nodes tell in time, and what they tell can be compared");
 
-/* What the lane has begun with that ticket; NULL: nothing, or it is too long ago. */
+/* The call that the lane has begun with that ticket; NULL if there is none, or it is too long ago. */
 static struct kolo_exchange_call *find_kept(struct kolo_exchange_state *state, uint64_t ticket) {
     const uint64_t lanes = state->comm->internode->lanes;
     if (ticket >= state->begun || ticket % lanes != state->lane || state->begun - ticket > KOLO_EXCHANGES_KEPT * lanes)
@@ -56,7 +60,8 @@ static struct kolo_exchange_call *find_kept(struct kolo_exchange_state *state, u
     return &state->kept[ticket / lanes % KOLO_EXCHANGES_KEPT];
 }
 
-/* The nodes disagree. Waits for a moment, so that a node that knows better where may say so; keeps the first call. */
+/* Notes that the nodes disagree, and waits for a moment, so that a node that knows better where may say so. Keeps the
+ * first call. */
 static void suspect(struct kolo_exchange_state *state, uint32_t node, const struct kolo_frame *frame) {
     if (state->suspect.kind && state->suspect.ticket <= frame->ticket)
         return;
@@ -115,7 +120,7 @@ static void tell(struct kolo_exchange_state *state, uint32_t node, const struct 
         kolo_exchange_note(state, (struct kolo_exchange_trouble){.status = KOLO_ERR_SYSTEM, .node = node});
 }
 
-/* Tells those that have sent data, and know of nothing that has happened here for a while. */
+/* Tells nodes that have sent data, and that have heard of nothing here for a while. */
 static void tell_begun(struct kolo_exchange_state *state, const struct kolo_order *order) {
     for (uint32_t node = 0; node < state->nodes; node++) {
         struct kolo_exchange_neighbour *neighbour = &state->neighbours[node];
@@ -136,7 +141,7 @@ void kolo_exchange_note_sent(struct kolo_exchange_state *state, uint32_t node, u
         neighbour->told = ticket + 1;
 }
 
-/* `node` has begun that ticket. */
+/* Notes that `node` has begun that ticket. */
 static void note_begun(struct kolo_exchange_state *state, uint32_t node, uint64_t ticket) {
     struct kolo_exchange_neighbour *neighbour = &state->neighbours[node];
     if (ticket < neighbour->begun || ticket == UINT64_MAX)
@@ -153,7 +158,7 @@ void kolo_exchange_note_taken(struct kolo_exchange_state *state, uint32_t node, 
     note_begun(state, node, ticket);
 }
 
-/* What is sent from now on is of tickets that are not done. */
+/* Data is sent from now on only in tickets that are not done. */
 bool kolo_exchange_may_begin(struct kolo_exchange_state *state, uint64_t ticket) {
     if (ticket < state->may_begin)
         return true;

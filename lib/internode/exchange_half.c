@@ -1,9 +1,9 @@
-/* Exchange of f32 that travels as bf16 (KOLO_NET_WIRE=bf16): by owners, as in exchange_mesh.c, with half the bytes.
- * Each node rounds what its ranks have summed once, for the owner of each slice; the owner adds that up in f32, rounds
- * the sum once, and takes the rounded one itself, so that all nodes hold the same bits.
+/* Exchange of f32 that travels as bf16 (KOLO_NET_WIRE=bf16): a two-shot all-reduce by owners, as in exchange_mesh.c,
+ * with half the bytes. Each node rounds the sum of its ranks once, and sends it to the owner of each slice. The owner
+ * adds these in f32, rounds the sum once, and takes the rounded sum itself, so that all nodes hold the same bits.
  *
- * A box has an upper half for what arrives up or, of this node's own box, leaves up, and a lower one for what goes
- * down. */
+ * A box has two halves. The first half is for what arrives up and, in this node's own box, for what it sends up. The
+ * second half is for what goes down. */
 #include "internode/exchange.h"
 
 #define HALF_BYTES  sizeof(uint16_t)
@@ -40,7 +40,7 @@ static bool locate(struct kolo_flight *flight, struct kolo_exchange_message mess
     return true;
 }
 
-/* Folds `count` elements of the own slice from `first` on into the own box. */
+/* Folds `count` elements of this node's slice, from `first` on, into its own box. */
 static void fold_piece(struct kolo_flight *flight, struct kolo_slice slice, size_t first, size_t count) {
     const struct kolo_exchange_state *state = flight->state;
     const kolo_kernel *kernel =

@@ -1,7 +1,8 @@
-/* Exchange by owners: each of the first `owners` nodes owns a slice of the chunk. All others send it their partial
- * results of that slice (up, exchange_partials.c), it joins them, and sends the result to all (down, part = sender).
- * With every node an owner, a link carries 2(M-1)/M times the chunk in each direction, and (s + 1)(M-1)/M times with s
- * partial results on a node; with one owner, the manner of a parameter server, its link carries M-1 times the chunk.
+/* Exchange by owners: a two-shot all-reduce (a reduce-scatter, then an all-gather). Each of the first `owners` nodes
+ * owns a slice of the chunk. All other nodes send their partial results of that slice to the owner (up,
+ * exchange_partials.c), which joins them and sends the result to all (down, part = sender). With every node an owner, a
+ * link carries 2(M-1)/M times the chunk in each direction, and (s + 1)(M-1)/M times with s partial results on a node.
+ * With one owner, a parameter server (KOLO_NET_ALGO=central), the owner's link carries M-1 times the chunk.
  *
  * A reduce has one owner, the root's node, and nothing goes down. */
 #include "internode/exchange.h"

@@ -1,10 +1,12 @@
-/* Exchange of blocks between ranks: a message for each block that goes from a rank of one node to a rank of another,
- * straight from the sender's region to the taker's (internode/hierarchy/moves.h). All go up. A message's part says who
- * takes it and which block it is: the taker's place on its node times the blocks of the ticket, plus the block's.
+/* Exchange of blocks between ranks: each block that goes from a rank of one node to a rank of another is a message,
+ * straight from the sender's region to the receiver's (internode/hierarchy/moves.h). All messages go up. A message's
+ * part says which rank receives it and which block it is: the receiver's place on its node times the blocks of the
+ * ticket, plus the block's.
  *
- * The receiver knows from the head that the taker has written how much comes, the sender from the other head. Frames
- * carry the block's count in the call's word, which has no other one where blocks have counts of their own: so ranks
- * that disagree find out. Of a block's first chunk there is always a message, be it empty. */
+ * The receiving node knows how much comes from the head that the receiving rank has written; the sending node knows it
+ * from the sender's head. Frames carry the block's count in the call's word, which has no other count where blocks have
+ * counts of their own: so ranks that disagree find out. A block's first chunk always has a message, even an empty
+ * one. */
 #include "internode/exchange.h"
 
 #include "sync/point.h"
@@ -27,7 +29,7 @@ static bool carries(const struct kolo_moves *moves, uint64_t whole, size_t *byte
     return *bytes > 0 || moves->chunk == 0;
 }
 
-/* What comes as that part; false: nothing does. */
+/* Finds the block that comes as that part; false: none does. */
 static bool find_incoming(const struct kolo_flight *flight, uint32_t part, struct incoming *incoming) {
     const kolo_comm *comm = flight->state->comm;
     const struct kolo_moves *moves = &flight->order.moves;

@@ -1,5 +1,6 @@
-/* Exchange in one crossing: each node sends its partial results to all others (up, exchange_partials.c), and each joins
- * all of them. A result that replaces the input waits until all of that has been handed over. */
+/* Exchange in one crossing (a one-shot all-reduce): each node sends its partial results to all other nodes (up,
+ * exchange_partials.c), and each node joins all of them. A result that replaces the input is not written before all of
+ * the input has been handed over. */
 #include "internode/exchange.h"
 
 #include "sync/point.h"

@@ -1,12 +1,12 @@
 /* The partial results of all nodes: where they lie, how they are sent up, and how a node that has all of them joins
  * them.
  *
- * A node has one, or, with KOLO_NET_ORDER=rank and where the ranks of some node are not one subtree of the canonical
- * tree, one for each subtree that it holds (internode/assembly/subtrees.h). Those are joined as the rest of the tree
- * says, so that the bits are those of one machine. Where an op has no partial results but the inputs (is_whole in
- * reduce/reducer.h), each rank is a subtree, and all are joined at once. A message up has one partial result, and its
- * part is the number of that among all: of the subtree, or of the node. The partial results of a node lie one behind
- * another, in its order and in its box. */
+ * A node has one partial result. With KOLO_NET_ORDER=rank, where the ranks of some node are not one subtree of the
+ * canonical tree, it has one for each subtree that it holds (internode/assembly/subtrees.h). The node that joins those
+ * follows the rest of the tree, so that the bits are those of one machine. Where an op has no partial results but the
+ * inputs (is_whole in reduce/reducer.h), each rank is a subtree, and all inputs are joined at once. A message up
+ * carries one partial result. The message's part is the number of its subtree among all subtrees, or of its node where
+ * each node has one. The partial results of a node lie one behind another, in the node's order and in its box. */
 #include "internode/exchange.h"
 
 #include "sync/point.h"
@@ -23,7 +23,7 @@ static const uint8_t *own_partial_at(const struct kolo_flight *flight, uint32_t 
     return flight->partial + kolo_exchange_up(flight, place_of(flight, part) * flight->order.count + slice.first);
 }
 
-/* Where another node's arrives. */
+/* Another node's partial result arrives here. */
 static uint8_t *their_partial_at(const struct kolo_flight *flight, uint32_t part, struct kolo_slice slice) {
     return kolo_exchange_box(flight, node_of(flight, part)) +
            kolo_exchange_up(flight, place_of(flight, part) * slice.count);
@@ -86,7 +86,7 @@ static void join_nodes(struct kolo_flight *flight, struct kolo_slice slice) {
                           slice.count, state->ranks);
 }
 
-/* Of an op that has no other partial results than inputs, and needs all of them. */
+/* Joins the inputs of an op that has no other partial results, and needs all inputs at once. */
 static void join_inputs(struct kolo_flight *flight, struct kolo_slice slice) {
     const struct kolo_order *order = &flight->order;
     const struct kolo_exchange_state *state = flight->state;

@@ -1,7 +1,8 @@
-/* Exchange by a ring: the chunk is cut into a slice a node. In step k, from 0, of the first half node m sends slice m -
- * k up to node m + 1, after it has joined what came of it with its own; after M - 1 steps it holds slice m + 1 of all
- * nodes. The second half hands the results round in the same way, down. A link carries 2(M-1)/M times the chunk, in one
- * direction. A message's part is its slice. Inputs are joined in ring order, not in that of the nodes. */
+/* Exchange by a ring (a ring all-reduce): the chunk is cut into one slice per node. In step k of the first half, from
+ * 0, node m sends slice m - k up to node m + 1, after it has joined what it received of that slice with its own. After
+ * M - 1 steps node m holds slice m + 1 of all nodes. The second half passes the results round in the same way, down. A
+ * link carries 2(M-1)/M times the chunk, in one direction. A message's part is its slice. Inputs are joined in ring
+ * order, not in the order of the nodes. */
 #include "internode/exchange.h"
 
 #include "sync/point.h"

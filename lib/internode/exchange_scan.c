@@ -1,6 +1,7 @@
-/* Exchange of a scan: each node sends the terms that others need (internode/assembly/prefixes.h), each to every node
- * that needs it, once. All go up, and a message's part is its term. A term of one rank is that rank's input as it is;
- * others are partial results. What comes lies in the two slots that the node has for the ticket, by places. */
+/* Exchange of a scan: each node sends each term that others need (internode/assembly/prefixes.h) once to every node
+ * that needs it. All messages go up, and a message's part is its term. A term of one rank is that rank's input as it
+ * is; other terms are partial results. Terms arrive in the two slots that the node has for the ticket, in the order of
+ * their places. */
 #include "internode/exchange.h"
 
 #include "sync/point.h"

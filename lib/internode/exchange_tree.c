@@ -1,12 +1,13 @@
 /* Exchange by a binomial tree, and broadcast.
  *
- * The parent of node m > 0 is m without its lowest bit; its children are m + 1, m + 2, m + 4, ... as far as that bit
- * and the number of nodes allow. A node joins its own with what its children send up, the nearest first, whenever they
- * come: that is the balanced binary tree over the nodes, split at the largest power of two below their number, which is
- * the canonical order. Node 0 finishes, and results go down the same way. A message's part is its sender.
+ * The parent of node m > 0 is m without its lowest bit. The children of m are m + 1, m + 2, m + 4, ... as far as that
+ * bit and the number of nodes allow. A node joins its own partial result with those that its children send up, the
+ * nearest child first, whenever they come. That is the balanced binary tree over the nodes, split at the largest power
+ * of two below their number, which is the canonical order. Node 0 finishes the result, which goes down the same tree. A
+ * message's part is its sender.
  *
- * A broadcast goes down the same tree, of nodes numbered from the root on; chunks of CHAIN_BYTES_MIN and more go from
- * each node to the next, so that every link carries them once. */
+ * A broadcast goes down the same tree, with the nodes numbered from the root on. Chunks of CHAIN_BYTES_MIN and more go
+ * from each node to the next instead, so that every link carries them once. */
 #include "internode/exchange.h"
 
 #include "sync/point.h"
@@ -27,7 +28,7 @@ static void send_down(struct kolo_flight *flight, uint32_t node) {
                        kolo_exchange_down(flight, flight->order.count));
 }
 
-/* The farthest child first: most are below it. */
+/* Sends to the farthest child first, since most nodes are below it. */
 static void send_all_down(struct kolo_flight *flight, uint32_t number, uint32_t root) {
     const uint32_t nodes = flight->state->nodes, end = steps_end(number, nodes);
     uint32_t step = 1;
@@ -38,8 +39,8 @@ static void send_all_down(struct kolo_flight *flight, uint32_t number, uint32_t 
             send_down(flight, (number + step + root) % nodes);
 }
 
-/* Joins what has come of the children, in their order; when all of it has, hands it on. flight->step: of the next one.
- */
+/* Joins what has come of the children, in their order, and passes the sum on when all of it has come. flight->step is
+ * that of the next child. */
 static void join(struct kolo_flight *flight) {
     const struct kolo_order *order = &flight->order;
     const uint32_t own = flight->state->node, nodes = flight->state->nodes, end = steps_end(own, nodes);

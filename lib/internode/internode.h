@@ -1,5 +1,5 @@
-/* A communicator's part in a job of several nodes: which rank is where, and the memory in which the ranks of a node and
- * its proxies (internode/proxy.h) work together. Users see ranks numbered over all nodes, and so do failures.
+/* A communicator's part in a job of several nodes: which rank is on which node, and the memory in which the ranks of a
+ * node and its proxies (internode/proxy.h) work together. Users, and messages of failures, number ranks over all nodes.
  * Everything else uses local ranks, as comm->rank is. */
 #ifndef KOLO_INTERNODE_INTERNODE_H
 #define KOLO_INTERNODE_INTERNODE_H

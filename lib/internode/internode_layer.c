@@ -1,4 +1,4 @@
-/* The calls that comm/ makes of this layer. */
+/* The calls that comm/ makes of the layer between nodes. */
 #include "internode/internode_layer.h"
 
 #include <stdio.h>
@@ -38,7 +38,7 @@ static void end(struct kolo_remote_ranks *remote, int status) {
     free(creation);
 }
 
-/* The settings with which the ranks of this node go on: their local ranks, and what rank 0 has decided. */
+/* Fills in the settings with which the ranks of this node go on: their local ranks, and what rank 0 has decided. */
 static void localize(struct kolo_settings *settings, const struct kolo_membership *membership) {
     settings->place.rank = kolo_nodes_local_rank(&membership->nodes, (uint32_t)settings->place.rank);
     settings->place.size = kolo_nodes_local_size(&membership->nodes, membership->node);
@@ -136,7 +136,8 @@ static int connect_leaders(struct kolo_remote_ranks *remote, kolo_comm *comm) {
     return rc;
 }
 
-/* Nodes that already know that all are ready go on without this one. This tells them why, not only that it leaves. */
+/* Tells the other nodes which leader has ended. They know already that all leaders are ready, and go on without this
+ * node: so they learn why it is gone, not only that it leaves. */
 static void blame_ended(kolo_comm *comm, const struct kolo_assembly *assembly) {
     const uint32_t ended = kolo_assembly_ended(assembly);
     const struct kolo_failure_report report = {

@@ -1,4 +1,4 @@
-/* What communicators of several nodes need from this layer: see comm/creation/other_nodes.h. */
+/* The functions that a communicator of several nodes needs from this layer: see comm/creation/other_nodes.h. */
 #ifndef KOLO_INTERNODE_INTERNODE_LAYER_H
 #define KOLO_INTERNODE_INTERNODE_LAYER_H
 

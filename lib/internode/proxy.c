@@ -1,4 +1,4 @@
-/* The leader's thread: carries out exchanges, and passes failures on. */
+/* The proxy's threads: they carry out exchanges, and pass failures on. */
 #include "internode/proxy.h"
 
 #include <errno.h>
@@ -85,8 +85,8 @@ static void hear_failure(struct kolo_proxy *proxy, const uint8_t *payload) {
     KOLO_POINT("proxy.heard");
 }
 
-/* Publishes and tells a failure that this node finds in its dealings with `node`, and fills in who is who: leaders,
- * unless the ranks are known. */
+/* Publishes and tells a failure that this node finds in its dealings with `node`. The ranks that it names are the two
+ * leaders, unless the ranks are known. */
 static void find_failure(struct kolo_proxy *proxy, uint32_t node, struct kolo_failure_report report) {
     kolo_comm *comm = proxy->comm;
     if (report.rank == report.reporter) {
@@ -109,7 +109,7 @@ static void give_up(struct kolo_proxy *proxy, uint32_t node, int status, kolo_ca
                                               .node = node + 1});
 }
 
-/* Tells why exchanges cannot go on, if they cannot. */
+/* Publishes why exchanges cannot go on, if they cannot. */
 static void report_trouble(struct kolo_proxy *proxy) {
     const struct kolo_exchange_trouble *trouble = &proxy->exchange->trouble;
     if (trouble->status == 0 || proxy->broken)
@@ -151,7 +151,7 @@ static int place(void *owner, uint32_t node, const struct kolo_frame *frame, voi
     return kolo_exchange_place(proxy->exchange, node, frame, where);
 }
 
-/* A frame that cannot be makes its sender fail. */
+/* Passes a frame to the relay. A frame that the relay refuses makes its sender fail. */
 static void relay_take(struct kolo_proxy *proxy, uint32_t node, const struct kolo_frame *frame) {
     if (proxy->relay && kolo_relay_take(proxy->relay, node, frame, proxy->neighbours[node].control) < 0)
         kolo_exchange_note(proxy->exchange, (struct kolo_exchange_trouble){.status = KOLO_ERR_SYSTEM, .node = node});
@@ -183,7 +183,8 @@ static void sent(void *owner, uint32_t node, const struct kolo_frame *frame) {
         kolo_exchange_sent(proxy->exchange, frame);
 }
 
-/* It is told, too: if it was stopped, it finds when it is continued why the others are gone. */
+/* The silent node is told of its failure, too: a process that was stopped then finds when it resumes why the others are
+ * gone. */
 static void silent(void *owner, uint32_t node) {
     struct kolo_proxy *proxy = owner;
     report_trouble(proxy);
@@ -231,7 +232,7 @@ static bool begin_ordered(struct kolo_proxy *proxy) {
     return proxy->begun > before;
 }
 
-/* For the message of ranks that wait until the deadline. */
+/* Shows in the message of ranks that wait until the deadline which node is late. */
 static void show_late(struct kolo_proxy *proxy) {
     const struct kolo_internode *internode = proxy->comm->internode;
     const uint32_t late = kolo_exchange_late(proxy->exchange);
@@ -282,7 +283,7 @@ static bool take(struct kolo_proxy *proxy) {
     return is_taken;
 }
 
-/* The same in place of the thread, which may drive all the time. */
+/* Takes the driver's role from the proxy's thread, which may drive all the time. */
 static void take_from_thread(struct kolo_proxy *proxy) {
     kolo_fetch_add(&proxy->wanted, 1);
     while (!take(proxy)) {
@@ -297,7 +298,7 @@ static void hand_back(struct kolo_proxy *proxy) {
     kolo_store_release(&proxy->driven, 0); /* pairs with the swap in take */
 }
 
-/* After a failure: the memory of its call becomes the caller's again. */
+/* Stops all data after a failure, so that the memory of the failed call becomes the caller's again. */
 static void stop_when_broken(struct kolo_proxy *proxy) {
     if (!proxy->broken || proxy->stopped)
         return;
@@ -388,7 +389,7 @@ void kolo_proxy_order(kolo_comm *comm, struct kolo_order *order, bool background
     if (background || is_threads(proxy)) {
         kolo_store_release(&proxy->background, order->ticket + 1); /* pairs with has_background */
         KOLO_POINT("proxy.in_background");
-        /* Both places where the thread may sleep: whatever it did before the store, it may have changed over by now. */
+        /* The thread may sleep in two places: whichever it was at before the store, it may have changed over by now. */
         kolo_engine_wake(proxy->engine);
         kolo_bell_ring(&proxy->bell_ringer, proxy->bell);
     }
@@ -407,8 +408,8 @@ void kolo_proxy_abandon(kolo_comm *comm) {
     }
 }
 
-/* Drives until `wait` is over, or the thread is to. Like any wait (sync/wait.c) it spins first, then gives way, then
- * sleeps: in the engine. */
+/* Drives until `wait` is over, or the thread is to drive. Like any wait (sync/wait.c) it spins first, then gives way,
+ * then sleeps: in the engine. */
 static int drive_until(struct kolo_proxy *proxy, struct kolo_wait *wait) {
     kolo_waiter *waiter = &proxy->comm->waiter;
     struct kolo_awake awake;

@@ -1,26 +1,26 @@
-/* How the ranks of a job on several machines find each other, before those of each node meet in shared memory
+/* An assembly: the ranks of a job on several machines find each other, before those of each node meet in shared memory
  * (comm/creation/rendezvous.h).
  *
  * Roles. Rank 0 keeps a connection to every other rank. The lowest rank of each node is its leader.
  *
- *   1. Rank 0 opens a listener at the rendezvous address. Every other rank connects there and says, as JOIN, who it is,
- *      and then where its shared memory is: the kernel's boot id, and device and inode of the place where its node's
- *      ranks would meet (the inherited file, or else /dev/shm). Ranks with equal ones are one node.
- *   2. Once all have come, rank 0 closes the listener. It tells each rank which ranks are on which node, a session
- *      (random, new for each creation), and what binds all (struct kolo_terms).
- *   3. Each node's ranks meet in shared memory. A rank that is no leader then says READY, and closes its connection as
- *      soon as the others can see in shared memory whether it lives; until then rank 0 sees it.
- *   4. Each leader, once all ranks of its node are attached, opens a listener at its own address, tells rank 0 that
- *      address and gets those of all leaders. Node i connects to nodes 0 .. i - 1, as CONTROL and then as DATA for each
- *      stream of each lane, with a key derived from secret and session, and answers the others' connections.
+ *   1. Rank 0 opens a listener at the rendezvous address. Every other rank connects there, sends JOIN with its rank,
+ *      and then says where its shared memory is: the kernel's boot id, and device and inode of the place where its
+ *      node's ranks would meet (the inherited file, or else /dev/shm). Ranks for which these are equal are one node.
+ *   2. Rank 0 closes the listener once all ranks have come. It tells each rank which ranks are on which node, a session
+ *      (random, new for each creation), and the settings that bind all ranks (struct kolo_terms).
+ *   3. Each node's ranks meet in shared memory. A rank that is no leader then sends READY, and closes its connection as
+ *      soon as the others can see in shared memory whether it lives; until then rank 0 watches it.
+ *   4. Each leader opens a listener at its own address once all ranks of its node are attached, tells rank 0 that
+ *      address, and gets those of all leaders. Node i connects to nodes 0 .. i - 1, as CONTROL and then as DATA for
+ *      each stream of each lane, with a key derived from secret and session, and answers the others' connections.
  *   5. Each leader makes all that it needs to begin with, tells rank 0 that it is ready, and goes on when rank 0 says
- *      that all are. Only then does KOLO_NET_SILENCE_MS begin: a leader that is linked already may wait for long. It
- *      keeps its listener, and answers there only if the communicator is to be shrunk
+ *      that all leaders are. KOLO_NET_SILENCE_MS begins only then: a leader that is linked already may wait for long.
+ *      The leader keeps its listener, and answers there only if the communicator is to be shrunk
  *      (internode/assembly/shrink_nodes.h).
  *
- * Any failure, including the end of a connection and the deadline, ends the creation on all: rank 0 tells the others,
- * and a leader tells its node through the job file. A rank whose time is up asks rank 0 which ranks are missing before
- * it gives up. */
+ * Any failure, including the end of a connection and the deadline, ends the creation on all ranks: rank 0 tells the
+ * other ranks, and a leader tells its node through the job file. A rank whose deadline has passed asks rank 0 which
+ * ranks are missing before it gives up. */
 #ifndef KOLO_INTERNODE_ASSEMBLY_ASSEMBLY_H
 #define KOLO_INTERNODE_ASSEMBLY_ASSEMBLY_H
 
@@ -40,50 +40,51 @@ struct kolo_membership {
     char job[KOLO_JOB_NAME_BYTES]; /* a name of this creation's, under which the ranks of a node can meet in /dev/shm */
 };
 
-/* The first part, for every rank: settings->rendezvous is set. `rejoin` is NULL but after a failure; it must outlive
- * the assembly. The assembly must be closed, also if this fails (closing NULL is fine). KOLO_ERR_TIMEOUT lists the
- * ranks that never came; MISMATCH: duplicate rank, different sizes or jobs; PEER_DEAD; VERSION; SYSTEM; ARG. */
+/* The first part of the assembly, which every rank takes; settings->rendezvous is set. `rejoin` is NULL but after a
+ * failure, and must outlive the assembly. The caller must close the assembly, even if this fails (closing NULL is
+ * fine). KOLO_ERR_TIMEOUT lists the ranks that never came; MISMATCH: duplicate rank, different sizes or jobs;
+ * PEER_DEAD; VERSION; SYSTEM; ARG. */
 int kolo_assembly_gather(struct kolo_assembly **assembly, const struct kolo_settings *settings,
                          struct kolo_rejoin *rejoin, struct kolo_membership *membership);
 
-/* From one leader to another. */
+/* Sockets from one leader to another. */
 static inline uint32_t kolo_assembly_sockets(const struct kolo_terms *terms) {
     return terms->net.lanes * (1 + terms->net.streams);
 }
 
-/* Looks, without waiting, whether the creation has failed elsewhere: 0, or the status. For all ranks, while their nodes
- * meet. */
+/* Looks, without waiting, whether the creation has failed elsewhere: returns 0, or the status. All ranks call it while
+ * their nodes meet. */
 int kolo_assembly_check(struct kolo_assembly *assembly);
 
-/* For a rank that is no leader, when it has met the ranks of its node. */
+/* A rank that is no leader calls this when it has met the ranks of its node. */
 void kolo_assembly_depart(struct kolo_assembly *assembly);
 
-/* For rank 0, after kolo_assembly_check has failed with TIMEOUT: true if it failed only because another rank asks which
- * ranks it has to wait for. Then the caller, which waits for ranks of its node, has to answer. */
+/* Rank 0 calls this after kolo_assembly_check has failed with TIMEOUT. True if the check failed only because another
+ * rank asks which ranks are missing. Then the caller, which waits for ranks of its node, has to answer. */
 bool kolo_assembly_is_asked(struct kolo_assembly *assembly);
 
-/* The deadline of the creation, and the clock for it. A rank that is no leader waits for a moment more, for what its
- * leader hears then. */
+/* The deadline of the creation, and the clock for it. A rank that is no leader waits a moment longer, so that it hears
+ * what its leader hears at the deadline. */
 int64_t kolo_assembly_deadline_ns(const struct kolo_assembly *assembly, bool leads);
 struct kolo_awake *kolo_assembly_awake(struct kolo_assembly *assembly);
 
-/* The second part, for leaders of two nodes or more: fds[node * kolo_assembly_sockets(terms)] is the control socket of
- * lane 0 to that node, its data sockets follow, then those of the other lanes; -1 for this node's own, and all where it
- * fails. *listener, which is NULL or the one that has been kept, becomes the one at which this leader can be reached;
- * on failure it stays as it was. listener NULL: it is closed. listeners, unless NULL, gets the addresses of all nodes'
- * listeners, KOLO_ADDRESS_WIRE_BYTES each. */
+/* The second part, for leaders of two nodes or more: fds[node * kolo_assembly_sockets(terms)] becomes the control
+ * socket of lane 0 to that node, and its data sockets and those of the other lanes follow. Entries of this node are -1,
+ * and all entries are where the call fails. *listener is NULL or a listener that the leader has kept. It becomes the
+ * one at which this leader can be reached, and stays as it was on failure; where `listener` is NULL, the listener is
+ * closed. `listeners`, unless NULL, gets the addresses of all nodes' listeners, KOLO_ADDRESS_WIRE_BYTES each. */
 int kolo_assembly_link(struct kolo_assembly *assembly, const struct kolo_membership *membership, int *fds,
                        struct kolo_listener **listener, uint8_t *listeners);
 
-/* The last part, for the same leaders, once they have all that they need to begin. Returns when all are ready, at the
- * same moment as far as messages allow. If a leader ends between the others' return and its own, its node has no
- * communicator. */
+/* The last part: the same leaders call it once they have all that they need to begin. It returns when all leaders are
+ * ready, on all of them at the same moment as far as messages allow. If a leader ends between the others' return and
+ * its own, its node has no communicator. */
 int kolo_assembly_agree(struct kolo_assembly *assembly, const struct kolo_membership *membership);
 
-/* The leader whose end has made the creation fail; UINT32_MAX if it was something else. */
+/* The leader whose end has made the creation fail; UINT32_MAX if the cause was another. */
 uint32_t kolo_assembly_ended(const struct kolo_assembly *assembly);
 
-/* Tells the others, as far as can be, that the creation has failed here with `status`, which it returns. */
+/* Tells the others, as far as possible, that the creation has failed here with `status`, and returns `status`. */
 int kolo_assembly_fail(struct kolo_assembly *assembly, int status);
 
 void kolo_assembly_close(struct kolo_assembly *assembly);

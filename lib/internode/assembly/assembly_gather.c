@@ -1,4 +1,4 @@
-/* The first part of an assembly: all ranks connect to rank 0, and learn which rank is on which node. */
+/* The first part of an assembly: all ranks connect to rank 0, and learn from it which rank is on which node. */
 #include "internode/assembly/assembly.h"
 
 #include <ctype.h>
@@ -23,7 +23,7 @@
 #define RESOLVE_NS (5000 * KOLO_NS_PER_MS) /* in which a resolver whose servers are silent comes back */
 #define LATE_NS    (200 * KOLO_NS_PER_MS)  /* for so long ranks that come late learn that the creation has failed */
 
-/* Which node this is. */
+/* The boot id says which machine this is. */
 
 static bool read_boot_id(uint8_t boot[16]) {
     char text[64];
@@ -96,7 +96,7 @@ static const char *describe_peer(int fd, char *text) {
     return kolo_address_of_peer(fd, &address) < 0 ? "?" : kolo_address_text(&address, text);
 }
 
-/* Fails with the reason why a newcomer cannot be one of the missing ranks; 0: it can. */
+/* Fails with the reason why a newcomer cannot be one of the missing ranks, or returns 0 if it can be. */
 static int check_newcomer(struct kolo_assembly *assembly, int fd, const struct kolo_introduction *who) {
     char text[KOLO_ADDRESS_TEXT_BYTES], other[KOLO_ADDRESS_TEXT_BYTES];
     const char *from = describe_peer(fd, text);
@@ -216,7 +216,7 @@ static int gather_all(struct kolo_assembly *assembly, uint32_t *groups, struct k
     return rc;
 }
 
-/* Tells ranks that have not come yet; they would wait in vain. */
+/* Tells ranks that have not come yet that the creation has failed. Without that they would wait in vain. */
 static void turn_away_rest(struct kolo_assembly *assembly, int status) {
     const int64_t until_ns = kolo_clock_ns() + LATE_NS;
     struct kolo_introduction who;

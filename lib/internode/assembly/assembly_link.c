@@ -1,8 +1,8 @@
-/* The second part of an assembly: sockets between the leaders of all nodes.
+/* The second part of an assembly: the leaders of all nodes connect to each other.
  *
- * No deadlock: node i connects only to the nodes before it, in their order, and then answers the others. So node 0
- * answers at once, node 1 as soon as node 0 has answered it, and so on. A connect is given up only if the creation
- * fails, so that no side keeps a socket that the other side does not have. */
+ * Nothing deadlocks: node i connects only to the nodes before it, in their order, and then answers the nodes after it.
+ * So node 0 answers at once, node 1 as soon as node 0 has answered it, and so on. A node gives up a connect only if the
+ * creation fails, so that no side keeps a socket that the other side does not have. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -131,7 +131,7 @@ static void introduce(const struct meeting *meeting, uint32_t socket, struct kol
     who->stream = within ? lane * streams + within - 1 : lane;
 }
 
-/* meeting->sockets: none. */
+/* Returns meeting->sockets where no such socket exists. */
 static uint32_t socket_of(const struct meeting *meeting, const struct kolo_introduction *who) {
     const struct kolo_net_settings *net = &meeting->membership->terms.net;
     if (who->role == KOLO_ROLE_CONTROL && who->stream < net->lanes)
@@ -141,7 +141,7 @@ static uint32_t socket_of(const struct meeting *meeting, const struct kolo_intro
     return meeting->sockets;
 }
 
-/* Says whose address it is that cannot be reached, to all: rank 0 knows only who waits. */
+/* Tells all ranks which node's address cannot be reached: rank 0 knows only which ranks wait. */
 static int fail_unreached(const struct meeting *meeting, uint32_t node) {
     char text[KOLO_ADDRESS_TEXT_BYTES];
     return kolo_assembly_say(meeting->assembly, KOLO_ERR_TIMEOUT,
@@ -180,9 +180,9 @@ static int connect_to(struct meeting *meeting, uint32_t node, uint32_t socket) {
     return 0;
 }
 
-/* Keeps a socket that has come: 1 if it was still to come; 0 if the other side has come again. It does so if it has not
- * learnt that it was admitted, if its node has not noticed yet that the others go on
- * (internode/assembly/shrink_nodes.h), or if it is of an earlier attempt. */
+/* Keeps a socket that has come. Returns 1 if the socket was still to come; 0 if the other side has come again. The
+ * other side comes again if it has not learnt that it was admitted, if its node has not noticed yet that the others go
+ * on (internode/assembly/shrink_nodes.h), or if the socket is of an earlier attempt. */
 static int keep(void *owner, int fd, const struct kolo_introduction *who) {
     struct meeting *meeting = owner;
     const struct kolo_membership *membership = meeting->membership;

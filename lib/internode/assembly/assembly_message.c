@@ -1,4 +1,4 @@
-/* An assembly's messages as bytes, and back, with every field checked. */
+/* Packs an assembly's messages into bytes, and parses them, with every field checked. */
 #include "internode/assembly/assembly_message.h"
 
 #include <assert.h>
@@ -18,7 +18,7 @@ static_assert(HEADER_BYTES + RANGE_BYTES + KOLO_MESSAGE_LISTENERS_MAX * KOLO_ADD
               "listeners fit");
 static_assert(HEADER_BYTES + 4 + KOLO_MESSAGE_TEXT_BYTES <= KOLO_MESSAGE_BYTES, "a text fits");
 
-/* Each of these writes or reads a part of a message; false where what was read is out of its bounds. */
+/* Each of these functions writes or reads a part of a message. It returns false where a value read is out of bounds. */
 
 static bool carry_address(struct kolo_wire *wire, struct kolo_address *address) {
     bool good = true;
@@ -127,7 +127,7 @@ void kolo_assembly_message_pack(const struct kolo_assembly_message *message, uin
     carry(&wire, &sent);
 }
 
-/* What is out of place, too long or not zero shows when the message is packed again. */
+/* A field that is out of place, too long or not zero shows when the message is packed again. */
 int kolo_assembly_message_parse(const uint8_t *bytes, struct kolo_assembly_message *message) {
     struct kolo_wire wire = {.at = (uint8_t *)bytes + HEADER_BYTES - 2, .reads = true};
     uint8_t again[KOLO_MESSAGE_BYTES];

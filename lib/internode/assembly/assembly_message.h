@@ -28,7 +28,7 @@ enum {
     KOLO_MESSAGE_KINDS
 };
 
-/* What tells whether ranks can reach each other's shared memory: then these are equal. */
+/* The identity of a node's shared memory. Ranks can reach each other's shared memory where these are equal. */
 struct kolo_node_identity {
     bool known;       /* false: equal to no other */
     uint8_t boot[16]; /* the kernel's boot id */
@@ -37,7 +37,7 @@ struct kolo_node_identity {
     uint32_t user;
 };
 
-/* What rank 0 decides for all. */
+/* The settings that rank 0 decides on for all ranks. */
 struct kolo_terms {
     size_t slot_bytes;
     uint32_t threads;
@@ -74,7 +74,8 @@ struct kolo_assembly_message {
 /* Writes KOLO_MESSAGE_BYTES. Unprintable characters in a text become '?'. */
 void kolo_assembly_message_pack(const struct kolo_assembly_message *message, uint8_t *bytes);
 
-/* 0; or -EPROTO where the KOLO_MESSAGE_BYTES are no message of this version, or one of its numbers is out of bounds. */
+/* Returns 0, or -EPROTO where the KOLO_MESSAGE_BYTES are no message of this version or one of its numbers is out of
+ * bounds. */
 int kolo_assembly_message_parse(const uint8_t *bytes, struct kolo_assembly_message *message);
 
 #endif

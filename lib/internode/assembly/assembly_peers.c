@@ -1,4 +1,4 @@
-/* An assembly's connections: sending, receiving, and ending everywhere what has failed somewhere. */
+/* An assembly's connections: sending and receiving messages, and making a failure on one rank a failure on all. */
 #include "internode/assembly/assembly_peers.h"
 
 #include <errno.h>
@@ -158,7 +158,8 @@ struct kolo_awake *kolo_assembly_awake(struct kolo_assembly *assembly) {
 
 /* Messages. */
 
-/* Takes what has come of the next message of a rank: 1 once it is whole, 0 before; or the failure that it tells of. */
+/* Takes the bytes that have come of a rank's next message. Returns 1 once the message is whole, 0 before that, or the
+ * failure that the message tells of. */
 static int receive(struct kolo_assembly *assembly, uint32_t rank, struct kolo_assembly_message *message) {
     struct kolo_assembly_peer *peer = &assembly->peers[rank];
     const int rc = kolo_socket_receive(peer->fd, peer->bytes, sizeof peer->bytes, &peer->got);
@@ -171,7 +172,7 @@ static int receive(struct kolo_assembly *assembly, uint32_t rank, struct kolo_as
     return message->kind == KOLO_MESSAGE_FAILED ? fail_told(assembly, message) : 1;
 }
 
-/* For poll: a wait is looked at anew after each slice. */
+/* The time to pass to poll: a wait is checked again after each slice. */
 static int wait_ms(struct kolo_assembly *assembly, int64_t until_ns) {
     const int64_t left_ns = until_ns - kolo_awake_ns(&assembly->awake);
     return kolo_socket_wait_ms(kolo_awake_slice(&assembly->awake, left_ns));
@@ -336,7 +337,7 @@ int kolo_assembly_await(struct kolo_assembly *assembly, unsigned kind, struct ko
     return message->kind == kind ? 0 : fail_protocol(assembly, 0);
 }
 
-/* If that fails, rank 0 or the creation has ended: the leader, which is still connected, finds that out, too. */
+/* Where sending fails, rank 0 or the creation has ended. The leader, which is still connected, finds that out, too. */
 void kolo_assembly_depart(struct kolo_assembly *assembly) {
     const struct kolo_assembly_message message = {.kind = KOLO_MESSAGE_READY};
     if (assembly->peers[0].fd >= 0)

@@ -1,6 +1,6 @@
-/* The connections of an assembly: rank 0's to every other rank, and everyone else's to rank 0. They carry messages and
- * failures. Whatever the others do, a wait ends with a message, the end of a connection, or the deadline. Private to
- * assembly_*.c. */
+/* The connections of an assembly: rank 0 has one to every other rank, and each other rank has one to rank 0. They carry
+ * messages and failures. Whatever the other ranks do, a wait ends with a message, the end of a connection, or the
+ * deadline. This header is private to assembly_*.c. */
 #ifndef KOLO_INTERNODE_ASSEMBLY_ASSEMBLY_PEERS_H
 #define KOLO_INTERNODE_ASSEMBLY_ASSEMBLY_PEERS_H
 
@@ -44,7 +44,7 @@ struct kolo_assembly {
 /* Sends a message, and waits until it is sent. */
 int kolo_assembly_send(struct kolo_assembly *assembly, uint32_t rank, const struct kolo_assembly_message *message);
 
-/* Asks kolorun and the rejoin, if there are any: 0, or why this rank need not wait any more. */
+/* Asks kolorun and the rejoin, if there are any. Returns 0, or the reason why this rank need not wait any more. */
 int kolo_assembly_look(struct kolo_assembly *assembly);
 
 /* Rank 0: waits for at most wait_ns until something comes, and takes all that has come. */
@@ -53,19 +53,20 @@ int kolo_assembly_serve(struct kolo_assembly *assembly, int64_t wait_ns);
 /* Rank 0: waits until `count` ranks have sent a message of that kind. */
 int kolo_assembly_serve_until(struct kolo_assembly *assembly, unsigned kind, uint32_t count);
 
-/* Answers at a listener until so many have come; meanwhile looks at the others now and then. `take` gets each process
- * that has proved itself, and its socket to keep or close: 1, one of those has come; 0, another one; or a failure. */
+/* Answers at a listener until `missing` of those awaited have come, and looks at the other connections now and then.
+ * `take` gets each process that has proved that it knows the secret, and its socket to keep or close. It returns 1 if
+ * the process is one of those awaited, 0 if it is another one, or a failure. */
 int kolo_assembly_answer(struct kolo_assembly *assembly, struct kolo_listener *listener, uint32_t missing,
                          int (*take)(void *owner, int fd, const struct kolo_introduction *who), void *owner);
 
-/* The others: waits for rank 0's next message, which must be of that kind. */
+/* Ranks other than 0: waits for rank 0's next message, which must be of that kind. */
 int kolo_assembly_await(struct kolo_assembly *assembly, unsigned kind, struct kolo_assembly_message *message);
 
 /* Fails with "rank R: text", and keeps the text for the others. */
 int kolo_assembly_say(struct kolo_assembly *assembly, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4), cold));
 
-/* The deadline has passed: fails with the ranks that were missing. */
+/* Fails, after the deadline, with the ranks that were missing. */
 int kolo_assembly_timeout(struct kolo_assembly *assembly);
 
 /* Tells a process that is no peer why it is refused, and closes its connection. */

@@ -1,4 +1,4 @@
-/* Opens listeners for ranks that make another communicator, and tells where they are. */
+/* Opens listeners for ranks that make another communicator, and says at which addresses they listen. */
 #include "internode/assembly/group_rendezvous.h"
 
 #include "base/status.h"

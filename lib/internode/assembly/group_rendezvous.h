@@ -1,5 +1,5 @@
-/* Where ranks of a communicator of several nodes meet to make another one: at listeners of their own, on the addresses
- * by which the nodes know each other's leaders. */
+/* The rendezvous of ranks of a communicator of several nodes that make another communicator: they meet at listeners of
+ * their own, on the addresses by which the nodes know each other's leaders. */
 #ifndef KOLO_INTERNODE_ASSEMBLY_GROUP_RENDEZVOUS_H
 #define KOLO_INTERNODE_ASSEMBLY_GROUP_RENDEZVOUS_H
 

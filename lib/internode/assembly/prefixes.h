@@ -1,13 +1,14 @@
-/* Which sums of a scan cross nodes.
+/* Prefixes: the partial sums of a scan that cross nodes.
  *
- * In a scan rank r needs what the ranks up to r sum up to. Of another node it needs that node's part of it, a term: the
- * partial result of some of the node's ranks, the last of which names the term. Term e is for all ranks r of other
- * nodes with e < r < until, and each node that has such a rank gets it once.
+ * In a scan rank r needs the sum of the inputs of the ranks up to r. The part of that sum that another node contributes
+ * consists of terms. A term is the partial result of some consecutive ranks of a node, and has the number of the last
+ * of them. Term e serves all ranks r of other nodes with e < r < until, and each node that has such a rank gets it
+ * once.
  *
- * Node by node, term e is of all ranks of its node up to e, and serves until the next rank of that node. With
- * KOLO_NET_ORDER=rank the terms are the largest subtrees (of 2^k ranks that begin at a multiple of 2^k) whose ranks are
- * all on one node, in the tree of ranks without end, of which the first n are the canonical tree of n ranks
- * (reduce/reducer.h): they serve for all later ranks, also those of the same node. */
+ * Where the sum is folded node by node, term e has the inputs of all ranks of its node up to e, and serves until the
+ * next rank of that node. With KOLO_NET_ORDER=rank the terms are the largest subtrees (of 2^k ranks that begin at a
+ * multiple of 2^k) whose ranks are all on one node, in the infinite tree of ranks whose first n ranks form the
+ * canonical tree of n ranks (reduce/reducer.h). These terms serve all later ranks, also those of the same node. */
 #ifndef KOLO_INTERNODE_ASSEMBLY_PREFIXES_H
 #define KOLO_INTERNODE_ASSEMBLY_PREFIXES_H
 

@@ -1,59 +1,61 @@
-/* How the nodes of a broken communicator agree on who goes on. One rank of each node takes part. Before that the ranks
- * of each node agree in their own memory, see comm/creation/agreement.h. tests/models/nodes_agreement.pml is a model of
- * this protocol.
+/* The nodes of a broken communicator agree on the ranks that go on: a coordinator collects them, and needs a quorum.
+ * One rank of each node takes part, after the ranks of its node have agreed in their own memory
+ * (comm/creation/agreement.h). tests/models/nodes_agreement.pml is a model of this protocol.
  *
  * Roles
  *   leader         the lowest rank of a node. It has kept the socket at which it listened when the communicator was
  *                  made, and all ranks know all those addresses.
- *   leaderless     the lowest rank that is left of a node whose leader is not: it takes part in the leader's place, but
- *                  never coordinates, since nobody would know where to find it.
+ *   leaderless     the lowest rank that is left of a node whose leader is not. It takes part in the leader's place, but
+ *                  never coordinates, since no other node knows its address.
  *   coordinator    a leader that answers at its listener. It collects which ranks are left, and concludes.
  *   participant    a rank that has come to a coordinator.
  *
- * What is known of another leader. Each rank that takes part keeps a connection to every other leader, a probe. The
- * kernel answers it, whatever the process does:
- *   refused        the kernel refuses the probe: mostly the process has ended, or has left the communicator. It proves
- *                  nothing, since a firewall refuses as well
- *   lives          the probe is connected. It says hello there, which only a coordinator answers; the probe breaks when
- *                  the process ends
- *   silent         neither, for as long as KOLO_NET_SILENCE_MS: nothing is known of it
- *   unresponsive   it lives and has not answered, although it has had the time to: KOLO_NET_SILENCE_MS where the broken
- *                  communicator's streams have been silent for so long, too, as those of a stopped process are; else
- *                  until the deadline. A leader that has closed those streams is not unresponsive: it may have gone on.
+ * States of another leader. Each rank that takes part keeps a connection to every other leader, a probe. The leader's
+ * kernel answers the probe, whatever the process does:
+ *   refused        the kernel refuses the probe: the process has ended or left the communicator, or a firewall refuses,
+ *                  so that this proves nothing
+ *   lives          the probe is connected. The rank says hello through it, which only a coordinator answers. The probe
+ *                  breaks when the process ends
+ *   silent         the kernel has neither refused nor answered for KOLO_NET_SILENCE_MS: nothing is known of the leader
+ *   unresponsive   the leader lives, and has not answered the hello in time. The time is KOLO_NET_SILENCE_MS where the
+ *                  broken communicator's streams have been silent for so long, too, as those of a stopped process are;
+ *                  else it ends at the deadline. A leader that has closed those streams is not unresponsive: it may
+ *                  have gone on.
  *
- * Messages, between a participant and the coordinator. The connection is made with a key of the secret and the broken
- * communicator's session.
+ * Messages between a participant and the coordinator. Their connection is made with a key derived from the secret and
+ * the broken communicator's session.
  *   SURVIVORS      participant: these ranks of my node are left, and this is where I listen for a new communicator
  *   WAIT           coordinator, four times in KOLO_NET_SILENCE_MS: I am there
  *   SURVIVORS      coordinator, its answer: these ranks of all nodes go on, and meet there
  *   FAILED         coordinator, its answer: you cannot go on, for that reason
  *
- * Who coordinates. A rank goes to the lowest leader that answers. If that one ends, or shows nothing for
- * KOLO_NET_SILENCE_MS, the rank looks again. A leader becomes the coordinator where nobody answers and all leaders
- * before it are refused, silent or unresponsive. So there may be several for a while: a leader that was stopped and
- * is continued may be one besides the leader that has taken its place. A coordinator that sees a lower one answer lets
- * its participants go, and all go to the lower one.
+ * The coordinator. A rank goes to the lowest leader that answers. If that leader ends, or sends nothing for
+ * KOLO_NET_SILENCE_MS, the rank looks for another one. A leader becomes the coordinator where no leader answers and all
+ * leaders before it are refused, silent or unresponsive. There may be several for a while: a leader that was stopped
+ * and resumes may be one besides the leader that has taken its place. A coordinator that sees a lower one answer
+ * dismisses its participants, and all of them go to the lower one.
  *
- * Until when. The coordinator waits until each other node has come, or its leader is silent or refused. For the other
- * ranks of nodes whose leader is refused it waits LEADERLESS_NS more: they look for a coordinator as all do. It does
- * not wait for a node of one rank that is unresponsive, unless there are too few without it. The other ranks of a node
- * whose leader is unresponsive leave that one out, and come then. At the deadline it concludes in any case.
+ * The coordinator's wait. The coordinator waits until each other node has come, or its leader is silent or refused. It
+ * waits LEADERLESS_NS more for the other ranks of nodes whose leader is refused: they look for a coordinator like all
+ * ranks. It waits for a node of one rank that is unresponsive only if the quorum needs that node. The other ranks of a
+ * node whose leader is unresponsive leave their leader out, and then come. At the deadline the coordinator concludes in
+ * any case.
  *
- * Quorum. A part goes on where it has more than half of the broken communicator's nodes, or half of them and node 0. A
- * node counts once one of its ranks has come, as all its ranks that go on come together. Nothing proves of a node that
- * does not come that it is not going on, so it counts as one that may. With KOLO_NET_QUORUM=any every part goes on:
- * for jobs that have a referee, such as Slurm or Kubernetes, which ends all parts but one.
+ * Quorum. A part goes on if it has more than half of the broken communicator's nodes, or half of them and node 0. A
+ * node counts once one of its ranks has come, since all its ranks that go on come together. A node that does not come
+ * may be going on elsewhere: nothing proves the opposite. With KOLO_NET_QUORUM=any every part goes on, for jobs that
+ * have a referee, such as Slurm or Kubernetes, which ends all parts but one.
  *
- * Making the communicator. The answer is a proposal to S, the ranks that came. The ranks that go on are those in the
- * new communicator, which is created as any other (comm/creation/create.h) by all of S, or not at all: if one of them
- * has ended, is stopped, or has gone to another coordinator, creation fails on all, and all begin again. The
- * connections stay until then as lifelines, so that an end is seen at once.
+ * Making the communicator. The answer is a proposal to S, the ranks that came. All of S create the new communicator
+ * like any other (comm/creation/create.h), or none of them has it: if one of them has ended, is stopped, or has gone to
+ * another coordinator, the creation fails on all, and all begin again. Until then the connections stay open as
+ * lifelines, so that a rank's end is seen at once.
  *
  * Invariants
- *   1. A node is never in two parts. Its ranks decide by compare-and-swap whether they go on with their leader: one
- *      that they have left out cannot bring them along.
- *   2. So two parts have no node in common, and not both have more than half, or half with node 0: no two go on.
- *   3. Nobody is in two communicators: all of S make one, and each of them is in one creation at a time.
+ *   1. A node is never in two parts. Its ranks decide by compare-and-swap whether they go on with their leader: a
+ *      leader that they have left out cannot bring them along.
+ *   2. So two parts have no node in common, and at most one has more than half, or half with node 0: no two go on.
+ *   3. No rank is in two communicators: all of S make one, and each of them is in one creation at a time.
  *
  * What a failure leaves
  *
@@ -68,10 +70,11 @@
  *
  * What is not covered
  *   - A leader that has told rank 0 of the new communicator that it is ready ends or is stopped before its node knows
- *     that all are. Its other ranks have no part in what the others have made, and fail: those live and do not answer.
- *   - The network comes apart in the moment in which a creation completes (kolo_assembly_agree). Some may have a
- *     communicator that others, who were to be in it, have given up. Two parts go on only if, besides, a node that had
- *     been left out comes back and goes on with those others. */
+ *     that all leaders are. The other ranks of its node have no part in the communicator that the others have made, and
+ *     fail: the others live and do not answer.
+ *   - The network comes apart in the moment in which a creation completes (kolo_assembly_agree). Some ranks may have a
+ *     communicator that others, which were to be in it, have given up. Two parts go on only if, besides, a node that
+ *     had been left out comes back and goes on with those others. */
 #include "internode/assembly/shrink_nodes.h"
 
 #include <errno.h>
@@ -105,8 +108,8 @@
 
 enum { BEATS_PER_SILENCE = 4, RENDEZVOUS_TRIES = 16 };
 
-/* How long the coordinator waits for all; a participant for a coordinator, where some begin later than others; and then
- * for its answer. */
+/* The coordinator waits COMING_NS for all nodes. A participant waits COORDINATOR_NS for a coordinator, since some ranks
+ * begin later than others, and then ANSWER_NS for the answer. */
 #define COMING_NS(timeout_ns)      (2 * (timeout_ns) + MARGIN_NS)
 #define COORDINATOR_NS(timeout_ns) (COMING_NS(timeout_ns) + (timeout_ns))
 #define ANSWER_NS(timeout_ns)      (COMING_NS(timeout_ns) + LEADERLESS_NS + MARGIN_NS)
@@ -156,7 +159,7 @@ static void drop(int *fd) {
     *fd = -1;
 }
 
-/* An attempt to connect has come to that errno, 0: to a connection. */
+/* Notes how an attempt to connect has ended: with that errno, or, where it is 0, with a connection. */
 static void settle_probe(const struct agreement *c, struct other *other, int error) {
     if (error == 0 && kolo_socket_is_to_itself(other->probe))
         error = ECONNREFUSED;
@@ -182,7 +185,7 @@ static void begin_probe(const struct agreement *c, struct other *other) {
         settle_probe(c, other, errno);
 }
 
-/* Its state may have changed: it is probed anew. */
+/* Probes the leader again, since its state may have changed. */
 static void doubt(const struct agreement *c, struct other *other) {
     drop(&other->probe);
     other->leader = TRYING;
@@ -190,7 +193,7 @@ static void doubt(const struct agreement *c, struct other *other) {
     other->since_ns = other->again_ns = kolo_awake_ns(c->awake);
 }
 
-/* What comes through a probe: an answer, or its end. */
+/* Takes an answer through a probe, or finds that the probe has broken. */
 static void hear_probe(const struct agreement *c, struct other *other) {
     uint8_t bytes[KOLO_HANDSHAKE_BYTES];
     const ssize_t more = recv(other->probe, bytes, sizeof bytes, MSG_DONTWAIT);
@@ -240,8 +243,8 @@ static bool is_leader(const struct agreement *c) {
     return c->comm->listener != NULL;
 }
 
-/* Whether the other leader counts as unresponsive, see above. One that has closed the broken communicator's streams may
- * be going on without this node: then there is nothing to coordinate. */
+/* Whether the other leader counts as unresponsive, as above. A leader that has closed the broken communicator's streams
+ * may be going on without this node, which then has nothing to coordinate. */
 static bool is_unresponsive(const struct agreement *c, uint32_t node) {
     const struct other *other = &c->others[node];
     if (!is_leader(c) || other->leader != LIVES || other->answers)
@@ -252,7 +255,7 @@ static bool is_unresponsive(const struct agreement *c, uint32_t node) {
            (pulse == KOLO_PULSE_BEATS && quiet_ns >= COMING_NS(kolo_waiter_timeout_ns(&c->comm->waiter)));
 }
 
-/* The first one that is a coordinator; or this rank, if no leader before it is still to become one. */
+/* The first leader that is a coordinator; or this rank, if no leader before it may still become one. */
 static uint32_t find_coordinator(const struct agreement *c) {
     bool coordinates = is_leader(c), any = false;
     for (uint32_t node = 0; node < c->nodes->nodes; node++) {
@@ -333,7 +336,7 @@ static void hear(struct agreement *c, uint32_t node) {
     KOLO_POINT("agreement.heard");
 }
 
-/* Answers those who connect, for a moment. */
+/* Answers ranks that connect, for a moment. */
 static int receive_participants(struct agreement *c) {
     struct kolo_introduction who;
     int fd, rc = 0;
@@ -359,7 +362,7 @@ static uint32_t count_nodes(const struct agreement *c) {
     return nodes;
 }
 
-/* Quorum, above. */
+/* Whether the nodes that have come are a quorum. */
 static bool are_enough(const struct agreement *c) {
     const uint32_t here = count_nodes(c), all = c->nodes->nodes;
     return c->comm->origin.net.any_part || 2 * here > all || (2 * here == all && has_come(c, 0));
@@ -367,8 +370,8 @@ static bool are_enough(const struct agreement *c) {
 
 typedef enum awaited { NONE, LEADERLESS, LEADERS } awaited;
 
-/* Which nodes are still to be waited for. From a node whose leader is unresponsive the other ranks may come, once they
- * have left the leader out; or the leader itself, if that would help. */
+/* The nodes that the coordinator still waits for. The other ranks of a node whose leader is unresponsive may come once
+ * they have left the leader out. The leader of a node of one rank is waited for only if the quorum needs it. */
 static awaited find_awaited(const struct agreement *c) {
     bool leaderless = false, unresponsive = false;
     for (uint32_t node = 0; node < c->nodes->nodes; node++) {
@@ -398,7 +401,7 @@ static void beat(struct agreement *c, int64_t now_ns) {
     }
 }
 
-/* AGAIN if this rank need not be the coordinator, since a lower leader is. */
+/* Returns AGAIN if this rank need not be the coordinator, since a lower leader is. */
 static int await_participants(struct agreement *c) {
     int64_t now_ns = kolo_awake_ns(c->awake),
             until_ns = c->begun_ns + COMING_NS(kolo_waiter_timeout_ns(&c->comm->waiter)), leaderless_end_ns = 0;
@@ -439,7 +442,7 @@ static void list_absent(const struct agreement *c, char *list, size_t list_bytes
                                                                         : "did not come in time");
 }
 
-/* Decides the result: the answer to all. */
+/* Decides the answer to all participants. */
 static void conclude(const struct agreement *c, struct kolo_assembly_message *answer) {
     char list[224];
     if (!are_enough(c)) {
@@ -460,7 +463,7 @@ static void conclude(const struct agreement *c, struct kolo_assembly_message *an
     answer->meeting = lowest == c->node ? c->meeting : c->others[lowest].meeting;
 }
 
-/* Takes the answer, which came through `fd`, unless this rank is the coordinator, where that is -1. */
+/* Takes the answer. It came through `fd`, which is -1 if this rank is the coordinator. */
 static int take(struct agreement *c, struct kolo_assembly_message *answer, int fd) {
     struct kolo_nodes_agreement *result = c->result;
     if (answer->kind == KOLO_MESSAGE_FAILED)
@@ -515,7 +518,7 @@ static int fail_late(const struct agreement *c, const char *why) {
                      c->comm->global_rank, 3 * kolo_waiter_timeout_ns(&c->comm->waiter) / KOLO_NS_PER_MS, why);
 }
 
-/* What the coordinator has sent: 0, AGAIN where there is more to come, or a failure. */
+/* Obeys a message of the coordinator. Returns 0, AGAIN where another message is to come, or a failure. */
 static int heed_coordinator(struct agreement *c, const uint8_t *bytes, int fd) {
     struct kolo_assembly_message answer;
     KOLO_POINT("agreement.told");
@@ -531,7 +534,7 @@ static int heed_coordinator(struct agreement *c, const uint8_t *bytes, int fd) {
     return take(c, &answer, fd);
 }
 
-/* 0, AGAIN if nobody is left that would answer, or a failure. */
+/* Returns 0, AGAIN if this coordinator will not answer any more, or a failure. */
 static int await_answer(struct agreement *c, struct other *coordinator, int fd) {
     uint8_t bytes[KOLO_MESSAGE_BYTES];
     size_t received = 0;
@@ -636,8 +639,8 @@ static bool is_of_leader(const struct agreement *c, uint16_t port) {
     return false;
 }
 
-/* Listens for the new communicator, but not at a leader's port. Where nodes have one address, the kernel may give this
- * rank the port of a leader that has ended, and all who probe that would take it for one that lives. */
+/* Listens for the new communicator, but not at a leader's port. Where nodes share an address, the kernel may give this
+ * rank the port of a leader that has ended, and every rank that probes that port would think that the leader lives. */
 static int open_rendezvous(struct agreement *c) {
     struct kolo_listener *refused[RENDEZVOUS_TRIES]; /* open until the end, so that each attempt gets another port */
     int count = 0;

@@ -1,4 +1,4 @@
-/* Which ranks of a node are whole subtrees of the canonical order. */
+/* Finds which ranks of a node are whole subtrees of the canonical order. */
 #include "internode/assembly/subtrees.h"
 
 #include <stdbool.h>
@@ -6,7 +6,7 @@
 
 #include "base/status.h"
 
-/* Of 2^k ranks, there are a left half of each of k sizes, and the last rank. */
+/* A tree of 2^k ranks leaves at most one left half of each of k sizes on the stack, and the last rank. */
 _Static_assert(1 << (KOLO_SUBTREES_STACK_MAX - 1) == KOLO_RANKS_MAX, "the stack is high enough");
 
 static bool is_on_one_node(const struct kolo_nodes *nodes, uint32_t first, uint32_t ranks) {
@@ -16,7 +16,7 @@ static bool is_on_one_node(const struct kolo_nodes *nodes, uint32_t first, uint3
     return true;
 }
 
-/* Adds the largest subtrees among those of `ranks` ranks from `first` on, which are a subtree. */
+/* Adds the largest subtrees of `ranks` ranks from `first` on. Those ranks are a subtree themselves. */
 static void add(struct kolo_subtrees *subtrees, const struct kolo_nodes *nodes, uint32_t *places, uint32_t first,
                 uint32_t ranks) {
     uint32_t left = 1;
@@ -40,7 +40,8 @@ static bool is_tree_of_nodes(const struct kolo_subtrees *subtrees) {
     if (subtrees->count_max > 1)
         return false;
     for (uint32_t i = 0; i < subtrees->count; i++) {
-        /* A whole subtree of 2^k leaves ends with every 2^k-th one; after the last one all are joined that are left. */
+        /* A whole subtree of 2^k leaves ends with every 2^k-th leaf. After the last leaf all subtrees that are left are
+         * joined. */
         const uint32_t leaves = i + 1, wholes = (uint32_t)__builtin_popcount(leaves);
         const uint32_t joins = (uint32_t)__builtin_ctz(leaves) + (leaves == subtrees->count ? wholes - 1 : 0);
         if (subtrees->each[i].joins != joins)

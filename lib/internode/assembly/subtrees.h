@@ -1,10 +1,10 @@
-/* What each node can fold by itself of the canonical tree over all ranks (KOLO_NET_ORDER=rank).
+/* Subtrees: the parts of the canonical tree over all ranks that a node can fold by itself (KOLO_NET_ORDER=rank).
  *
- * The canonical tree (reduce/reducer.h) is over ranks, wherever these run. A node can fold those of its subtrees whose
- * ranks are all on it; it sends a partial result of each largest one to the others. A node that has the partial results
- * of all nodes joins them as the rest of the tree says, and gets the bits that one machine would give. Consecutive
- * ranks make few subtrees: at most two of each size. If neighbours are always on different nodes, each rank is a
- * subtree of its own. */
+ * The canonical tree (reduce/reducer.h) is over ranks, on whichever node they run. A node can fold those subtrees whose
+ * ranks are all on it, and sends the other nodes a partial result of each largest one. A node that has the partial
+ * results of all nodes joins them as the rest of the tree says, and gets the bits that one machine would give.
+ * Consecutive ranks make few subtrees: at most two of each size. If neighbours are always on different nodes, each rank
+ * is a subtree of its own. */
 #ifndef KOLO_INTERNODE_ASSEMBLY_SUBTREES_H
 #define KOLO_INTERNODE_ASSEMBLY_SUBTREES_H
 
@@ -22,17 +22,18 @@ struct kolo_subtree {
 struct kolo_subtrees {
     uint32_t count;
     uint32_t count_max; /* of one node */
-    /* In the order of their ranks. The rest of the tree: put one after another on a stack, and after each one join the
-     * two topmost as often as its `joins` says. What is left is the whole. */
+    /* The subtrees in the order of their ranks, and with them the rest of the tree: a node pushes one after another
+     * onto a stack, and after each one joins the two topmost as often as its `joins` says. The last one left is the
+     * whole. */
     struct kolo_subtree each[];
 };
 
 #define KOLO_SUBTREES_STACK_MAX 11 /* that stack never holds more */
-/* Each pair of neighbours is a subtree, so it adds one at most. */
+/* Two neighbouring ranks, 2i and 2i + 1, are a subtree, so that a node has at most one largest subtree of each two. */
 #define KOLO_SUBTREES_OF_NODE_MAX (KOLO_RANKS_MAX / 2)
 
-/* The caller frees *subtrees, which is NULL where there is nothing to do: each node's ranks are one subtree, and the
- * canonical tree over the nodes joins these in the same way. KOLO_ERR_SYSTEM: out of memory. */
+/* The caller frees *subtrees, which is NULL where none are needed: each node's ranks are one subtree, and the canonical
+ * tree over the nodes joins these in the same way. KOLO_ERR_SYSTEM: out of memory. */
 int kolo_subtrees_make(struct kolo_subtrees **subtrees, const struct kolo_nodes *nodes);
 
 /* Each rank as a subtree of its own, in their order, without `joins`: for an op that needs all inputs at once (is_whole

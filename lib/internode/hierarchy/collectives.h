@@ -1,4 +1,4 @@
-/* The collectives of several nodes, by what they do. Each is a kolo_run_fn but for the collective. */
+/* The collectives of several nodes, grouped by how they move data. Each is a kolo_run_fn but for the collective. */
 #ifndef KOLO_INTERNODE_HIERARCHY_COLLECTIVES_H
 #define KOLO_INTERNODE_HIERARCHY_COLLECTIVES_H
 
@@ -13,11 +13,13 @@ kolo_nodes_run_fn kolo_nodes_move;   /* gather, scatter, all-to-all */
 kolo_nodes_run_fn kolo_nodes_scan;   /* scan, exclusive scan */
 kolo_nodes_run_fn kolo_nodes_apply;  /* all-reduce with a function in its middle */
 
-/* Gives the function the reduced gradients of `count` elements of this rank's range, from its element `first` on. */
+/* Gives the program's function the reduced gradients of `count` elements of this rank's range, from its element `first`
+ * on. */
 void kolo_nodes_apply_piece(kolo_comm *comm, const struct kolo_message *message, size_t first, size_t count,
                             const uint8_t *gradients);
 
-/* For a call whose slots would have to be larger to hold one element of each partial result: the same on all ranks. */
+/* Refuses a call whose slots would have to be larger to hold one element of each partial result. All ranks refuse
+ * it. */
 static inline int kolo_nodes_refuse(const kolo_comm *comm, const kolo_kernel *kernel, size_t slot_bytes) {
     return kolo_fail(KOLO_ERR_UNSUPPORTED,
                      "rank %u: the operation's elements of %u bytes take slots of %zu bytes where the ranks are spread"

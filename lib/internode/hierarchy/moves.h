@@ -1,11 +1,13 @@
-/* Which data of gather, scatter and all-to-all goes from which rank to which in one ticket, and where it lies.
+/* Moves: the data of a gather, scatter or all-to-all that goes from rank to rank in one ticket, and where it lies.
  *
- * A block is what one rank has for another one. Blocks are numbered so that in block b each rank sends to one other
- * rank at most, and takes from one at most: of a gather b is who sends, of a scatter who takes, and in an all-to-all
- * rank r exchanges block b with rank (b - r) modulo the number of ranks. What a rank keeps for itself does not count.
+ * A block is what one rank has for another one. Blocks are numbered so that in block b each rank sends to at most one
+ * other rank, and receives from at most one. In a gather b is the rank that sends, in a scatter the rank that receives,
+ * and in an all-to-all rank r exchanges block b with rank (b - r) modulo the number of ranks. What a rank keeps for
+ * itself does not count.
  *
  * A rank's slot has two halves of as many regions, one for each block of the ticket: what the rank sends, and what
- * comes for it from other nodes. Each begins with a head: the elements of the whole block, according to the rank. */
+ * comes for it from other nodes. Each region begins with a head: the number of elements of the whole block, according
+ * to the rank. */
 #ifndef KOLO_INTERNODE_HIERARCHY_MOVES_H
 #define KOLO_INTERNODE_HIERARCHY_MOVES_H
 
@@ -28,7 +30,7 @@ struct kolo_moves {
     uint32_t element_bytes;
 };
 
-/* To whom `rank` sends block `block`. */
+/* The rank to which `rank` sends block `block`. */
 static inline uint32_t kolo_moves_to(const struct kolo_moves *moves, uint32_t ranks, uint32_t rank, uint32_t block) {
     uint32_t peer = block >= rank ? block - rank : block + ranks - rank;
     if (moves->collective == KOLO_GATHER)
@@ -38,7 +40,7 @@ static inline uint32_t kolo_moves_to(const struct kolo_moves *moves, uint32_t ra
     return peer == rank ? KOLO_MOVES_NOBODY : peer;
 }
 
-/* From whom `rank` takes it. */
+/* The rank from which `rank` receives it. */
 static inline uint32_t kolo_moves_from(const struct kolo_moves *moves, uint32_t ranks, uint32_t rank, uint32_t block) {
     uint32_t peer = block >= rank ? block - rank : block + ranks - rank;
     if (moves->collective == KOLO_GATHER)

@@ -1,7 +1,7 @@
 /* kolo_allreduce_apply of several nodes, made of two schedules: a reduce-scatter of the gradients, whose results go to
- * the function straight from where they have come (nodes_reduce.c), and an all-gather of the parameters, in place
- * (nodes_spread.c). The ranges of algo/fusion/apply.h are the blocks of both. What a rank has updated no other rank
- * reads before the second schedule. */
+ * the program's function straight from where they arrive (nodes_reduce.c), and an all-gather of the parameters, in
+ * place (nodes_spread.c). The ranges of algo/fusion/apply.h are the blocks of both. No other rank reads the parameters
+ * that a rank has updated before the second schedule. */
 #include "algo/fusion/apply.h"
 #include "internode/hierarchy/collectives.h"
 #include "sync/point.h"

@@ -1,14 +1,16 @@
-/* Gather, scatter and all-to-all of several nodes: each block goes from the rank that has it to the one that takes it,
- * and nowhere else. A ticket carries a chunk of some of the blocks (internode/hierarchy/moves.h): as many as there is
- * room for, if they are small, else of one. In show a rank copies what it sends into its slot, for ranks of its own
- * node too, and says how much it expects. The leaders then know from the slots how much goes from whom to whom. In take
- * a rank copies what has come: from the sender's slot on this node, from its own if it is of another node.
+/* Gather, scatter and all-to-all of several nodes: each block goes from the rank that has it to the rank that receives
+ * it, and nowhere else. A ticket carries a chunk of some of the blocks (internode/hierarchy/moves.h): of as many as
+ * there is room for if they are small, else of one. In show a rank copies what it sends into its slot, for ranks of its
+ * own node too, and writes how much it expects. The leaders then know from the slots how much goes from which rank to
+ * which. In take a rank copies what has come: from the sender's slot if the sender is on this node, else from its own
+ * slot.
  *
- * In place works: an all-to-all stores what comes where it had what went to the same rank, chunk by chunk, and that
- * chunk has been shown in the same ticket. Of a gather and a scatter nobody else's data goes to the root's own block.
+ * Calls in place work. An all-to-all stores what comes from a rank where it had what went to the same rank, chunk by
+ * chunk, and that chunk has been shown in the same ticket. In a gather and a scatter no other rank's data goes to the
+ * root's own block.
  *
- * Blocks may have counts that only two ranks know, no longer than all have agreed on. Whoever takes one that is of
- * another count than it expects finds the mismatch; between nodes the exchange does (internode/exchange_move.c). */
+ * Blocks may have counts that only two ranks know, no longer than all have agreed on. A rank that receives a block of
+ * another count than it expects finds the mismatch; between nodes the exchange finds it (internode/exchange_move.c). */
 #include "internode/hierarchy/moves.h"
 
 #include "comm/failure/failure.h"
@@ -80,7 +82,7 @@ static int show(const struct move *m, size_t ticket) {
     return 0;
 }
 
-/* All ranks of the node have claimed the ticket by then. */
+/* All ranks of the node have claimed the ticket before the leader orders it. */
 static int order(const struct move *m, size_t ticket) {
     kolo_comm *comm = m->comm;
     int rc = kolo_step_await_all(comm, kolo_shown_at(ticket));
@@ -118,7 +120,7 @@ static int take(const struct move *m, size_t ticket) {
     return rc;
 }
 
-/* What this rank has for itself. */
+/* Copies the block that this rank has for itself. */
 static void copy_own(const struct move *m) {
     const uint32_t self = m->comm->global_rank;
     const size_t element_bytes = m->moves.element_bytes;
@@ -131,7 +133,7 @@ static void copy_own(const struct move *m) {
                   count * element_bytes);
 }
 
-/* How much a ticket carries: whole blocks if they fit. */
+/* Decides how much a ticket carries: whole blocks if they fit. */
 static void divide(struct move *m) {
     const struct kolo_nodes *nodes = &m->comm->internode->nodes;
     const size_t half_bytes = m->comm->segment.slot_bytes / 2, longest = m->message->longest ? m->message->longest : 1;

@@ -1,20 +1,22 @@
-/* All-reduce, reduce and reduce-scatter of several nodes; a barrier is an all-reduce without elements, and of a list of
- * tensors the chunks are packed into slots, all of each, and unpacked from the results. Each ticket is a
- * chunk of the message. The owner of each slice of it, one for each rank of the node, folds that from all slots into
- * the ticket's partial result, in the accumulation type. The nodes exchange these, and leave the result in the segment:
- * of an all-reduce on all nodes, else on the node that has a rank which takes it. In an all-reduce and a reduce a rank
- * folds its own slice straight from `send`, and shows all but that. There, a rank that is alone on its node shows
- * nothing: if the accumulation type is the dtype, the exchange sends straight from `send`, and receives into `recv`.
+/* All-reduce, reduce and reduce-scatter of several nodes. A barrier is an all-reduce without elements. The chunks of a
+ * list of tensors are packed into slots whole, and unpacked from the results.
  *
- * A reduce-scatter is made of the nodes' parts of the message: those blocks, one behind the other, that are for the
- * ranks of the node. A ticket has a chunk of one such part, and the nodes take turns. Parts that are shorter than
+ * Each ticket is a chunk of the message. The chunk is cut into a slice for each rank of the node; the rank folds its
+ * slice from all slots into the ticket's partial result, in the accumulation type. The nodes exchange their partial
+ * results, and leave the result in the segment: of an all-reduce on all nodes, else on the node that has a rank which
+ * receives it. In an all-reduce and a reduce a rank folds its own slice straight from `send`, and shows all but that
+ * slice. There, a rank that is alone on its node shows nothing: if the accumulation type is the dtype, the exchange
+ * sends straight from `send`, and receives into `recv`.
+ *
+ * A reduce-scatter is made of the nodes' parts of the message. A node's part has the blocks for the ranks of the node,
+ * one behind the other. A ticket has a chunk of one such part, and the nodes take turns. Parts that are shorter than
  * others have empty chunks at their ends.
  *
  * The order of the sum is the canonical one among the ranks of each node, and then among the nodes. With
- * KOLO_NET_ORDER=rank it is the canonical one among all ranks: where the ranks of some node are not one subtree of
- * that, a ticket has a partial result for each subtree that they are (internode/assembly/subtrees.h), one behind
- * another, and chunks are as much smaller. Where rounding cannot show the order nothing changes. An own operation that
- * is not commutative always takes this order. */
+ * KOLO_NET_ORDER=rank it is the canonical one among all ranks. Where the ranks of some node are not one subtree of that
+ * order, a ticket has a partial result for each subtree that they are (internode/assembly/subtrees.h), one behind
+ * another, and chunks are smaller by that factor. The order stays by nodes where rounding cannot show it. An own
+ * operation that is not commutative always takes the order of all ranks. */
 #include "internode/hierarchy/collectives.h"
 
 #include "algo/fusion/tensor_cursor.h"
@@ -82,7 +84,7 @@ static size_t slice_at(const struct hierarchy *h, size_t count, size_t *first) {
     return kolo_plan_slice(count, h->message->kernel->element_bytes, h->comm->size, h->comm->rank, first);
 }
 
-/* What a piece of a node's part has of the block of one rank. */
+/* The part of one rank's block that a piece of a node's part has. */
 struct overlap {
     size_t block; /* where the block begins in the message */
     size_t first; /* in the block */
@@ -90,7 +92,8 @@ struct overlap {
     size_t count;
 };
 
-/* Of local rank `local` of the piece's node, whose block begins at *at in the node's part; moves that on. */
+/* The overlap of local rank `local` of the piece's node, whose block begins at *at in the node's part. Moves *at to the
+ * block's end. */
 static struct overlap overlap_of(const struct hierarchy *h, const struct piece *piece, uint32_t local, size_t *at) {
     const uint32_t rank = kolo_nodes_rank(&h->comm->internode->nodes, piece->node, local);
     struct overlap overlap;
@@ -182,7 +185,7 @@ static int fold(const struct hierarchy *h, size_t ticket) {
     return 0;
 }
 
-/* For the leader: orders the ticket's exchange. */
+/* The leader orders the ticket's exchange. */
 static int order(const struct hierarchy *h, size_t ticket) {
     kolo_comm *comm = h->comm;
     const struct piece piece = piece_at(h, ticket);
@@ -266,8 +269,8 @@ static bool rounds(const kolo_reducer *reducer, const kolo_kernel *kernel) {
     return kernel->is_own;
 }
 
-/* Elements of a chunk of which a slot holds all of a node's partial results; whole lines, where that many fit. 0: not
- * even one element does. */
+/* The number of elements of a chunk, so that a slot holds all of a node's partial results of it; whole lines, where
+ * that many fit. 0 where not even one element does. */
 static size_t chunk_count_of(const struct hierarchy *h) {
     const kolo_kernel *kernel = h->message->kernel;
     const size_t line_count = (KOLO_LINE_BYTES + kernel->element_bytes - 1) / kernel->element_bytes;

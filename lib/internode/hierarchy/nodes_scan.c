@@ -1,11 +1,12 @@
 /* Scan of several nodes, inclusive and exclusive. Each ticket is a chunk of the message, which each rank shows whole.
- * The ranks share the folding of the terms that others need, each its slice of all, the nodes exchange the terms, and
- * each rank folds its result: of the terms of earlier ranks and, of those ranks whose term it does not take, itself
- * included, of their inputs. So a node gets one partial result of each earlier node, and no more, where the ranks of a
- * node follow each other.
+ * The ranks of a node share the folding of the terms that other nodes need, each rank its slice of all terms. The nodes
+ * exchange the terms, and each rank folds its result. The result is made of the terms of earlier ranks, and of the
+ * inputs of those ranks whose term the rank does not take, itself included. Where the ranks of each node are
+ * consecutive, a node so receives one partial result of each earlier node, and no more.
  *
  * The order is that of an all-reduce of the ranks up to this one: node by node, or by ranks
- * (internode/assembly/prefixes.h). In place works: a rank reads its input from its slot, like everybody's. */
+ * (internode/assembly/prefixes.h). Calls in place work: a rank reads its own input from its slot, like that of every
+ * other rank. */
 #include "internode/hierarchy/scan_layout.h"
 
 #include "internode/hierarchy/collectives.h"
@@ -28,7 +29,7 @@ struct scan {
     uint32_t inputs; /* of this rank's result, which is of the first ranks */
 };
 
-/* What the result of some elements is made of so far. */
+/* The partial results of which some elements of the result are made so far. */
 struct stack {
     const void *parts[STACK_MAX]; /* partial results */
     uint32_t weights[STACK_MAX];
@@ -88,7 +89,7 @@ static int fold(const struct scan *s, size_t ticket) {
     return 0;
 }
 
-/* For the leader. */
+/* The leader orders the ticket's exchange. */
 static int order(const struct scan *s, size_t ticket) {
     kolo_comm *comm = s->comm;
     size_t first, count = chunk_at(s, ticket, &first);
@@ -105,7 +106,7 @@ static int order(const struct scan *s, size_t ticket) {
     return 0;
 }
 
-/* Where the next part may be put. */
+/* The place for the next part. */
 static uint8_t *room(const struct scan *s, const struct stack *stack) {
     return s->comm->call.stage + stack->height * (size_t)PIECE_BYTES;
 }
@@ -148,7 +149,7 @@ static void push_term(const struct scan *s, struct stack *stack, size_t ticket, 
     push(s, stack, part, prefixes->by_rank ? ranks : 1, count);
 }
 
-/* The inputs of this node's ranks that no term has. */
+/* Pushes the inputs of this node's ranks that no term has. */
 static void push_own(const struct scan *s, struct stack *stack, size_t ticket, size_t at, size_t count) {
     const kolo_comm *comm = s->comm;
     const uint32_t first = s->layout.prefixes->each[comm->global_rank].first;
@@ -160,7 +161,7 @@ static void push_own(const struct scan *s, struct stack *stack, size_t ticket, s
     push(s, stack, room(s, stack), s->layout.prefixes->by_rank ? ranks : 1, count);
 }
 
-/* The same for an op that has no partial results but the inputs: each rank's is a term. */
+/* Folds the result of an op that has no partial results but the inputs: each rank's input is a term. */
 static void fold_inputs(const struct scan *s, size_t ticket, uint8_t *result, size_t at, size_t count) {
     const size_t element_bytes = s->layout.kernel->element_bytes;
     const void *sources[KOLO_RANKS_MAX];

@@ -1,11 +1,12 @@
 /* Broadcast and all-gather of several nodes. Both move parts: a part is a piece of what one rank, its root, has for all
- * others; a broadcast has one root, in an all-gather each rank is the root of its block, one after the other. The root
- * copies its part into its own slot, so that two ranks that both take themselves for the root do not write to the same
- * place before the mismatch is found. From there the leader of the root's node has it sent, and the other ranks of that
- * node take it. On other nodes it is taken from the ticket's result. Nothing is folded.
+ * other ranks. A broadcast has one root; in an all-gather each rank is the root of its block, one after the other. The
+ * root copies its part into its own slot, so that two ranks that both take themselves for the root do not write to the
+ * same place before the mismatch is found. The leader of the root's node has the part sent from there, and the other
+ * ranks of that node take it from there. On other nodes the ranks take the part from the ticket's result. Nothing is
+ * folded.
  *
- * A broadcast has one part at least. In an all-gather each node has one, be it empty, so that every node hears from
- * every other one whether it makes the same call. */
+ * A broadcast has at least one part. In an all-gather each node has at least one, even if it is empty, so that every
+ * node hears from every other one whether it makes the same call. */
 #include "internode/hierarchy/collectives.h"
 
 #include "internode/hierarchy/ticks.h"
@@ -26,7 +27,7 @@ struct part {
     size_t bytes;
 };
 
-/* Bytes that `root` has, and where they go in recv. */
+/* The bytes that `root` has, and where they go in recv. */
 static size_t bytes_of(const struct spread *s, uint32_t root, size_t *place) {
     const size_t element_bytes = s->message->kernel->element_bytes;
     size_t first = 0, count = s->message->count;
@@ -66,7 +67,7 @@ static void advance(const struct spread *s, struct part *part) {
     settle(s, part);
 }
 
-/* Where this node has the part: in the root's slot, or where it comes from the root's node. */
+/* The place of the part on this node: in the root's slot, or where the part arrives from the root's node. */
 static uint8_t *place_of(const struct spread *s, const struct part *part) {
     const kolo_comm *comm = s->comm;
     const struct kolo_nodes *nodes = &comm->internode->nodes;
@@ -87,7 +88,7 @@ static int show(const struct spread *s, const struct part *part) {
     return 0;
 }
 
-/* All ranks of the node have claimed the part's ticket by then: nobody reads any more what its slots held. */
+/* All ranks of the node have claimed the part's ticket by then, so that none still reads what its slots held before. */
 static int order(const struct spread *s, const struct part *part) {
     kolo_comm *comm = s->comm;
     int rc = kolo_step_await_all(comm, kolo_shown_at(part->ticket));

@@ -1,5 +1,5 @@
-/* Where the data of a scan lies in a ticket's slots: a rank's slot has a chunk of its input and, behind that, its term
- * (internode/assembly/prefixes.h) if others need it; the terms of other nodes lie in the slots of the node. */
+/* The layout of a scan's data in a ticket's slots: a rank's slot has a chunk of its input and, behind that, its term
+ * (internode/assembly/prefixes.h) if others need the term. The terms of other nodes lie in the slots of the node. */
 #ifndef KOLO_INTERNODE_HIERARCHY_SCAN_LAYOUT_H
 #define KOLO_INTERNODE_HIERARCHY_SCAN_LAYOUT_H
 

@@ -1,5 +1,5 @@
-/* The rhythm of a collective of several nodes, the same for all: in each tick the ranks of a node begin one ticket, and
- * take what has come of an earlier one. See internode/hierarchy/hierarchy.c. */
+/* Ticks: the rhythm of a collective of several nodes, the same for all. In each tick the ranks of a node begin one
+ * ticket, and take what has come of an earlier one. See internode/hierarchy/hierarchy.c. */
 #ifndef KOLO_INTERNODE_HIERARCHY_TICKS_H
 #define KOLO_INTERNODE_HIERARCHY_TICKS_H
 

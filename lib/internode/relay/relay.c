@@ -1,4 +1,4 @@
-/* Keeps rings and streams of two nodes alike. */
+/* Keeps the rings and streams of two nodes alike. */
 #include "internode/relay/relay.h"
 
 #include <limits.h>
@@ -98,11 +98,11 @@ static void publish_for(struct kolo_relay *relay, kolo_atomic_u64 *flag, uint64_
 
 /* Talking. */
 
-/* Another process cannot wake the engine. */
+/* Another process cannot wake the engine, so that this thread wakes it when another process rings the bell. */
 static void *wake_engine(void *argument) {
     struct kolo_relay *relay = argument;
     kolo_bell *bell = &relay->shared->bell;
-    while (!kolo_load_acquire(&relay->stopping)) { /* pairs with kolo_relay_destroy */
+    while (!kolo_load_acquire(&relay->stopping)) { /* pairs with kolo_relay_stop */
         const uint32_t rings = kolo_bell_rings(bell);
         const uint64_t events = kolo_load_acquire(&relay->shared->events);
         kolo_engine_wake(relay->engine);
@@ -127,8 +127,8 @@ static void talk(struct kolo_relay *relay) {
 
 /* What goes. */
 
-/* From now on chunks of a large message go, to a node to which the rank's earlier ones all have gone: how many these
- * were. */
+/* Begins to send chunks of a large message to a node to which all chunks of the rank's earlier ones have gone. Returns
+ * how many chunks these were. */
 static uint64_t begin_stream(struct kolo_relay *relay, uint32_t local, uint32_t to, size_t bytes, uint64_t before) {
     uint64_t *gone = &relay->chunks[(size_t)local * relay->nodes + relay->comm->nodes->node_of[to]];
     const uint64_t before_there = *gone;
@@ -172,7 +172,7 @@ static bool forward_message(struct kolo_relay *relay, uint32_t local, uint32_t t
     return true;
 }
 
-/* Says of a message that its receiver has asked for where its chunks begin. */
+/* Tells where the chunks of a message begin that its receiver has asked for. */
 static void forward_serving(struct kolo_relay *relay, uint32_t local, uint32_t to) {
     const kolo_comm *comm = relay->comm;
     const uint32_t from = kolo_nodes_rank(comm->nodes, comm->node, local);
@@ -192,7 +192,7 @@ static void forward_serving(struct kolo_relay *relay, uint32_t local, uint32_t t
          NULL);
 }
 
-/* Passes on what there is of the large message of a rank. */
+/* Passes on those chunks of a rank's large message that are there. */
 static void forward_chunks(struct kolo_relay *relay, uint32_t local) {
     const kolo_comm *comm = relay->comm;
     struct outgoing *out = &relay->outgoing[local];
@@ -265,7 +265,7 @@ static void tell_taken(struct kolo_relay *relay, uint32_t local, uint32_t other)
     tell(relay, node, frame, NULL);
 }
 
-/* Looks at all that is between a rank of this node and one of another. */
+/* Serves all that goes between a rank of this node and one of another. */
 static void serve_pair(struct kolo_relay *relay, uint32_t local, uint32_t other) {
     const kolo_atomic_u64 *rings = relay->comm->segment.mailboxes[local].rings;
     const bool has_ring = kolo_load_acquire(&rings[other / 64]) >> other % 64 & 1; /* pairs with transfer.c */
@@ -308,7 +308,7 @@ static bool is_of(const struct kolo_relay *relay, uint64_t rank, uint32_t node) 
     return rank < relay->all && relay->comm->nodes->node_of[rank] == node;
 }
 
-/* What a message says of itself; false: it cannot be. */
+/* Reads a message's fields; false where they are not valid. */
 static bool read_message(const struct kolo_frame *frame, const uint8_t *payload, struct kolo_envelope *envelope,
                          size_t *bytes) {
     if (frame->bytes < PAYLOAD_AT)
@@ -323,7 +323,7 @@ static bool read_message(const struct kolo_frame *frame, const uint8_t *payload,
     return frame->bytes - PAYLOAD_AT == (*bytes > KOLO_CELL_PAYLOAD ? 0 : *bytes);
 }
 
-/* Gives memory to what comes from a rank. */
+/* Gives memory to the messages that come from a rank. */
 static int provide(struct kolo_relay *relay, struct pair *pair, struct kolo_shared_ring *ring, uint32_t from,
                    bool streams) {
     struct incoming *in = &relay->incoming[from];
@@ -374,7 +374,7 @@ static int take_message(struct kolo_relay *relay, const struct kolo_frame *frame
     return 0;
 }
 
-/* Chunks of a rank of this node have been taken, by whichever rank of the other. */
+/* Notes that chunks of a rank of this node have been taken, by whichever rank of the other node. */
 static int take_taken_chunks(struct kolo_relay *relay, const struct kolo_frame *frame) {
     const uint32_t *node_of = relay->comm->nodes->node_of;
     const uint32_t local = kolo_nodes_local_rank(relay->comm->nodes, frame->part);
@@ -387,7 +387,7 @@ static int take_taken_chunks(struct kolo_relay *relay, const struct kolo_frame *
     return 0;
 }
 
-/* Messages of a rank of this node have been taken; 0: the other rank may wait for this one. */
+/* Notes that messages of a rank of this node have been taken. 0 says that the other rank may wait for this one. */
 static int take_taken(struct kolo_relay *relay, const struct kolo_frame *frame, struct kolo_shared_ring *ring,
                       uint32_t local) {
     const struct pair *pair = pair_of(relay, local, (uint32_t)frame->ticket);
@@ -399,7 +399,7 @@ static int take_taken(struct kolo_relay *relay, const struct kolo_frame *frame, 
     return 0;
 }
 
-/* One of those messages is asked for. Not before the last one was served. */
+/* Notes that the receiver asks for one of those messages, which it does not do before the last one was served. */
 static int take_asked(struct kolo_relay *relay, const struct kolo_frame *frame, struct kolo_shared_ring *ring,
                       uint32_t local) {
     const struct pair *pair = pair_of(relay, local, (uint32_t)frame->ticket);
@@ -410,7 +410,7 @@ static int take_asked(struct kolo_relay *relay, const struct kolo_frame *frame, 
     return 0;
 }
 
-/* A message that a rank of this node has asked for is on its way. */
+/* Notes that a message that a rank of this node has asked for is on its way. */
 static int take_served(struct kolo_relay *relay, const struct kolo_frame *frame, struct kolo_shared_ring *ring,
                        uint32_t local) {
     struct pair *pair = pair_of(relay, local, frame->part);
