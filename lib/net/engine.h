@@ -1,15 +1,16 @@
-/* Frames between this node and the other nodes of a job, its neighbours: moved by io_uring, or by poll where that is
- * refused, with one state machine for both. Knows nothing of collectives: its owner says what a frame means.
+/* The engine: moves frames between this node and the other nodes of a job, its neighbours. It uses io_uring, or poll
+ * where io_uring is refused, with one state machine for both. The engine knows nothing of collectives: its owner says
+ * what a frame means.
  *
- * To each neighbour there are one control stream and one or more data streams: connected sockets that the owner gives
- * to the engine. A frame is a header (net/frame.h) and its payload. Control frames go by the control stream, in order.
- * Data frames wait in one queue a neighbour; a message of more than KOLO_STRIPE_BYTES is cut into frames of at least
- * that many, and whichever data stream is idle takes the next one, so that frames may arrive in another order than they
- * were sent in. On each stream at most one send and one receive is in flight.
+ * Each neighbour has one control stream and one or more data streams: connected sockets that the owner gives to the
+ * engine. A frame is a header (net/frame.h) and its payload. Control frames go by the control stream, in order. Data
+ * frames wait in one queue a neighbour; a message of more than KOLO_STRIPE_BYTES is cut into frames of at least that
+ * many, and whichever data stream is idle takes the next one, so that frames may arrive in another order than they were
+ * sent in. On each stream at most one send and one receive is in flight.
  *
- * A header that arrives is parsed and checked, then shown to `place`, which says where the payload belongs: it is
- * received straight into that memory. Until there is room for it nothing more is read from the stream, and the sender's
- * socket fills up: that is the flow control.
+ * A header that arrives is parsed and checked, then shown to `place`, which says where the payload belongs. The payload
+ * is received straight into that memory. Until there is room for it the engine reads nothing more from the stream, and
+ * the sender's socket fills up: that is the flow control.
  *
  * Threads may use an engine in turn, one at a time; kolo_engine_wake alone may be called at any time. All callbacks
  * come from kolo_engine_run or kolo_engine_stop_data, and may call only functions that queue or read: send, tell,
@@ -31,27 +32,30 @@ typedef enum kolo_engine_kind { KOLO_ENGINE_AUTO, KOLO_ENGINE_URING, KOLO_ENGINE
 
 enum { KOLO_PLACE_LATER = 1 };
 
-/* What an engine tells its owner. `node` is the neighbour's index. */
+/* The events that an engine reports to its owner. `node` is the neighbour's index. */
 struct kolo_engine_events {
-    /* Where frame->bytes of payload go. Returns 0 and *where (meaningless if bytes is 0; not called for a control frame
-     * of 0 bytes); or KOLO_PLACE_LATER: ask again after kolo_engine_resume; or a negative KOLO_ERR_*: the frame is
-     * invalid, and the neighbour is given up. */
+    /* Decides where frame->bytes of payload go. Returns 0 and *where (meaningless if bytes is 0; not called for a
+     * control frame of 0 bytes); or KOLO_PLACE_LATER: ask again after kolo_engine_resume; or a negative KOLO_ERR_*: the
+     * frame is invalid, and the neighbour is given up. */
     int (*place)(void *owner, uint32_t node, const struct kolo_frame *frame, void **where);
     /* The whole payload is there. */
     void (*arrived)(void *owner, uint32_t node, const struct kolo_frame *frame);
-    /* All of a message has been handed to the kernel: its memory may be used again. `frame` as it was given to
-     * kolo_engine_send. Not told for what kolo_engine_tell has copied. */
+    /* All of a message has been handed to the kernel: its memory may be used again. `frame` is the one that was given
+     * to kolo_engine_send. Messages that kolo_engine_tell has copied are not reported. */
     void (*sent)(void *owner, uint32_t node, const struct kolo_frame *frame);
-    /* All streams of a neighbour have ended, and all that had arrived has been delivered. error: 0 where each ended at
-     * a frame's boundary by the peer's closing it; else a positive errno (ECONNRESET, ETIMEDOUT for silence, EPROTO for
-     * bytes that make no frame, EPIPE ...), which is the first one: all its sockets are shut then. Told once.
-     * A neighbour that closes some of its streams, but not all of them within half a second, is given up (ECONNRESET).
-     *     After KOLO_FRAME_LEAVE a neighbour is taken to close its sockets: that they break between frames is no error,
-     * and frames that wait for a place are waited for. Without it the latter are lost with the neighbour (ECONNRESET),
-     * for the place may depend on what it can no longer send. */
+    /* All streams of a neighbour have ended, and all that had arrived has been delivered. Reported once. error: 0 where
+     * the peer closed each stream at a frame's boundary; else the first error as a positive errno (ECONNRESET,
+     * ETIMEDOUT for silence, EPROTO for bytes that make no frame, EPIPE ...), at which all sockets of the neighbour
+     * were shut. A neighbour that closes some of its streams, but not all of them within half a second, is given up
+     * (ECONNRESET).
+     *
+     * A neighbour that has sent KOLO_FRAME_LEAVE is expected to close its sockets: that they break between frames is no
+     * error, and the engine waits for the place of frames that have none yet. Without KOLO_FRAME_LEAVE such frames are
+     * lost with the neighbour (ECONNRESET), since the place may depend on data that the neighbour can no longer
+     * send. */
     void (*ended)(void *owner, uint32_t node, int error);
-    /* Before a neighbour is given up for silence: what kolo_engine_tell tells it now it finds if it is there after all.
-     * NULL: nothing is. */
+    /* A neighbour is about to be given up for silence. If it is there after all, it receives what kolo_engine_tell
+     * tells it now. NULL: the engine tells it nothing. */
     void (*silent)(void *owner, uint32_t node);
 };
 
@@ -76,54 +80,56 @@ int kolo_engine_create(kolo_engine **engine, const struct kolo_engine_options *o
                        const struct kolo_engine_events *events, void *owner);
 
 /* Stops all data for good, in both directions; control goes on. When it returns, neither the engine nor the kernel
- * reaches the payload of any data message any more, but frames of some may be cut off amid. It waits for this machine
- * only, for a few milliseconds (net/engine_stop.c). From then on a neighbour ends with its control stream. `sent` is
- * told of all that had been sent or queued, and of what is sent later; control frames may arrive meanwhile, and
- * neighbours end. False: the kernel has not let go of all in two seconds. */
+ * reaches the payload of any data message any more, but some frames may be cut off in the middle. It waits for this
+ * machine only, for a few milliseconds (net/engine_stop.c). From then on a neighbour ends with its control stream.
+ * `sent` reports all that had been sent or queued, and all that is sent later; control frames may arrive meanwhile, and
+ * neighbours end. False: the kernel has not let go of all payloads in two seconds. */
 bool kolo_engine_stop_data(kolo_engine *engine);
 
-/* Says that data still on its way is no longer needed: connections are reset when they are closed, so that the kernel
- * does not go on trying to deliver it. */
+/* Declares that data still on its way is no longer needed: connections are reset when they are closed, so that the
+ * kernel does not go on trying to deliver it. */
 void kolo_engine_abandon(kolo_engine *engine);
 
-/* Shuts all sockets down, reaps every operation that is in flight, then closes and frees: when it returns, nothing of
- * the kernel's reaches any payload any more. Before that, unless linger_ns is 0: sends the control frames that are
- * queued, says that nothing more comes, and reads and discards until the others have done so too; for at most
- * linger_ns. No callbacks. */
+/* Shuts all sockets down, reaps every operation that is in flight, then closes and frees. When it returns, the kernel
+ * reaches no payload any more. Unless linger_ns is 0, it first sends the control frames that are queued, tells the
+ * others that nothing more comes, and reads and discards until they have done so too, for at most linger_ns. No
+ * callbacks. */
 void kolo_engine_destroy(kolo_engine *engine, int64_t linger_ns);
 
-/* In a forked child: closes its copies of the sockets, which stay the parent's, and frees its copy of the engine. */
+/* In a forked child: closes the child's copies of the sockets, which stay the parent's, and frees its copy of the
+ * engine. */
 void kolo_engine_forget(kolo_engine *engine);
 
 /* Gives a connected socket to the engine, which closes it. The first one of a neighbour is its control stream. */
 int kolo_engine_add(kolo_engine *engine, uint32_t node, int fd);
 
-/* All neighbours have engines that run: from now on each of them must be heard. */
+/* All neighbours have engines that run: each of them must be heard from now on. */
 void kolo_engine_watch(kolo_engine *engine);
 
-/* Queues a message of frame->bytes at `payload`, which must not change until `sent`. One of data is cut into frames, in
- * which frame->offset continues. KOLO_ERR_SYSTEM: out of memory. Sending to a neighbour that has ended is 0, and `sent`
- * comes all the same. */
+/* Queues a message of frame->bytes at `payload`, which must not change until `sent`. A message of data is cut into
+ * frames, in which frame->offset continues. KOLO_ERR_SYSTEM: out of memory. Sending to a neighbour that has ended
+ * returns 0, and `sent` comes all the same. */
 int kolo_engine_send(kolo_engine *engine, uint32_t node, const struct kolo_frame *frame, const void *payload);
 
 /* Queues a control frame of at most KOLO_CONTROL_BYTES_MAX of payload, which is copied. */
 int kolo_engine_tell(kolo_engine *engine, uint32_t node, const struct kolo_frame *frame, const void *payload);
 
-/* Does what can be done; where nothing can, waits for at most wait_ns, or until kolo_engine_wake. 0, or KOLO_ERR_SYSTEM
- * where the engine itself has failed. */
+/* Does all work that is ready; where none is, waits for at most wait_ns, or until kolo_engine_wake. Returns 0, or
+ * KOLO_ERR_SYSTEM where the engine itself has failed. */
 int kolo_engine_run(kolo_engine *engine, int64_t wait_ns);
 
 /* Streams that were told KOLO_PLACE_LATER ask again in the next run. */
 void kolo_engine_resume(kolo_engine *engine);
 
-/* Ends the present or the next wait of kolo_engine_run. Any thread. */
+/* Ends the present or the next wait of kolo_engine_run. Any thread may call it. */
 void kolo_engine_wake(kolo_engine *engine);
 
-/* Of all neighbours together. */
+/* Counts of all neighbours together. */
 const struct kolo_engine_counts *kolo_engine_counts(const kolo_engine *engine);
 const char *kolo_engine_name(const kolo_engine *engine); /* "uring" or "poll" */
 
-/* 0 where a ring can be set up; else the negative errno with which it is refused (-ENOSYS in a build without it). */
+/* Returns 0 where a ring can be set up; else the negative errno with which it is refused (-ENOSYS in a build without
+ * io_uring). */
 int kolo_engine_probe_uring(void);
 
 #endif

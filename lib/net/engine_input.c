@@ -1,4 +1,4 @@
-/* Input: frames out of a stream of bytes. */
+/* The engine's input: cuts a stream of bytes into frames. */
 #include <errno.h>
 #include <string.h>
 
@@ -37,7 +37,7 @@ void kolo_input_start(struct kolo_stream *stream) {
     stream->engine->backend->receive(stream);
 }
 
-/* No more comes by this stream. error: 0 where its end was read, else a positive errno. */
+/* Ends a stream's input. error: 0 where the stream's end was read, else a positive errno. */
 static void end_input(struct kolo_stream *stream, int error) {
     const bool at_boundary = stream->input == KOLO_INPUT_HEADER && staged_bytes(stream) == 0;
     KOLO_POINT("engine.input_ended");
@@ -117,7 +117,7 @@ static bool fill_payload(struct kolo_stream *stream) {
     return true;
 }
 
-/* Takes one step with what has been received; false where more must come first. */
+/* Takes one step with the bytes that have been received; returns false where more must come first. */
 static bool step(struct kolo_stream *stream) {
     switch (stream->input) {
     case KOLO_INPUT_HEADER:

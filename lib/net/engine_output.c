@@ -1,4 +1,4 @@
-/* Output: frames striped over the streams of a node. */
+/* The engine's output: cuts messages into frames, and stripes them over the streams of a node. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +52,7 @@ struct kolo_queued_message *kolo_message_take(struct kolo_engine *engine, uint32
     return message;
 }
 
-/* The owner gets the memory of a message back once all of it has gone, or will never go. */
+/* Gives the owner the memory of a message back once all of it has gone, or will never go. */
 static void settle_message(struct kolo_engine *engine, struct kolo_queued_message *message) {
     if (!message->cut || message->holds)
         return;
@@ -78,7 +78,7 @@ void kolo_message_queue_drop(struct kolo_engine *engine, struct kolo_message_que
     }
 }
 
-/* How much of a message a stream takes: a piece; the last one includes a rest of less than a stripe. */
+/* The number of bytes of a message that a stream takes: a piece; the last one includes a rest of less than a stripe. */
 static uint32_t next_piece_bytes(const struct kolo_queued_message *message) {
     const uint32_t left_bytes = message->frame.bytes - message->begun_bytes;
     return left_bytes < message->piece_bytes + KOLO_STRIPE_BYTES ? left_bytes : message->piece_bytes;
@@ -122,7 +122,7 @@ void kolo_output_start(struct kolo_neighbour *neighbour) {
     }
 }
 
-/* Removes what has been sent from the parts; true if there is more to send. */
+/* Removes the bytes that have been sent from the parts; true if there are more to send. */
 static bool more_to_send(struct kolo_stream *stream, size_t sent_bytes) {
     size_t left_bytes = 0;
     for (unsigned i = 0; i < 2; i++) {

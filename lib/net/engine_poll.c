@@ -1,6 +1,6 @@
-/* Moves bytes with sendmsg and recvmsg that never block, and waits with poll. An operation is tried while its socket is
- * believed to be ready: one for sending until it takes less than it is given, one for receiving from when poll says so
- * until it gives less than there is room for. */
+/* The backend that moves bytes with sendmsg and recvmsg, which never block, and waits with poll. It tries an operation
+ * while it believes the socket to be ready. A socket is ready to send until it takes less than it is given. It is ready
+ * to receive from the moment when poll says so until it gives less than there is room for. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "net/engine_state.h"
 #include "sync/point.h"
 
-/* The backend's own: the eventfd, then each stream at its index, -1 where there is nothing to wait for. */
+/* The backend's own array: the eventfd, then each stream at its index, -1 where there is nothing to wait for. */
 static struct pollfd *polled_of(const struct kolo_engine *engine) {
     return engine->moving;
 }
@@ -37,7 +37,8 @@ static int poll_attach(struct kolo_stream *stream) {
     return 0;
 }
 
-/* stream->receiving and sending say what is to be tried; nothing is in flight between two system calls. */
+/* Does nothing: stream->receiving and sending say which operations to try, and none is in flight between two system
+ * calls. */
 static void nothing_to_do(struct kolo_stream *stream) {
     (void)stream;
 }

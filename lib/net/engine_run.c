@@ -1,4 +1,4 @@
-/* The engine's state machine of connections, for both ways of moving bytes. */
+/* The engine's state machine of connections, for both backends. */
 #include "net/engine.h"
 
 #include <assert.h>
@@ -50,8 +50,8 @@ static void reset_at_close(const struct kolo_stream *stream) {
     setsockopt(stream->fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
 }
 
-/* True if nobody needs any more what the kernel has not delivered yet. A neighbour that has been given up because this
- * engine ends may still get it. */
+/* True if no process needs any more what the kernel has not delivered yet. A neighbour that has been given up because
+ * this engine ends may still get it. */
 static bool is_moot(const struct kolo_stream *stream) {
     const struct kolo_neighbour *neighbour = stream->neighbour;
     const struct kolo_engine *engine = stream->engine;
@@ -354,7 +354,7 @@ static void judge(struct kolo_neighbour *neighbour) {
     give_up(neighbour, ETIMEDOUT);
 }
 
-/* Called when all that had arrived until now_ns has been looked at. */
+/* Serves the timers that are due, once all that had arrived until now_ns has been looked at. */
 static void serve_timers(struct kolo_engine *engine) {
     if (engine->now_ns < engine->timer_ns)
         return;
@@ -373,9 +373,9 @@ static void serve_timers(struct kolo_engine *engine) {
 
 /* The run.
  *
- * A thread that wakes the engine adds to `wakes`, then looks at `sleeping`; the engine, before it waits in the kernel,
+ * A thread that wakes the engine adds to `wakes`, then looks at `sleeping`. The engine, before it waits in the kernel,
  * sets `sleeping`, then looks at `wakes`. A full fence between the two on both sides makes sure that one of them sees
- * the other's store; so a wake-up is not lost, and costs a system call only where the engine waits, or is about to. */
+ * the other's store. So a wake-up is not lost, and costs a system call only where the engine waits, or is about to. */
 
 void kolo_engine_wake(kolo_engine *engine) {
     static const uint64_t one = 1;
@@ -473,8 +473,9 @@ static bool all_ended(const struct kolo_engine *engine) {
     return true;
 }
 
-/* Sends the queued control frames, says that nothing more comes, and waits until the others have said so. If a side
- * closes a socket before it has read all, TCP resets the connection, and the other side may lose what was just sent. */
+/* Sends the queued control frames, tells the others that nothing more comes, and waits until they have said so. If a
+ * side closes a socket before it has read everything, TCP resets the connection, and the other side may lose what was
+ * just sent. */
 static void linger(struct kolo_engine *engine, int64_t until_ns) {
     while (!all_ended(engine) && engine->now_ns < until_ns) {
         shut_idle_streams(engine);

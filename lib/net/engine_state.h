@@ -1,10 +1,10 @@
 /* The state of an engine, for the files net/engine*.c only.
  *
  * engine_run.c has the neighbours and the run, engine_input.c what arrives by one stream, engine_output.c the queues of
- * what is to be sent, engine_stop.c the end of all data after a failure; engine_uring.c and engine_poll.c are backends,
- * which move bytes and know no frames. Input and output start operations at a backend, at most one of each a stream,
- * and the backend tells them how each one ended, from `reap`, `submit` and `wait`. Started operations are under way
- * after `wait`, sends also after `submit`. */
+ * messages to send, engine_stop.c the end of all data after a failure. engine_uring.c and engine_poll.c are backends,
+ * which move bytes and know no frames. Input and output start operations at a backend, at most one of each per stream.
+ * The backend tells them how each one ended, from `reap`, `submit` and `wait`. The kernel has the operations started so
+ * far after `wait`, and sends also after `submit`. */
 #ifndef KOLO_NET_ENGINE_STATE_H
 #define KOLO_NET_ENGINE_STATE_H
 
@@ -118,7 +118,8 @@ struct kolo_engine {
     kolo_atomic_u64 wakes, sleeping; /* see kolo_engine_wake */
 };
 
-/* How bytes are moved. All return 0 or a negative errno; `wait` and `submit` only where the engine cannot go on. */
+/* A backend, which moves bytes. All functions return 0 or a negative errno; `wait` and `submit` return an errno only
+ * where the engine cannot go on. */
 struct kolo_backend {
     const char *name;
     int (*open)(struct kolo_engine *engine);
@@ -142,10 +143,10 @@ static inline bool kolo_input_is_held(const struct kolo_stream *stream) {
     return stream->input == KOLO_INPUT_PLACING || stream->input == KOLO_INPUT_STOPPED;
 }
 
-/* Starts to receive what the stream's state asks for; nothing where an operation is in flight, or none can be. */
+/* Starts the receive that the stream's state asks for; nothing where an operation is in flight, or none can be. */
 void kolo_input_start(struct kolo_stream *stream);
 
-/* A receive has ended: with so many bytes, 0 at the stream's end, or a negative errno. */
+/* Takes the end of a receive: so many bytes, 0 at the stream's end, or a negative errno. */
 void kolo_input_done(struct kolo_stream *stream, int result);
 
 /* Asks again where the payload belongs. */
@@ -157,13 +158,13 @@ struct kolo_queued_message *kolo_message_take(struct kolo_engine *engine, uint32
                                               const struct kolo_frame *frame);
 void kolo_message_queue_append(struct kolo_message_queue *queue, struct kolo_queued_message *message);
 
-/* Gives back what is queued, as if it had been sent. */
+/* Gives back the queued messages, as if they had been sent. */
 void kolo_message_queue_drop(struct kolo_engine *engine, struct kolo_message_queue *queue);
 
-/* Idle streams take what is queued. */
+/* Makes idle streams take what is queued. */
 void kolo_output_start(struct kolo_neighbour *neighbour);
 
-/* A send has ended, with so many bytes or a negative errno. */
+/* Takes the end of a send: so many bytes, or a negative errno. */
 void kolo_output_done(struct kolo_stream *stream, int result);
 
 /* The kernel has let go of a piece, which had been counted in message->holds. */
@@ -171,15 +172,15 @@ void kolo_message_release(struct kolo_engine *engine, struct kolo_queued_message
 
 /* engine_run.c */
 
-/* Shuts all sockets of the stream's neighbour because of `error`, a positive errno; but after that of a data stream
- * listens to the control stream for a while: the neighbour may be about to tell why. */
+/* Shuts all sockets of the stream's neighbour because of `error`, a positive errno. After the failure of a data stream
+ * the control stream is still read for a while: the neighbour may be about to tell why. */
 void kolo_stream_fail(struct kolo_stream *stream, int error);
 
-/* Closes the stream if nothing comes or goes by it any more, and ends its neighbour with the last of them. */
+/* Closes the stream if nothing comes or goes by it any more. The last stream to close ends its neighbour. */
 void kolo_stream_settle(struct kolo_stream *stream);
 
-/* Ends the neighbour if its streams have ended: one whose payload has no place does not count where there is nobody
- * left to wait for, for the place may never come. */
+/* Ends the neighbour if its streams have ended. A stream whose payload has no place does not count where no process is
+ * left to wait for, since the place may never come. */
 void kolo_neighbour_settle(struct kolo_neighbour *neighbour);
 
 #endif

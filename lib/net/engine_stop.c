@@ -1,27 +1,27 @@
-/* Stops all data of an engine for good, while its control streams go on. An owner whose exchanges have failed does that
- * before it gives back the memory that they were of.
+/* Stops all data of an engine for good, while its control streams go on. An owner whose exchanges have failed stops the
+ * data before it gives back the buffers of those exchanges.
  *
- * What reaches the payload of a data message, and how that ends:
+ * Three things reach the payload of a data message, and end as follows:
  *
- *   the thread that runs the engine, which copies what has come with a header, makes small sends itself and, with poll,
- *   all others. Threads run the engine in turn: none does while one stops it, and later ones find no stream of data
- *   that receives or sends.
+ *   The thread that runs the engine copies what has come with a header, makes small sends itself and, with poll, all
+ *   others. Threads run the engine in turn: none runs it while one stops it, and later ones find no stream of data that
+ *   receives or sends.
  *
- *   operations of io_uring, at most one receive and one send of each stream. They are the kernel's, whichever thread
- *   has submitted them: this one, one that does other work, or one that has ended. They are cancelled, and the stop
- *   waits until each has completed. Cancelling takes an operation off its socket's queue. That needs nothing of the
- *   other side, so that a stopped process, a dead machine or a cut cable there makes no difference. The operation
- *   completes in the thread that has submitted it, where that is in the kernel next: a thread that sleeps is woken for
- *   it, one that computes gets there with the next tick of the clock, and for one that has ended a thread of the kernel
- *   does it. An operation that moves bytes at that moment is not found; so cancelling is repeated. All that takes a few
+ *   Operations of io_uring, at most one receive and one send of each stream, are the kernel's, whichever thread has
+ *   submitted them: this one, one that does other work, or one that has ended. They are cancelled, and the stop waits
+ *   until each has completed. Cancelling takes an operation off its socket's queue. That needs nothing of the other
+ *   side, so that a stopped process, a dead machine or a cut cable there makes no difference. The operation completes
+ *   in the thread that has submitted it, when that is next in the kernel: a thread that sleeps is woken for it, one
+ *   that computes gets there with the next tick of the clock, and for one that has ended a thread of the kernel does
+ *   it. A cancel does not find an operation that moves bytes at that moment, and so is repeated. All that takes a few
  *   milliseconds; STOP_NS bounds it where the kernel does not do as described.
  *
- *   sends without a copy, the pages of which the kernel keeps until the other side has acknowledged them, which may be
- *   never. Only the end of the connection makes it let go: the data streams of such a neighbour are reset.
+ *   Sends without a copy leave their pages with the kernel until the other side has acknowledged them, which may be
+ *   never. Only the end of the connection makes the kernel let go: the data streams of such a neighbour are reset.
  *
- * What it leaves. Frames are cut off amid in both directions; what comes later stays in the sockets until they are
+ * Consequences. Frames are cut off in the middle in both directions, and later data stays in the sockets until they are
  * closed. The other side waits, as for a frame that has no place. It hears by its control stream of the failure for
- * which data is stopped, and stops its own. One whose data streams are reset before it has heard takes that for an
+ * which data is stopped, and stops its own. A side whose data streams are reset before it has heard takes that for an
  * error, but listens to the control stream a little longer (kolo_stream_fail); once it has stopped its own data, that
  * error does not count any more. So on both sides failures, heartbeats and silence go by the control streams as before,
  * and a neighbour ends with its control stream. */
@@ -67,7 +67,7 @@ static uint32_t reset_held(struct kolo_engine *engine) {
     return held;
 }
 
-/* Waits until nothing is left of what `attempt` counts, and repeats it meanwhile. */
+/* Repeats `attempt`, and waits in between, until nothing is left of what it counts. */
 static bool repeat(struct kolo_engine *engine, uint32_t (*attempt)(struct kolo_engine *)) {
     const int64_t until_ns = kolo_clock_ns() + STOP_NS;
     for (int64_t wait_ns = 0; attempt(engine) > 0; wait_ns = TURN_NS) {
@@ -83,7 +83,7 @@ static bool repeat(struct kolo_engine *engine, uint32_t (*attempt)(struct kolo_e
     return true;
 }
 
-/* A neighbour of which only data streams have failed goes on. */
+/* Lets a neighbour go on of which only data streams have failed. */
 static void go_on(struct kolo_neighbour *neighbour) {
     if (neighbour->streams_count == 0) /* this node */
         return;

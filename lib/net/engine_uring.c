@@ -1,26 +1,27 @@
-/* Moves bytes with io_uring. Receives and sends become submissions, which go to the kernel together with the wait for
- * completions: one system call submits what has gathered and waits. MSG_WAITALL makes the kernel go on until a piece is
- * there, or gone, as a whole, without this thread; kernels before 5.19 complete such operations early, and then the
- * rest is started anew like after any short count.
+/* The backend that moves bytes with io_uring. Receives and sends become submissions, which go to the kernel together
+ * with the wait for completions: one system call submits what has gathered and waits. MSG_WAITALL makes the kernel go
+ * on until a piece is there, or gone, as a whole, without this thread. Kernels before 5.19 complete such operations
+ * early; then the rest is started anew like after any short count.
  *
- * A small send, which the socket nearly always has room for, is made at once and without the ring, which would add
- * about a fifth to the time of a small all-reduce; it comes to the ring where there is no room. Receives always do:
- * while a thread spins, only the ring's flags are read. They are submitted with the next wait, and so not between the
- * arrival of a frame and its use.
+ * Small sends. The socket nearly always has room for a small send, which is therefore made at once and without the
+ * ring: the ring would add about a fifth to the time of a small all-reduce. Where there is no room, the send goes
+ * through the ring. Receives always do: while a thread spins, only the ring's flags are read. Receives are submitted
+ * with the next wait, and so not between the arrival of a frame and its use.
  *
- * Sockets are no registered files: of a process that has ended, the kernel would close those only when it takes down
- * the ring, after 20 ms and on a busy machine after hundreds, and its neighbours learn by that that it has ended.
- * Memory is registered only for zero-copy sends: what registration saves is pinning pages, and sends and receives that
- * copy pin none; nor is there a receive into a registered buffer for sockets that says how it went (READ_FIXED knows no
- * MSG_WAITALL). A zero-copy send leaves the payload with the kernel until a notification comes after its completion;
- * for so long the message counts it among its holds. Its header is sent before it, as a copy, so that the stream may go
- * on.
+ * Registration. Sockets are no registered files. The kernel would close the registered files of a process that has
+ * ended only when it takes down the ring, after 20 ms and on a busy machine after hundreds, and the neighbours learn by
+ * that that the process has ended. Memory is registered only for zero-copy sends: registration saves pinning pages, and
+ * sends and receives that copy pin none. Nor is there a receive into a registered buffer for sockets that says how it
+ * went (READ_FIXED knows no MSG_WAITALL). A zero-copy send leaves the payload with the kernel until a notification
+ * comes after its completion; until then the message counts it among its holds. Its header is sent before it, as a
+ * copy, so that the stream may go on.
  *
- * Where the thread that submitted an operation has ended, the kernel ends the operation with ECANCELED, as soon as its
- * socket is ready for more. Whoever reaps that starts it anew; until then the stream stands still, as all do with poll
- * while no thread runs the engine. No bytes are lost: an operation that had moved some says how many instead, which is
- * a short count like any other. Kernels before 6.1 may forget that number; they are not told MSG_WAITALL, so that an
- * operation ends with the first bytes that it moves. */
+ * Threads that end. Where the thread that submitted an operation has ended, the kernel ends the operation with
+ * ECANCELED, as soon as its socket is ready for more. The thread that reaps the completion starts the operation anew.
+ * Until then the stream stands still, as all streams do with poll while no thread runs the engine. No bytes are lost:
+ * an operation that had moved some reports their number instead, which is a short count like any other. Kernels before
+ * 6.1 may forget that number; operations there go without MSG_WAITALL, so that each ends with the first bytes that it
+ * moves. */
 #include <errno.h>
 
 #include "net/engine_state.h"
@@ -34,8 +35,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* What an operation was is the lowest byte of its user data; then come the stream's index in 24 bits and, of zero-copy
- * sends, the message's in 32. */
+/* The user data of an operation. Its lowest byte is the kind of operation; then come the stream's index in 24 bits and,
+ * of zero-copy sends, the message's in 32. */
 enum operation { OP_WAKE = 1, OP_RECEIVE, OP_SEND, OP_ZERO_COPY, OP_CANCEL };
 
 enum { SMALL_BYTES = KOLO_FRAME_HEADER_BYTES + KOLO_STAGING_BYTES, ENTRIES_MAX = 1 << 15, REGISTERED_MAX = 64 };
@@ -58,13 +59,13 @@ static uint64_t make_data(enum operation op, const struct kolo_stream *stream, u
     return (uint64_t)op | (uint64_t)(stream ? stream->index : 0) << 8 | (uint64_t)message << 32;
 }
 
-/* So many operations can be started between two submissions, or however long the kernel takes none: a receive and a
- * send of each stream, and the wake. */
+/* The number of operations that can be started between two submissions, or however long the kernel takes none: a
+ * receive and a send of each stream, and the wake. */
 static unsigned operations_max(const struct kolo_engine *engine) {
     return 2 * engine->streams_max + 1;
 }
 
-/* There always is one: the ring has room for all operations, and cancel_one leaves it. */
+/* Takes an entry of the ring. One is always free: the ring has room for all operations, and cancel_one leaves it. */
 static struct io_uring_sqe *take_entry(struct kolo_engine *engine) {
     struct uring *uring = engine->moving;
     struct io_uring_sqe *entry = io_uring_get_sqe(&uring->ring);
@@ -90,7 +91,7 @@ static void uring_receive(struct kolo_stream *stream) {
     io_uring_sqe_set_data64(entry, make_data(OP_RECEIVE, stream, 0));
 }
 
-/* Index of the registered buffer that holds the whole part; negative: there is none. */
+/* The index of the registered buffer that holds the whole part; negative where there is none. */
 static int buffer_of(const struct kolo_engine *engine, const struct iovec *part) {
     const struct uring *uring = engine->moving;
     const uintptr_t begin = (uintptr_t)engine->options.memory, at = (uintptr_t)part->iov_base;
@@ -140,7 +141,7 @@ static void uring_send(struct kolo_stream *stream) {
     uring->end = &stream->next;
 }
 
-/* True where any has ended. */
+/* Makes the small sends that are to be tried. Returns true where any has ended. */
 static bool try_small_sends(struct kolo_engine *engine) {
     struct uring *uring = engine->moving;
     bool any = false;
@@ -164,8 +165,8 @@ static bool try_small_sends(struct kolo_engine *engine) {
     return any;
 }
 
-/* The answer says nothing: the operation's own end does. Where the kernel takes nothing for now, it is for who cancels
- * to try again. */
+/* Cancels an operation. The cancel's own completion says nothing: that of the operation does. Where the kernel takes
+ * nothing for now, the caller tries again. */
 static void cancel_one(struct kolo_engine *engine, uint64_t operation) {
     struct io_uring *ring = &((struct uring *)engine->moving)->ring;
     if (io_uring_sq_space_left(ring) <= operations_max(engine))
@@ -218,7 +219,7 @@ static int make_ring(struct io_uring *ring, unsigned entries) {
     return rc == -EINVAL ? io_uring_queue_init(entries, ring, 0) : rc;
 }
 
-/* If memlock does not allow it, zero-copy sends pin their memory themselves. */
+/* Registers memory for zero-copy sends. Where memlock does not allow that, these sends pin their memory themselves. */
 static void register_memory(struct kolo_engine *engine) {
     struct uring *uring = engine->moving;
     struct iovec parts[REGISTERED_MAX];
@@ -275,7 +276,7 @@ static bool completions_gather(const struct io_uring *ring) {
     return IO_URING_READ_ONCE(*ring->sq.kflags) & (IORING_SQ_CQ_OVERFLOW | IORING_SQ_TASKRUN);
 }
 
-/* Running out of memory for now, a signal and a full completion queue pass. */
+/* A lack of memory for now, a signal, a full completion queue and the end of the wait are no errors. */
 static int checked(int rc) {
     return rc >= 0 || rc == -ETIME || rc == -EINTR || rc == -EAGAIN || rc == -EBUSY ? 0 : rc;
 }
@@ -310,7 +311,8 @@ static int uring_wait(struct kolo_engine *engine, int64_t wait_ns) {
     return checked(io_uring_submit_and_get_events(ring));
 }
 
-/* True where the kernel cannot do without a copy after all: sockets of that kind, or too much memory that is pinned. */
+/* True where the kernel cannot send without a copy after all: sockets of that kind, or too much memory that is
+ * pinned. */
 static bool zero_copy_refused(int result) {
     return result == -EOPNOTSUPP || result == -ENOBUFS || result == -ENOMEM;
 }

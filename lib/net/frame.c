@@ -1,4 +1,4 @@
-/* A frame's header as bytes, and back. */
+/* Packs a frame's header into bytes, and parses it. */
 #include "net/frame.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
-/* The header before each payload that nodes send each other: little-endian on the wire, bounds-checked on arrival. */
+/* Frames: the header before each payload that nodes send each other, little-endian on the wire, bounds-checked on
+ * arrival. */
 #ifndef KOLO_NET_FRAME_H
 #define KOLO_NET_FRAME_H
 
@@ -10,7 +11,7 @@
 #define KOLO_CONTROL_BYTES_MAX  512
 #define KOLO_CHUNK_BYTES_MAX    32768
 
-/* The kind says by which stream a frame goes: those below KOLO_FRAME_DATA are control frames. */
+/* The kind says which stream a frame uses: kinds below KOLO_FRAME_DATA are control frames. */
 enum {
     KOLO_FRAME_HEARTBEAT = 1, /* the engine's own, never shown to its owner */
     KOLO_FRAME_FAILURE = 2,   /* the communicator is broken, and how */
@@ -37,8 +38,8 @@ struct kolo_frame {
 /* Writes the header of KOLO_FRAME_HEADER_BYTES. */
 void kolo_frame_pack(const struct kolo_frame *frame, uint8_t *header);
 
-/* 0; or -EPROTO where the bytes are no header of this version: wrong mark, kind, reserved bits, or bytes and offset
- * beyond any message. */
+/* Returns 0, or -EPROTO where the bytes are no header of this version: wrong mark, kind, reserved bits, or bytes and
+ * offset beyond any message. */
 int kolo_frame_parse(const uint8_t *header, struct kolo_frame *frame);
 
 #endif

@@ -1,4 +1,4 @@
-/* Addresses as text, as bytes and as sockets have them. */
+/* Converts addresses between text, bytes for the wire, and what sockets take. */
 #include "net/connect/address.h"
 
 #include <arpa/inet.h>
@@ -53,7 +53,7 @@ bool kolo_address_is_any(const struct kolo_address *address) {
                                                  : IN6_IS_ADDR_UNSPECIFIED(&as_ipv6(address)->sin6_addr);
 }
 
-/* Without the port: "10.0.0.1", "fe80::1%2". */
+/* Writes the host without the port: "10.0.0.1", "fe80::1%2". */
 static void write_host(const struct kolo_address *address, char *text, size_t room) {
     char number[INET6_ADDRSTRLEN] = "?";
     if (address->storage.ss_family == AF_INET) {
@@ -77,7 +77,7 @@ const char *kolo_address_text(const struct kolo_address *address, char *text) {
     return text;
 }
 
-/* Splits at the colon before the port; an address of IPv6, which has colons of its own, stands in brackets. */
+/* Splits the text at the colon before the port. An IPv6 address, which has colons of its own, stands in brackets. */
 static bool split(const char *text, char *host, uint16_t *port) {
     const bool bracketed = *text == '[';
     const char *begin = text + bracketed, *end = strchr(begin, bracketed ? ']' : ':');
@@ -98,8 +98,8 @@ static bool split(const char *text, char *host, uint16_t *port) {
     return number >= 1 && number <= PORT_MAX;
 }
 
-/* Of several addresses of a host, all machines of a job must take the same one, in whatever order their resolvers give
- * them: IPv4 before IPv6. A loopback address comes last. */
+/* All machines of a job must choose the same one of a host's addresses, in whatever order their resolvers give them:
+ * IPv4 before IPv6, and loopback addresses last. */
 static int rank_of(const struct kolo_address *address) {
     return 2 * is_loopback(address) + (address->storage.ss_family == AF_INET6);
 }
@@ -158,7 +158,8 @@ static bool is_global(const struct ifaddrs *one) {
            !IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)one->ifa_addr)->sin6_addr);
 }
 
-/* True where there is an interface of that name; *found is its address, IPv4 before IPv6, or has no bytes. */
+/* Finds the interface of that name, and returns false where there is none. *found is its address, IPv4 before IPv6, or
+ * has no bytes. */
 static bool find_interface(const struct ifaddrs *all, const char *name, int family, struct kolo_address *found) {
     bool exists = false;
     found->bytes = 0;
@@ -200,7 +201,7 @@ static bool parse_number(const char *text, struct kolo_address *address) {
     return true;
 }
 
-/* Whether a socket can be bound to it: true of all of 127.0.0.0/8, too, which no list of addresses holds. */
+/* Whether a socket can be bound to the address. That includes all of 127.0.0.0/8, which no list of addresses holds. */
 static bool is_of_this_machine(const struct kolo_address *address) {
     const int fd = socket(address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)

@@ -15,15 +15,16 @@ struct kolo_address {
     socklen_t bytes;
 };
 
-/* Reads "HOST:PORT", "ADDRESS:PORT" or "[IPV6]:PORT" and looks the host up. name: whose value it is, for messages.
- * KOLO_ERR_ARG: not of that form, or a port outside 1 to 65535. KOLO_ERR_SYSTEM: no such host. */
+/* Reads "HOST:PORT", "ADDRESS:PORT" or "[IPV6]:PORT" and looks the host up. `name` is the setting that has this value,
+ * for messages. KOLO_ERR_ARG: the text does not have that form, or the port is outside 1 to 65535. KOLO_ERR_SYSTEM:
+ * there is no such host. */
 int kolo_address_parse(const char *name, const char *text, struct kolo_address *address);
 
 /* Reads the name of a network interface ("eth1": its first global address of `family`; AF_UNSPEC: any family) or a
  * numeric address of this machine; port 0. KOLO_ERR_ARG: the message lists the interfaces. */
 int kolo_address_of_interface(const char *name, const char *text, int family, struct kolo_address *address);
 
-/* The address of a socket, or of the other side of a connected one: 0 or a negative errno. */
+/* The address of a socket, or of the other side of a connected one. Returns 0 or a negative errno. */
 int kolo_address_of_socket(int fd, struct kolo_address *address);
 int kolo_address_of_peer(int fd, struct kolo_address *address);
 
@@ -37,8 +38,8 @@ bool kolo_address_is_any(const struct kolo_address *address);
  * becomes the other side's, and a link-local one gets the interface of that connection. 0 or a negative errno. */
 int kolo_address_localize(struct kolo_address *address, int fd);
 
-/* As machines send it to each other: family, port, scope, and 16 bytes, of which IPv4 uses the first four. False: those
- * KOLO_ADDRESS_WIRE_BYTES are no address with a port. */
+/* Packs and reads an address in the form that machines send each other: family, port, scope, and 16 bytes, of which
+ * IPv4 uses the first four. The second returns false where those KOLO_ADDRESS_WIRE_BYTES are no address with a port. */
 void kolo_address_pack(const struct kolo_address *address, uint8_t *bytes);
 bool kolo_address_unpack(const uint8_t *bytes, struct kolo_address *address);
 

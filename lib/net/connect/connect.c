@@ -1,10 +1,11 @@
-/* Connecting to a listener: the other half of net/connect/listener.c.
+/* Connects to a listener: the other half of net/connect/listener.c.
  *
  * An attempt ends in one of three ways:
- *   - Admitted.
- *   - Refused for good: the other side has said so, or it has not answered as a listener of this job does.
- *   - Anything else may pass, and is tried again until the deadline: nobody listens yet, the network is not up yet, or
- *     the connection has ended without a message, as it does if strangers occupy a listener. */
+ *   - The listener admits this process.
+ *   - The attempt is refused for good: the other side has said so, or has not answered as a listener of this job does.
+ *   - The attempt fails for a reason that may pass, and is made again until the deadline: no process listens yet, the
+ *     network is not up yet, or the connection has ended without a message, as it does if strangers occupy a
+ *     listener. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -214,7 +215,7 @@ static int converse(struct connector *connector) {
     return rc == 0 ? check_verdict(connector, &dialogue) : rc;
 }
 
-/* 0, AGAIN or a failure. */
+/* Returns 0, AGAIN or a failure. */
 static int attempt(struct connector *connector) {
     connector->fd = socket(connector->wanted->to->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (connector->fd < 0)
@@ -234,7 +235,7 @@ static int attempt(struct connector *connector) {
     return rc;
 }
 
-/* Until when to try again. */
+/* The time until which attempts are repeated. */
 static int64_t trying_ns(const struct connector *connector) {
     const bool is_awaited =
         !connector->wanted->reach_ns && !connector->reached; /* it may begin to listen at any time */
@@ -242,7 +243,7 @@ static int64_t trying_ns(const struct connector *connector) {
     return is_awaited || !connector->refused_ns || refused_ns > connector->reach_ns ? connector->reach_ns : refused_ns;
 }
 
-/* Whether a listener would take it for an introduction at all. */
+/* Whether a listener would take the bytes for an introduction at all. */
 static bool is_sensible(const struct kolo_introduction *self) {
     uint8_t bytes[KOLO_INTRODUCTION_BYTES];
     struct kolo_introduction read;
@@ -272,7 +273,7 @@ int kolo_connect(const struct kolo_connecting *wanted, int *fd) {
         }
         if (rc != AGAIN)
             return rc;
-        /* An attempt without any time left would only report that. */
+        /* An attempt with no time left would only report that there is none left. */
         const int64_t now_ns = kolo_awake_ns(wanted->awake), until_ns = trying_ns(&connector);
         const bool is_last = until_ns - now_ns < 2 * pause_ns;
         KOLO_POINT("connect.pausing");

@@ -1,4 +1,4 @@
-/* The messages of a handshake, and the sockets of both sides. */
+/* Packs and parses the messages of a handshake, and handles the sockets of both sides. */
 #include "net/connect/handshake.h"
 
 #include <errno.h>
@@ -17,8 +17,8 @@
 
 enum { INTRODUCTION = 3, VERDICT = 4 }; /* kinds, beside KOLO_HELLO and KOLO_WELCOME */
 
-/* Where things stand in messages; the bytes between them are zero, so that a message has only one form: one that has
- * been read is good if it is the same when it is packed again. */
+/* Places of fields in messages. The bytes between them are zero, so that a message has only one form: a message that
+ * was read is good if packing it again gives the same bytes. */
 enum { KIND_AT = 4, BODY_AT = 8 };
 enum { VERSION_AT = BODY_AT, LAYOUT_AT = 12, SECRET_AT = 16, NONCE_AT = 32 };
 enum {
@@ -89,7 +89,7 @@ void kolo_introduction_pack(const struct kolo_introduction *who, uint8_t *bytes)
     memcpy(bytes + JOB_AT, who->job, strnlen(who->job, KOLO_NET_JOB_BYTES - 1));
 }
 
-/* Names are shown in messages. */
+/* Names are shown in messages, and so have to be printable. */
 static bool is_printable(const char *name) {
     while (*name > ' ' && *name < 0x7f)
         name++;

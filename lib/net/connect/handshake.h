@@ -6,15 +6,16 @@
  *     introduction   connector   struct kolo_introduction, and a proof
  *     verdict        listener    admitted or not, and a proof
  *
- * A proof is an HMAC over all bytes of the dialogue before it: both nonces, both versions, what has been said in
- * between, and the marks with which messages begin, which tell the two sides apart. So a proof is worthless in another
- * dialogue, where the other side's nonce differs; or sent back to the side that made it, which expects one over more
- * bytes or fewer; or if anything that was said is changed. The connector proves itself first: a process that merely
- * connects gets nothing that was computed with the secret.
+ * A proof is an HMAC over all bytes of the dialogue before it: both nonces, both versions, all other fields sent so
+ * far, and the marks with which messages begin, which tell the two sides apart. So a proof is worthless in another
+ * dialogue, where the other side's nonce differs; or if it is sent back to the side that made it, which expects a proof
+ * over more bytes or fewer; or if any byte of the dialogue was changed. The connector sends its proof first: a process
+ * that merely connects gets nothing that was computed with the secret.
  *
- * The sizes of the first three messages, their marks, where version, layout, role, rank and size stand in them, and the
- * proof never change, so that all versions can tell each other which version they are, and prove it. A connector that
- * finds a listener of another version still introduces itself, and hangs up: then the listener's side knows, too. */
+ * Some things never change: the sizes of the first three messages, their marks, the places of version, layout, role,
+ * rank and size in them, and the proof. So processes of all versions can tell each other their version, and prove it. A
+ * connector that finds a listener of another version still introduces itself, and then hangs up, so that the listener's
+ * side knows, too. */
 #ifndef KOLO_NET_CONNECT_HANDSHAKE_H
 #define KOLO_NET_CONNECT_HANDSHAKE_H
 
@@ -32,10 +33,10 @@
 #define KOLO_SESSION_BYTES      16
 #define KOLO_NET_JOB_BYTES      128
 
-/* What a connection is for. */
+/* The purposes of a connection. */
 enum { KOLO_ROLE_JOIN = 1, KOLO_ROLE_CONTROL = 2, KOLO_ROLE_DATA = 3, KOLO_ROLE_SHRINK = 4 };
 
-/* What the connector says of itself. */
+/* The connector's description of itself. */
 struct kolo_introduction {
     uint32_t role;
     uint32_t rank, size;                 /* of all */
@@ -49,7 +50,7 @@ struct kolo_introduction {
     uint32_t version, layout;
 };
 
-/* The bytes of all four, as they are sent. */
+/* The bytes of all four messages, as they are sent. */
 struct kolo_dialogue {
     uint8_t hello[KOLO_HANDSHAKE_BYTES];
     uint8_t welcome[KOLO_HANDSHAKE_BYTES];
@@ -72,18 +73,18 @@ int kolo_handshake_make(struct kolo_handshake *handshake, const struct kolo_secr
 
 void kolo_handshake_pack(const struct kolo_handshake *handshake, kolo_handshake_kind kind, uint8_t *bytes);
 
-/* 0; -EPROTO where it is no handshake of that kind; -EPROTONOSUPPORT where it is of another version, whose version and
- * layout alone are set. */
+/* Returns 0; -EPROTO where the bytes are no handshake of that kind; -EPROTONOSUPPORT where the handshake is of another
+ * version. Then only that version and layout are set. */
 int kolo_handshake_parse(const uint8_t *bytes, kolo_handshake_kind kind, struct kolo_handshake *handshake);
 
-/* Without the proof. */
+/* Packs all but the proof. */
 void kolo_introduction_pack(const struct kolo_introduction *who, uint8_t *bytes);
 
-/* 0; -EPROTO where it is none: a role that there is not, numbers beyond their bounds, text that is not printable.
- * `stream` is any number. */
+/* Returns 0, or -EPROTO where the bytes are no introduction: an unknown role, numbers beyond their bounds, text that is
+ * not printable. `stream` may be any number. */
 int kolo_introduction_parse(const uint8_t *bytes, struct kolo_introduction *who);
 
-/* Without the proof. */
+/* Packs all but the proof. */
 void kolo_verdict_pack(uint32_t verdict, uint8_t *bytes);
 int kolo_verdict_parse(const uint8_t *bytes, uint32_t *verdict); /* 0 or -EPROTO */
 
@@ -94,7 +95,7 @@ typedef enum kolo_proof { KOLO_PROOF_OF_CONNECTOR, KOLO_PROOF_OF_LISTENER } kolo
 void kolo_dialogue_prove(struct kolo_dialogue *dialogue, kolo_proof proof, const struct kolo_secret *secret);
 bool kolo_dialogue_check(const struct kolo_dialogue *dialogue, kolo_proof proof, const struct kolo_secret *secret);
 
-/* "kolo 0.1.0 (wire layout 2)", into text of KOLO_RELEASE_TEXT_BYTES, which is returned. */
+/* Writes "kolo 0.1.0 (wire layout 2)" into text of KOLO_RELEASE_TEXT_BYTES, and returns it. */
 #define KOLO_RELEASE_TEXT_BYTES 64
 const char *kolo_handshake_release(uint32_t version, uint32_t layout, char *text);
 
@@ -109,11 +110,12 @@ int kolo_socket_prepare(int fd);
  * get that very port as its own. */
 bool kolo_socket_is_to_itself(int fd);
 
-/* Sends all of it to a socket that has just been connected, which has room for it: 0 or a negative errno. */
+/* Sends all bytes to a socket that has just been connected, which has room for them: 0 or a negative errno. */
 int kolo_socket_send(int fd, const uint8_t *bytes, size_t count);
 
-/* Receives what there is of a message, of which there are *received bytes already: 1 when it is whole, 0 before that;
- * -ENODATA where the peer has ended the connection, or another negative errno. Never blocks. */
+/* Receives the bytes that have come of a message, of which *received bytes are there already. Returns 1 when the
+ * message is whole, 0 before that; -ENODATA where the peer has ended the connection, or another negative errno. Never
+ * blocks. */
 int kolo_socket_receive(int fd, uint8_t *bytes, size_t count, size_t *received);
 
 /* The timeout for poll: rounded up, and at least 0. */

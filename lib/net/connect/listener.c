@@ -1,15 +1,16 @@
 /* A listener: accepts connections and runs its side of the handshake.
  *
  * A process that has not proved that it knows the secret cannot make a listener wait, allocate, or leave its loop. Each
- * has one place of fixed size. It loses the place when it has proved itself, has sent something wrong, or has been
- * there too long, whatever it sends in between. All sockets are non-blocking, so that only poll waits: until one of
- * them is ready, or is late.
+ * such process has one place of fixed size. It loses the place when it has proved that it knows the secret, has sent
+ * something wrong, or has been there too long, whatever it sends in between. All sockets are non-blocking, so that only
+ * poll waits: until one of them is ready, or is late.
  *
- * If all places are taken, one is given up for a newcomer, but none that is spared: an honest process may be about to
- * speak, and many may come at once. Until then newcomers wait in the kernel's queue. Who has said hello is spared for
- * GRACE_NS and two round trips, as the kernel has measured them; it is given up only where all have said hello. Who has
- * not is spared for GRACE_NS from the connection on, also while that waits in the queue: a hello comes right behind a
- * connection, however long the way. So idle strangers, however many, go as fast as they can be accepted. */
+ * If all places are taken, the listener gives one up for a newcomer, but none that is spared: an honest process may be
+ * about to speak, and many may come at once. Until a place is free newcomers wait in the kernel's queue. A process that
+ * has said hello is spared for GRACE_NS and two round trips, as the kernel has measured them, and is given up only
+ * where all have said hello. A process that has not said hello is spared for GRACE_NS from the connection on, also
+ * while the connection waits in the queue: a hello comes right behind a connection, however long the way. So idle
+ * strangers, however many, go as fast as they can be accepted. */
 #include "net/connect/listener.h"
 
 #include <errno.h>
@@ -149,7 +150,7 @@ static void remove_pending(struct kolo_listener *listener, uint32_t index) {
             (listener->count - index) * sizeof listener->pending[0]);
 }
 
-/* If it is of another version, the message says so, whatever the reason. */
+/* Refuses a process, for a reason. Where the process is of another version, the message says that instead. */
 static progress refuse(struct kolo_listener *listener, const struct pending *one, const char *why) {
     char from[KOLO_ADDRESS_TEXT_BYTES], theirs[KOLO_RELEASE_TEXT_BYTES], ours[KOLO_RELEASE_TEXT_BYTES];
     kolo_address_text(&one->from, from);
@@ -160,7 +161,7 @@ static progress refuse(struct kolo_listener *listener, const struct pending *one
     else
         snprintf(listener->reason, sizeof listener->reason, "%s: %s", from, why);
     listener->refused++;
-    /* Frequent connections do not fill the log. */
+    /* The log tells the first ones, and then ever fewer, so that frequent connections do not fill it. */
     if (listener->refused <= LOGGED_MAX || (listener->refused & (listener->refused - 1)) == 0)
         kolo_log(listener->log_level, KOLO_LOG_WARN, listener->log_rank, "turned away (%" PRIu64 " so far): %s",
                  listener->refused, listener->reason);
@@ -178,7 +179,7 @@ static void show_out_late(struct kolo_listener *listener, int64_t now_ns) {
         show_out(listener, 0, "has not said who it is in time");
 }
 
-/* What the kernel has measured of a connection; zeros, as if it were new and near: it does not say. */
+/* The kernel's measurements of a connection. They are zeros, as if it were new and near, where the kernel has none. */
 static struct tcp_info measured(int fd) {
     struct tcp_info found = {.tcpi_rtt = 0};
     socklen_t bytes = sizeof found;
@@ -248,7 +249,7 @@ static progress judge(struct kolo_listener *listener, struct pending *one, struc
     return ADMITTED;
 }
 
-/* Goes on with a connection from which something may have come, up to a hello. */
+/* Advances a new connection, from which something may have come, up to its hello. */
 static progress begin(struct kolo_listener *listener, struct pending *one) {
     struct kolo_dialogue *dialogue = &one->dialogue;
     const int rc = kolo_socket_receive(one->fd, dialogue->hello, sizeof dialogue->hello, &one->received);
@@ -257,7 +258,7 @@ static progress begin(struct kolo_listener *listener, struct pending *one) {
     return rc == 0 ? WAITS : greet(listener, one);
 }
 
-/* Goes on with a connection from which something has come. */
+/* Advances a connection from which something has come. */
 static progress advance(struct kolo_listener *listener, struct pending *one, struct kolo_introduction *who) {
     struct kolo_dialogue *dialogue = &one->dialogue;
     const progress begun = one->greeted ? WAITS : begin(listener, one);
@@ -289,14 +290,15 @@ static bool has_room(const struct kolo_listener *listener, int64_t now_ns) {
     return listener->count < KOLO_LISTENER_PENDING || find_victim(listener, now_ns) < KOLO_LISTENER_PENDING;
 }
 
-/* accept reports what became of a connection in the queue as an error of its own. */
+/* Whether the error is that of a connection in the queue, which accept reports as its own. */
 static bool is_of_peer(int errno_value) {
     return errno_value == ECONNABORTED || errno_value == EINTR || errno_value == EPROTO || errno_value == EPERM ||
            errno_value == ENETDOWN || errno_value == ENOPROTOOPT || errno_value == EHOSTDOWN || errno_value == ENONET ||
            errno_value == EHOSTUNREACH || errno_value == EOPNOTSUPP || errno_value == ENETUNREACH;
 }
 
-/* 0; KOLO_ERR_SYSTEM if resources to accept with are missing, and no pending connection can be given up for them. */
+/* Returns 0, or KOLO_ERR_SYSTEM if resources to accept with are missing, and no pending connection can be given up for
+ * them. */
 static int let_in(struct kolo_listener *listener, int64_t now_ns) {
     for (int tries = 0; tries < KOLO_LISTENER_PENDING && has_room(listener, now_ns); tries++) {
         struct kolo_address from = {.bytes = sizeof from.storage};

@@ -1,14 +1,14 @@
 /* Connections between processes of a job, over TCP, made only with processes that know its secret.
  *
  * One side opens a listener at a given address, and admits processes that prove that they know the secret; the other
- * side connects. Both sides prove it: each sends a nonce of 32 bytes, and then an HMAC-SHA-256, keyed with the secret,
- * over both nonces, its side, and all that it says of itself (struct kolo_introduction, the version, the layout), so
- * that a replay, a reflection, or a proof for another session, role or rank is worthless. Messages are of fixed size;
- * nothing is allocated, and no length is believed, before the proof. A listener has KOLO_LISTENER_PENDING places for
- * processes that have not yet proved themselves. Each is closed after KOLO_LISTENER_PENDING_NS, or for a newcomer if
- * all are taken, so that strangers, scanners and slow processes block nobody for long.
+ * side connects. Both sides prove that they know it: each sends a nonce of 32 bytes, and then an HMAC-SHA-256, keyed
+ * with the secret, over both nonces, its side, and its description of itself (struct kolo_introduction, the version,
+ * the layout). So a replay, a reflection, or a proof for another session, role or rank is worthless. Messages are of
+ * fixed size; nothing is allocated, and no length is believed, before the proof. A listener has KOLO_LISTENER_PENDING
+ * places for processes that have not yet proved themselves. Each is closed after KOLO_LISTENER_PENDING_NS, or for a
+ * newcomer if all are taken, so that strangers, scanners and slow processes block nobody for long.
  *
- * What is sent after that is neither encrypted nor authenticated. */
+ * Data that is sent after the handshake is neither encrypted nor authenticated. */
 #ifndef KOLO_NET_CONNECT_LISTENER_H
 #define KOLO_NET_CONNECT_LISTENER_H
 
@@ -26,24 +26,26 @@
 #define KOLO_LISTENER_PENDING_NS INT64_C(5000000000)
 struct kolo_listener;
 
-/* Listens at `address`, whose port may be 0; *bound is where it listens then, and undefined where this fails.
- * KOLO_ERR_SYSTEM, with the address and what to do in the message (another KOLO_RENDEZVOUS port, KOLO_NET_ADDR). */
+/* Listens at `address`, whose port may be 0. *bound is then the address at which it listens, and undefined where this
+ * fails. KOLO_ERR_SYSTEM, with the address and what to do in the message (another KOLO_RENDEZVOUS port,
+ * KOLO_NET_ADDR). */
 int kolo_listener_open(struct kolo_listener **listener, const struct kolo_address *address,
                        const struct kolo_secret *secret, struct kolo_address *bound);
 
-/* From now on the listener admits processes that know that secret; *bound is where it listens. Pending connections are
- * closed. KOLO_ERR_SYSTEM. */
+/* Makes the listener admit processes that know that secret from now on; *bound is where it listens. Closes pending
+ * connections. KOLO_ERR_SYSTEM. */
 int kolo_listener_reopen(struct kolo_listener *listener, const struct kolo_secret *secret, struct kolo_address *bound);
 
-/* From here on, refused connections are logged at level warn, with address and reason: the first ones, and then each
- * time that their number doubles. */
+/* Logs refused connections at level warn from here on, with address and reason: the first ones, and then each time that
+ * their number doubles. */
 void kolo_listener_log(struct kolo_listener *listener, kolo_log_level level, int rank);
 
-/* Waits for the next process that has proved itself: 0, with the connected socket (non-blocking, TCP_NODELAY) and its
- * introduction, also if it is of another version; 1 after wait_ns. Others are refused. KOLO_ERR_SYSTEM. */
+/* Waits for the next process that has proved that it knows the secret: 0, with the connected socket (non-blocking,
+ * TCP_NODELAY) and the process's introduction, even if it is of another version; 1 after wait_ns. Refuses all other
+ * processes. KOLO_ERR_SYSTEM. */
 int kolo_listener_accept(struct kolo_listener *listener, int64_t wait_ns, int *fd, struct kolo_introduction *who);
 
-/* How many connections were refused, and the last one with its reason ("10.0.0.7:40312: wrong secret"), for messages
+/* The number of refused connections, and the last one with its reason ("10.0.0.7:40312: wrong secret"), for messages
  * about ranks that never came. The text is the listener's. */
 uint64_t kolo_listener_refused(const struct kolo_listener *listener, const char **reason);
 
@@ -52,9 +54,10 @@ void kolo_listener_close(struct kolo_listener *listener);
 /* Another descriptor of its socket, for kolo_listener_thin; or a negative errno. */
 int kolo_listener_share(const struct kolo_listener *listener);
 
-/* While nobody accepts at a listener, connections of strangers wait in the kernel's queue, which turns all newcomers
- * away once it is full. Where more than `most` wait, or half of what the queue holds, this ends them all: the other
- * side of an honest one tries again. It may be called at any time, also while another thread accepts. */
+/* Ends the connections that wait in the kernel's queue of a listener, where they are more than `most`, or more than
+ * half of what the queue holds. While no thread accepts at a listener, connections of strangers wait there, and once
+ * the queue is full the kernel turns all newcomers away. The other side of an honest connection tries again. Any thread
+ * may call this at any time, also while another thread accepts. */
 void kolo_listener_thin(int fd, uint32_t most);
 
 /* The connection that a process wants. */
@@ -71,15 +74,16 @@ struct kolo_connecting {
     int alert_fd;        /* 1 as soon as it is readable; -1: none */
 };
 
-/* Connects to a listener and proves itself; tries again, from the start, while nobody listens there, or if the listener
- * has hung up before it has said anything. *fd is as kolo_listener_accept gives it. KOLO_ERR_TIMEOUT at the deadline,
- * or after reach_ns, with the last reason; KOLO_ERR_PEER_DEAD where somebody has listened, and for 3 s nobody does;
- * KOLO_ERR_SYSTEM where the other side has not proved to know the secret, or has turned this one down, with what to do
- * (KOLO_SECRET_FILE on both); KOLO_ERR_VERSION for another version; KOLO_ERR_ARG. */
+/* Connects to a listener, and proves that this process knows the secret. It begins again while no process listens
+ * there, or if the listener has hung up before it has said anything. *fd is as kolo_listener_accept gives it.
+ * KOLO_ERR_TIMEOUT at the deadline, or after reach_ns, with the last reason; KOLO_ERR_PEER_DEAD where a process has
+ * listened, and for 3 s none does; KOLO_ERR_SYSTEM where the other side has not proved that it knows the secret, or has
+ * refused this process, with what to do (KOLO_SECRET_FILE on both); KOLO_ERR_VERSION for another version;
+ * KOLO_ERR_ARG. */
 int kolo_connect(const struct kolo_connecting *wanted, int *fd);
 
-/* Sends only a hello through a connection to a listener: if a process serves that listener, it will reply. 0 or a
- * negative errno. */
+/* Sends only a hello through a connection to a listener. A process that serves the listener will reply. 0 or a negative
+ * errno. */
 int kolo_connect_hello(int fd, const struct kolo_secret *secret);
 
 #endif

@@ -1,4 +1,4 @@
-/* The job's secret, keys derived from it, and proofs; by libsodium. */
+/* The job's secret, keys derived from it, and proofs, by libsodium. */
 #include "net/connect/secret.h"
 
 #include <ctype.h>
@@ -21,7 +21,7 @@ enum { SECRET_BYTES_MIN = 16, SECRET_BYTES_MAX = 4096 };
 
 #include <sodium.h>
 
-/* prefix, then text. */
+/* Computes an HMAC over `prefix` and then `text`. */
 static void compute(const void *key, size_t key_bytes, const char *prefix, const void *text, size_t bytes,
                     uint8_t result[KOLO_KEY_BYTES]) {
     _Static_assert(KOLO_KEY_BYTES == crypto_auth_hmacsha256_BYTES, "a proof is an HMAC-SHA-256");
@@ -52,7 +52,7 @@ static int check_file(const char *name, const char *path, int fd) {
     return 0;
 }
 
-/* Returns how many bytes of `room` there are, or a negative status. */
+/* Reads a file, and returns its length in bytes, at most `room`, or a negative status. */
 static int read_file(const char *name, const char *path, uint8_t *text, size_t room) {
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
     if (fd < 0 && errno == ELOOP)

@@ -1,5 +1,5 @@
-/* The secret that the processes of a job share, and what is computed with it. It uses libsodium; a build without that
- * (KOLO_HAVE_SODIUM 0) has no secrets, and connects only with KOLO_NET_AUTH=none. */
+/* The secret that the processes of a job share, and the keys and proofs that are computed with it. It uses libsodium; a
+ * build without libsodium (KOLO_HAVE_SODIUM 0) has no secrets, and connects only with KOLO_NET_AUTH=none. */
 #ifndef KOLO_NET_CONNECT_SECRET_H
 #define KOLO_NET_CONNECT_SECRET_H
 
@@ -34,7 +34,7 @@ bool kolo_secret_check(const struct kolo_secret *secret, const void *text, size_
 /* Random bytes from the kernel. KOLO_ERR_SYSTEM. */
 int kolo_random_bytes(void *bytes, size_t count);
 
-/* Overwrites it. */
+/* Overwrites the secret. */
 void kolo_secret_forget(struct kolo_secret *secret);
 
 #endif
