@@ -1,15 +1,16 @@
-/* Pulls and pushes: rows to and from the pieces. Arguments have been checked. */
+/* Pulls and pushes: how rows go from the pieces to a worker, and back. The callers have checked the arguments. */
 #ifndef KOLO_TABLE_ACCESS_H
 #define KOLO_TABLE_ACCESS_H
 
 #include "table/table.h"
 #include "table/rows/versions.h"
 
-/* values = rows first .. first + rows - 1. 0, or the status of a wait for this worker's own pushes. */
+/* Sets `values` to rows first .. first + rows - 1. Returns 0, or the status of a wait for this worker's own pushes. */
 int kolo_access_pull(struct kolo_table *table, uint64_t first, uint64_t rows, void *values);
 int kolo_access_pull_rows(struct kolo_table *table, const uint64_t *ids, size_t count, void *values);
 
-/* One row that is one piece, the commonest pull. False: it is not, or was being written to. */
+/* Pulls one row that is one piece, which is the commonest pull. Returns false if it is not one piece, or was being
+ * written. */
 static inline bool kolo_access_pull_one(struct kolo_table *table, uint64_t row, void *values) {
     if (__builtin_expect(row >= table->even_rows || table->has_queued || !values, 0))
         return false;
@@ -25,10 +26,10 @@ static inline bool kolo_access_pull_one(struct kolo_table *table, uint64_t row, 
 int kolo_access_push(struct kolo_table *table, uint64_t first, uint64_t rows, const void *updates);
 int kolo_access_push_rows(struct kolo_table *table, const uint64_t *ids, size_t count, const void *updates);
 
-/* Sets rows, with state of zeros. Nobody else uses the table meanwhile. */
+/* Sets rows, with state of zeros. No other rank uses the table meanwhile. */
 void kolo_access_set(struct kolo_table *table, uint64_t first, uint64_t rows, const void *values);
 
-/* Where the version is that is current; *version says which. */
+/* The memory of the version that is current; *version says which one it is. */
 const void *kolo_access_view(const struct kolo_table *table, uint64_t piece, uint64_t *version);
 
 #endif

@@ -1,4 +1,4 @@
-/* Clocks, and what servers do. */
+/* Ends workers' clocks, and runs servers. */
 #include "table/clocks.h"
 
 #include "sync/point.h"
@@ -6,7 +6,7 @@
 #include "table/synchronous.h"
 #include "table/waits.h"
 
-/* The waiter's other work: what it waits for, if nobody is at it. */
+/* The waiter's other work: does what this rank waits for, if no other rank is doing it. */
 static bool help(kolo_waiter *waiter) {
     struct kolo_table *table = waiter->owner;
     if (table->awaits_shard == KOLO_NO_WAIT)
@@ -30,8 +30,9 @@ static int wait_for_workers(struct kolo_table *table, uint64_t clock) {
     return rc;
 }
 
-/* is_all: also until what this worker has pushed has come to other nodes, where that needs no other worker; and,
- * unbounded, what workers that have ended had pushed is applied. */
+/* Waits until the promise of the staleness holds. is_all: waits also until this worker's pushes have come to other
+ * nodes, where that needs no other worker, and, with unbounded staleness, until the pushes of workers that have ended
+ * are applied. */
 static int catch_up(struct kolo_table *table, bool is_all) {
     const uint64_t staleness = (uint64_t)table->options.staleness;
     int rc = table->clock > staleness ? wait_for_workers(table, table->clock - staleness) : 0;
@@ -42,9 +43,8 @@ static int catch_up(struct kolo_table *table, bool is_all) {
         table->has_queued = false;
     if (rc < 0 || !table->nodes)
         return rc;
-    /* What has been pushed until now is in the next round; when the one after that is over here, that one is
-     * everywhere.
-     */
+    /* The next round has what has been pushed until now. When the round after that is over here, the next round's
+     * updates are everywhere. */
     if (!is_bounded)
         return is_all ? kolo_wait_arrived(table, kolo_load_acquire(&table->header->taking) + 2) : 0;
     return table->clock > staleness ? kolo_wait_arrived(table, table->clock - staleness) : 0;
@@ -64,7 +64,8 @@ int kolo_clocks_wait(struct kolo_table *table) {
 }
 
 void kolo_clocks_leave(struct kolo_table *table) {
-    /* Others end clocks without a rank that has left. If it leaves a broken table they are to get its error instead. */
+    /* Other workers end clocks without a rank that has left. If this rank leaves a broken table, they get its error
+     * instead. */
     const bool has_failed = kolo_table_is_synchronous(table) && table->is_broken;
     kolo_waits_let_go(table, table->rank, has_failed ? KOLO_TABLE_DEAD : KOLO_TABLE_LEFT);
     if (kolo_table_is_synchronous(table) && !table->is_broken)
@@ -78,7 +79,7 @@ static bool are_workers_gone(const struct kolo_table *table) {
     return true;
 }
 
-/* Applies what there is for this server to do. */
+/* Applies the updates that this server finds. */
 static void serve_once(struct kolo_table *table) {
     if (kolo_table_is_synchronous(table)) {
         kolo_synchronous_help(table);

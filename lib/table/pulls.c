@@ -1,9 +1,10 @@
-/* Pulls: copies of pieces' current versions. */
+/* Pulls: copy the current versions of pieces. */
 #include "table/access.h"
 #include "table/shard.h"
 #include "table/rows/versions.h"
 
-/* Rows whose memory is asked for before it is needed: the sequence, and then the version that it says is current. */
+/* The numbers of rows by which memory is requested before it is needed: the sequence, and then the version that it says
+ * is current. */
 enum { SEQUENCES_AHEAD = 16, VERSIONS_AHEAD = 6 };
 
 #define ALWAYS_INLINE inline __attribute__((always_inline))
@@ -22,8 +23,8 @@ static void pull_row(struct kolo_table *table, uint64_t row, uint8_t *to) {
     }
 }
 
-/* Rows of one piece each, of the same length: rows ids[0 .. count-1] or, without ids, those from `first` on. Where
- * `bytes` is constant the copy is no call. */
+/* Pulls rows of one piece each, of the same length: rows ids[0 .. count-1] or, without ids, those from `first` on.
+ * Where `bytes` is constant the copy is no call. */
 static ALWAYS_INLINE void pull_even(struct kolo_table *table, const uint64_t *ids, uint64_t first, size_t count,
                                     uint8_t *to, size_t bytes) {
     uint8_t *const pieces = table->piece;

@@ -11,7 +11,8 @@
 
 enum { NAMED_AHEAD = 16 }; /* rows whose entries below are asked for before they are needed */
 
-/* When a row was last named in a push of several rows, and where. In one word: a large table has many rows. */
+/* The push of several rows in which a row was last named, and its place there. They share one word, since a large table
+ * has many rows. */
 enum { NAMING_BITS = 21, PLACE_BITS = 64 - NAMING_BITS };
 
 struct kolo_table_named {
@@ -27,7 +28,7 @@ static int refuse_memory(const struct kolo_table *table) {
     return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: kolo_table_push: out of memory", table->comm->global_rank);
 }
 
-/* Room of at least `bytes` bytes in *room, which has *has of them. */
+/* Makes room of at least `bytes` bytes at *room, which has *has bytes. */
 static bool make_room(void *room, size_t *has, size_t bytes) {
     uint8_t **place = room;
     if (bytes <= *has)
@@ -40,7 +41,7 @@ static bool make_room(void *room, size_t *has, size_t bytes) {
     return true;
 }
 
-/* Adds to a piece in place: what rows lose by it kolo_table.h says. */
+/* Adds to a piece in place. kolo_table.h says which updates rows lose by it. */
 static void add_in_place(const struct kolo_table *table, uint64_t piece, const void *update) {
     const struct kolo_pieces *pieces = &table->pieces;
     const size_t count = pieces->per_row == 1 ? pieces->columns : kolo_piece_at(pieces, piece).count;
@@ -58,7 +59,7 @@ static void add_in_place(const struct kolo_table *table, uint64_t piece, const v
         }
 }
 
-/* Where one update goes that no shard has to be asked for. */
+/* Pushes one update that needs no shard's role. */
 static void push_piece(struct kolo_table *table, uint64_t piece, const void *update) {
     if (table->options.hogwild)
         add_in_place(table, piece, update);
@@ -70,7 +71,7 @@ static bool needs_shard(const struct kolo_table *table) {
     return !kolo_table_is_synchronous(table) && !table->options.hogwild;
 }
 
-/* Pushes pieces of one row, or of consecutive ones, one by one. `update`: of the first. */
+/* Pushes pieces of one row, or of consecutive ones, one by one. `update` is that of the first piece. */
 static void push_pieces(struct kolo_table *table, uint64_t first, uint64_t rows, const uint8_t *update) {
     const struct kolo_pieces *pieces = &table->pieces;
     for (uint64_t row = first; row < first + rows; row++) {
@@ -84,7 +85,7 @@ static void push_pieces(struct kolo_table *table, uint64_t first, uint64_t rows,
     }
 }
 
-/* Memory for updates of those rows, where they are kept until the clock ends. */
+/* Reserves memory for updates of those rows, which are kept there until the clock ends. */
 static int reserve(struct kolo_table *table, uint64_t first, uint64_t rows) {
     const struct kolo_pieces *pieces = &table->pieces;
     return kolo_table_is_synchronous(table) ? kolo_synchronous_reserve(table, kolo_pieces_row_element(pieces, first),
@@ -117,8 +118,8 @@ static int push(struct kolo_table *table, uint64_t first, uint64_t rows, const v
     return rc;
 }
 
-/* Lists the pieces of rows ids[0 .. count-1], the updates of rows that are named several times summed. Returns how
- * many, or a status. */
+/* Lists the pieces of rows ids[0 .. count-1], with the updates of rows that are named several times summed. Returns how
+ * many pieces there are, or a status. */
 static int64_t list_updates(struct kolo_table *table, const uint64_t *ids, size_t count, const uint8_t *updates) {
     const struct kolo_pieces *pieces = &table->pieces;
     const size_t element_bytes = table->rule.element_bytes;
@@ -148,8 +149,8 @@ static int64_t list_updates(struct kolo_table *table, const uint64_t *ids, size_
             if (!is_again)
                 table->list[listed++] = (struct kolo_listed){.piece = piece, .update = updates};
             else {
-                /* Sums are made in memory that is reserved at the first row that is named again: at most as much as all
-                 * updates take, so that it does not move. */
+                /* Sums are made in memory that is reserved at the first row that is named again. It has as many bytes
+                 * as all updates take at most, so that it does not move. */
                 if (summed == 0 && !make_room(&table->sums, &table->sums_bytes, bytes))
                     return refuse_memory(table);
                 const uint8_t *sum = table->list[at].update;
@@ -167,8 +168,8 @@ static int64_t list_updates(struct kolo_table *table, const uint64_t *ids, size_
     return (int64_t)listed;
 }
 
-/* Sorts list[0 .. listed-1] by shard, into list[listed ..], in the order in which they are there; ends[s] = where those
- * of shard s end. */
+/* Sorts list[0 .. listed-1] by shard, into list[listed ..], and keeps their order otherwise. ends[s] is where the
+ * entries of shard s end. */
 static void sort_by_shard(struct kolo_table *table, size_t listed) {
     size_t *ends = table->shard_ends;
     memset(ends, 0, table->shards * sizeof *ends);

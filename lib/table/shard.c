@@ -1,4 +1,4 @@
-/* The writer role of a shard, and the queues of updates to it. */
+/* The writer role of a shard, and the queues of updates to the shard. */
 #include "table/shard.h"
 
 #include "cpu/fpenv.h"
@@ -39,7 +39,7 @@ static uint64_t step_of(const struct kolo_table *table, const struct kolo_shared
                                            : entry_bytes(table, entry->piece);
 }
 
-/* Sets right what a holder that has ended was doing with a queue: see shard.h. */
+/* Completes what a holder that has ended was doing with a queue: see shard.h. */
 static void recover(struct kolo_table *table, uint32_t shard) {
     struct kolo_shared_shard *shared = &table->shard[shard];
     for (uint32_t worker = 0; worker < table->workers; worker++)
@@ -54,8 +54,8 @@ static void recover(struct kolo_table *table, uint32_t shard) {
             kolo_load_acquire(kolo_piece_sequence(table, piece)) == kolo_load_relaxed(&shared->sequence) + 1)
             kolo_publish(&table->waiter, &queue->taken, taken + entry_bytes(table, piece), &shared->bell);
     }
-    /* If the next entry that is noted is of another queue, and this rank ends then, its piece must not be taken for one
-     * of this place. */
+    /* The next entry that is noted may be of another queue, and this rank may end then. Its piece must not be taken for
+     * one of this place. */
     KOLO_POINT("shard.recovering");
     kolo_store_release(&shared->place, 0);
 }
@@ -139,7 +139,7 @@ static uint64_t drain_queue(struct kolo_table *table, uint32_t shard, uint32_t w
                 applied++;
             }
             taken += step;
-            kolo_store_release(&queue->taken, taken); /* pairs with wait_for_room and kolo_shard_settle */
+            kolo_store_release(&queue->taken, taken); /* pairs with fill, kolo_wait_shard and kolo_shard_settle */
             KOLO_POINT("shard.taken");
         }
         kolo_bell_ring(&table->waiter, &shared->bell);
@@ -189,7 +189,7 @@ void kolo_shard_help(struct kolo_table *table, uint32_t shard) {
     kolo_shard_give(table, shard);
 }
 
-/* The next of the updates, in *listed; false: there is none. */
+/* Sets *listed to the next of the updates; false: there is none. */
 static inline bool next_update(const struct kolo_table *table, uint32_t shard, struct kolo_updates *updates,
                                struct kolo_listed *listed) {
     const struct kolo_pieces *pieces = &table->pieces;
@@ -221,7 +221,7 @@ static inline void skip_update(struct kolo_updates *updates) {
         updates->piece++;
 }
 
-/* Takes the memory of this worker's ring, before it is used first. */
+/* Reserves the memory of this worker's ring, before the ring is used first. */
 static int reserve_ring(struct kolo_table *table, uint32_t shard, uint8_t *ring) {
     uint64_t *word = &table->reserved[shard / 64], bit = UINT64_C(1) << shard % 64;
     const int rc = *word & bit ? 0 : kolo_region_populate("kolo_table_push", ring, table->queue_bytes);
@@ -229,7 +229,8 @@ static int reserve_ring(struct kolo_table *table, uint32_t shard, uint8_t *ring)
     return rc;
 }
 
-/* Puts updates into this worker's queue, as many as there is room for. 1: all; 0; or a status. */
+/* Puts as many updates into this worker's queue as there is room for. Returns 1 if these are all, else 0, or a
+ * status. */
 static int fill(struct kolo_table *table, uint32_t shard, struct kolo_updates *updates, uint64_t *room_at) {
     struct kolo_shared_queue *queue = kolo_table_queue(table, table->rank, shard);
     uint8_t *ring = kolo_table_ring(table, table->rank, shard);
@@ -273,7 +274,7 @@ static int fill(struct kolo_table *table, uint32_t shard, struct kolo_updates *u
     return has_room;
 }
 
-/* Rows that are one piece each, of `columns` elements, in order. Where columns, version_bytes and is_short are
+/* Writes rows that are one piece each, of `columns` elements, in order. Where columns, version_bytes and is_short are
  * constants, a row takes a few instructions. */
 static ALWAYS_INLINE void write_rows(struct kolo_table *table, uint64_t first, uint64_t end, const uint8_t *update,
                                      size_t columns, size_t version_bytes, bool is_short) {
@@ -289,7 +290,7 @@ static ALWAYS_INLINE void write_rows(struct kolo_table *table, uint64_t first, u
     }
 }
 
-/* Pieces in order, all of the shard's: rows of one piece each, of the same length. */
+/* Writes pieces in order, all of the shard's: rows of one piece each, of the same length. */
 static uint64_t write_in_order(struct kolo_table *table, const struct kolo_updates *updates) {
     const uint64_t first = updates->piece, end = updates->end;
     const size_t columns = table->pieces.columns;
@@ -313,7 +314,7 @@ static uint64_t write_in_order(struct kolo_table *table, const struct kolo_updat
     return end - first;
 }
 
-/* The same rows, listed. */
+/* Writes such rows from a list. */
 static uint64_t write_listed(struct kolo_table *table, const struct kolo_updates *updates) {
     const double learning_rate = kolo_table_learning_rate(table);
     const size_t stride = table->stride, version_bytes = table->version_bytes;
@@ -332,7 +333,7 @@ static uint64_t write_listed(struct kolo_table *table, const struct kolo_updates
     return updates->listed;
 }
 
-/* Writes all of them; the caller holds the role. Returns how many. */
+/* Writes all updates; the caller holds the role. Returns how many there were. */
 static uint64_t write_updates(struct kolo_table *table, uint32_t shard, struct kolo_updates *updates) {
     const bool is_even = table->even_rows > 0 && !table->nodes;
     if (is_even && updates->list)
@@ -379,7 +380,7 @@ int kolo_shard_settle(struct kolo_table *table, uint32_t shard, bool own) {
         const uint64_t filled = kolo_load_acquire(&queue->filled); /* pairs with fill */
         if (kolo_load_acquire(&queue->taken) >= filled)
             continue;
-        if (worker != table->rank) { /* it may have ended before it set its bit */
+        if (worker != table->rank) { /* the worker may have ended before it set its bit */
             kolo_set_bits(&table->shard[shard].pending[worker / 64], UINT64_C(1) << worker % 64);
             kolo_waits_call_server(table, shard);
         }

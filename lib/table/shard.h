@@ -1,19 +1,20 @@
-/* Who writes a shard's pieces, and what becomes of updates when ranks end.
+/* Shards: which rank writes a shard's pieces, and what becomes of updates when ranks end.
  *
- * The role. At most one rank at a time holds the writer role of a shard: its number, plus one, is in `writer`. The role
- * is taken by compare-and-swap from 0 and given back by storing 0. Nobody waits for the role itself. Of a holder that
- * has ended it is taken by compare-and-swap from that rank's number, by a rank that has seen the end (clocks.h).
+ * The role. At most one rank at a time holds the writer role of a shard: its number, plus one, is in `writer`. A rank
+ * takes the role by compare-and-swap from 0, and gives it back by storing 0. No rank waits for the role itself. Where
+ * the holder has ended, a rank that has seen the end (waits.h) takes the role by compare-and-swap from the holder's
+ * number.
  *
- * Pushing, staleness > 0. A worker that gets the role applies what is in the shard's queues, then its own updates,
- * straight from the caller's memory. One that does not puts its updates in its queue of the shard, sets its bit in
- * `pending`, and tries the role once more; the holder looks at `pending` once more after it has given the role back.
- * Between the two accesses each has a full fence, so that one of them sees the other's store, and no update stays in a
- * queue that nobody looks at (flat combining: Hendler, Incze, Shavit, Tzafrir, 2010). Of one worker's updates to a
- * piece the order is kept: its queue is empty before it applies others directly.
+ * Pushes, staleness > 0. A worker that gets the role applies what is in the shard's queues, then its own updates,
+ * straight from the caller's memory. A worker that does not get it puts its updates in its queue of the shard, sets its
+ * bit in `pending`, and tries the role once more. The holder looks at `pending` once more after it has given the role
+ * back. Both have a full fence between their two accesses, so that one of them sees the other's store, and no update
+ * stays in a queue that no rank looks at (flat combining: Hendler, Incze, Shavit, Tzafrir, 2010). The order of one
+ * worker's updates to a piece is kept: the worker's queue is empty before it applies others directly.
  *
- * Once. Before the holder applies what is in a queue it notes `piece`, its `sequence`, and `place`, which names the
- * queue and the position there, in this order. Then it writes the piece, its sequence, and `taken` of the queue.
- * Whoever takes the role from a rank that has ended finds
+ * Each update is applied once. Before the holder applies an entry of a queue it notes `piece`, its `sequence`, and
+ * `place`, which names the queue and the position there, in this order. Then it writes the piece, its sequence, and
+ * `taken` of the queue. A rank that takes the role from a rank that has ended (the successor) finds
  *
  *   the end came                          place is that of `taken`   the piece's sequence    the successor
  *   before or while noting                no: of an earlier one      as it was               applies the update
@@ -24,7 +25,8 @@
  *
  * In the last case some pieces of a push have been updated and others have not; that call has not returned.
  *
- * Who writes what: a worker its queues' `filled` and bytes, and its bit in `pending`; the holder the rest. */
+ * Writers. A worker writes its queues' `filled` and bytes, adds to `fillings`, and sets its bit in `pending`, or that
+ * of a worker whose queue it waits for. The holder writes the rest. */
 #ifndef KOLO_TABLE_SHARD_H
 #define KOLO_TABLE_SHARD_H
 
@@ -45,14 +47,14 @@ struct kolo_updates {
     size_t listed;
 };
 
-/* Takes the role if it is free, or its holder has ended, and this rank may have it: where there are servers, the
- * shard's own, as long as that is there. What a rank that has ended left undone is set right. */
+/* Takes the role if it is free, or its holder has ended, and this rank may have it: where there are servers, only the
+ * shard's own may, as long as that server is there. Completes what a rank that has ended left undone. */
 bool kolo_shard_take(struct kolo_table *table, uint32_t shard);
 
 /* Applies all that is in the queues; the caller holds the role. */
 void kolo_shard_drain(struct kolo_table *table, uint32_t shard);
 
-/* Gives the role back, and sees to what others have put into queues meanwhile. */
+/* Gives the role back, and applies what others have put into queues meanwhile. */
 void kolo_shard_give(struct kolo_table *table, uint32_t shard);
 
 /* Applies all that is in the queues, if this rank can take the role. */
@@ -61,13 +63,13 @@ void kolo_shard_help(struct kolo_table *table, uint32_t shard);
 /* Applies one update, or, of a whole fold, its sum. The caller holds the role. */
 void kolo_shard_write(struct kolo_table *table, uint64_t piece, const void *update);
 
-/* Applies the updates, or has them applied. 0, or the status with which a wait has ended. */
+/* Applies the updates, or has them applied by the holder. Returns 0, or the status with which a wait has ended. */
 int kolo_shard_push(struct kolo_table *table, uint32_t shard, struct kolo_updates *updates);
 
-/* Waits until all that is in the queues of a shard now is applied; `own`: in this worker's. */
+/* Waits until all updates that are in the queues of a shard now are applied; `own`: those in this worker's queue. */
 int kolo_shard_settle(struct kolo_table *table, uint32_t shard, bool own);
 
-/* Has all that this worker has pushed applied, so that it pulls its own pushes. */
+/* Waits until all that this worker has pushed is applied, so that it pulls its own pushes. */
 int kolo_shards_settle_own(struct kolo_table *table);
 
 #endif

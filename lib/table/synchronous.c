@@ -1,4 +1,4 @@
-/* Clocks that end for all workers together, and what happens to the pieces then. */
+/* Ends clocks for all workers together, and then folds what they have pushed into the pieces. */
 #include "table/synchronous.h"
 
 #include "base/clock.h"
@@ -21,7 +21,7 @@ static inline uint8_t *update_of(const struct kolo_table *table, uint32_t worker
     return table->pushes + worker * table->staged_bytes + table->bits_bytes + element * table->rule.element_bytes;
 }
 
-/* Where a piece begins among all elements, and how many it has. */
+/* The place of a piece among all elements, and how many elements it has. */
 static inline uint64_t place_of(const struct kolo_table *table, uint64_t piece, size_t *count) {
     const struct kolo_pieces *pieces = &table->pieces;
     *count = pieces->columns;
@@ -32,8 +32,8 @@ static inline uint64_t place_of(const struct kolo_table *table, uint64_t piece, 
     return kolo_pieces_row_element(pieces, what.row) + what.first;
 }
 
-/* Goes on waiting for a clock that this worker has ended, if that was given up. Until it is over, what it has pushed in
- * that clock belongs to those that fold it. */
+/* Waits on for a clock that this worker has ended, if that wait was given up. Until the clock is over, what the worker
+ * has pushed in it belongs to those that fold it. */
 static int resume(struct kolo_table *table) {
     return kolo_load_relaxed(&table->self->clock) == 2 * table->clock + 2 ? kolo_synchronous_wait(table) : 0;
 }
@@ -93,7 +93,7 @@ static void close_clock(struct kolo_table *table, uint64_t clock) {
         else
             left += kolo_load_acquire(&member->state) == KOLO_TABLE_LEFT;
     }
-    /* A worker that has ended it has waited until the clocks before were folded. */
+    /* A worker that has ended the clock has waited until the clocks before were folded. */
     if (ended == 0 || ended + left + (uint32_t)table->options.backup_workers < table->workers)
         return;
     for (uint32_t worker = 0; worker < table->workers; worker++) {
@@ -111,7 +111,7 @@ static void close_clock(struct kolo_table *table, uint64_t clock) {
     kolo_waits_call_servers(table);
 }
 
-/* The workers whose updates of the clock count: their ranks in sources[], as pointers are set later. */
+/* The workers whose updates count in the clock, by rank. */
 struct fold {
     uint64_t clock;
     uint32_t workers; /* of them */
@@ -145,7 +145,8 @@ static void fold_piece(struct kolo_table *table, const struct fold *fold, uint64
         kolo_shard_write(table, piece, first);
 }
 
-/* The word of the shard's pieces from `word` on in which some worker has set bits; *found are those. */
+/* Finds the first word, from `word` on, of the pieces' bits in which some worker has set some; *found has those
+ * bits. */
 static uint64_t next_word(const struct kolo_table *table, const struct fold *fold, uint64_t word, uint64_t end,
                           uint64_t *found) {
     for (; word < end; word++) {
@@ -158,7 +159,7 @@ static uint64_t next_word(const struct kolo_table *table, const struct fold *fol
     return word;
 }
 
-/* The first piece of the shard that the fold of the clock has not written; UINT64_MAX: all are. */
+/* The first piece of the shard that the fold of the clock has not written; UINT64_MAX where all are written. */
 static uint64_t first_unwritten(const struct kolo_table *table, uint32_t shard, uint64_t clock, uint64_t begin) {
     const uint64_t place = kolo_load_acquire(&table->shard[shard].place);
     if (place & DONE)
@@ -209,11 +210,11 @@ void kolo_synchronous_help(struct kolo_table *table) {
     for (uint32_t i = 0; i < table->shards; i++) {
         const uint32_t shard = (table->rank + i) % table->shards;
         kolo_atomic_u64 *folded = &table->shard[shard].folded;
-        /* Again: the next clock may be closed while this rank has the role yet. Who finds it taken then sleeps until
-         * the shard is folded. */
+        /* The loop looks again, since the next clock may be closed while this rank still has the role. A rank that
+         * finds the role taken then sleeps until the shard is folded. */
         for (uint64_t clock; (clock = kolo_load_acquire(folded)) < kolo_load_acquire(&table->header->closed) &&
                              kolo_shard_take(table, shard);) {
-            /* Another rank may have folded it before this one had the role; and a clock cannot be closed before the one
+            /* Another rank may have folded the clock before this one had the role. No clock is closed before the one
              * before it is folded, as all workers wait for that. */
             if (kolo_load_acquire(folded) == clock)
                 fold_shard(table, shard, clock);
@@ -222,7 +223,7 @@ void kolo_synchronous_help(struct kolo_table *table) {
     }
 }
 
-/* Waits until the clock of `clocks` clocks is closed. */
+/* Waits until the first `clocks` clocks are closed. */
 static int wait_closed(struct kolo_table *table, uint64_t clocks) {
     if (kolo_load_acquire(&table->header->closed) >= clocks)
         return 0;

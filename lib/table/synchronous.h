@@ -1,46 +1,48 @@
-/* Tables with staleness 0: what is pushed during a clock is kept by the workers, and applied when the clock ends.
+/* Tables with staleness 0 (bulk synchronous parallel): the workers keep what they push during a clock, and it is
+ * applied when the clock ends.
  *
  * A worker has room for an update of each piece, where it adds up what it pushes, and a bit for each piece that it has
- * pushed in this clock. Only it writes there, and only before it ends its clock. It ends clock c by raising its word,
- * `clock`, from 2c to 2c + 2, by compare-and-swap.
+ * pushed in this clock. Only that worker writes there, and only before it ends its clock. It ends clock c by raising
+ * its word, `clock`, from 2c to 2c + 2, by compare-and-swap.
  *
- * Closing. Once enough workers have ended clock c, all of them, or with backup workers all but so many, anybody raises
- * the words of the others to 2c + 1, by compare-and-swap, and then the table's `closed` from c to c + 1. So each
- * worker either ended clock c or is left out of it, the same for all who look from then on; one that is left out does
- * not raise its word again before the clock's updates are in the pieces, after which nobody looks at that clock.
- * Several ranks may be closing at once, and may end in the middle: each step can be done twice.
+ * Closing. A clock c can be closed once enough workers have ended it: all of them, or with backup workers all but so
+ * many. Any rank then raises the words of the other workers to 2c + 1, by compare-and-swap, and then the table's
+ * `closed` from c to c + 1. So each worker either ended clock c or is left out of it, the same for all ranks that look
+ * from then on. A worker that is left out does not raise its word again before the clock's updates are in the pieces,
+ * after which no rank looks at that clock. Several ranks may be closing at once, and may end in the middle: each step
+ * can be done twice.
  *
- * Folding. After that, whoever takes the role of a shard whose `folded` is c folds it: for each of its pieces that a
- * worker of clock c has pushed, the workers' updates are summed as kolo_allreduce does it, with zeros for those that
- * have not, and the rule is applied to the sum. Before each piece it stores in `place` which one it is, and the low
- * bits of its sequence, in one word, and after the last one that all are done; then it raises `folded`. Who takes the
- * role from a rank that has ended goes on there: if the piece's sequence is another one, the piece has been written. A
- * worker goes on when all shards are folded. Then nobody reads its updates any more, and it clears its bits.
+ * Folding. After that, a rank that takes the role of a shard whose `folded` is c folds the shard: for each of its
+ * pieces that a worker of clock c has pushed, it sums the workers' updates as kolo_allreduce does, with zeros for those
+ * that have not pushed it, and applies the rule to the sum. Before each piece it stores in `place` which piece it is,
+ * and the low bits of its sequence, in one word, and after the last piece that all are done; then it raises `folded`. A
+ * rank that takes the role from a rank that has ended goes on there: if the piece's sequence is another one, the piece
+ * has been written. A worker goes on when all shards are folded. From then on no rank reads its updates, and it clears
+ * its bits.
  *
- *   a worker's end              staleness 0                          with backup workers
- *   before its word is raised   PEER_DEAD: nobody closes the clock   it is left out
+ *   a worker's end              staleness 0                           with backup workers
+ *   before its word is raised   PEER_DEAD: nobody closes the clock    it is left out
  *   after that                  PEER_DEAD in this clock or the next   its updates count
- *   while it closes             as that of a worker                  others close
- *   while it folds              as that of a worker                  the next one goes on behind the last piece */
+ *   while it closes             as that of a worker                   others close
+ *   while it folds              as that of a worker                   the next one goes on behind the last piece */
 #ifndef KOLO_TABLE_SYNCHRONOUS_H
 #define KOLO_TABLE_SYNCHRONOUS_H
 
 #include "table/table.h"
 
-/* Makes sure that this worker has memory for updates of elements first .. end - 1. KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM.
- */
+/* Reserves memory for this worker's updates of elements first .. end - 1. KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM. */
 int kolo_synchronous_reserve(struct kolo_table *table, uint64_t first, uint64_t end);
 
 /* Adds an update to what this worker pushes in this clock. */
 void kolo_synchronous_stage(struct kolo_table *table, uint64_t piece, const void *update);
 
-/* Ends this worker's clock: it goes on when the clock is closed and folded. */
+/* Ends this worker's clock, and returns when the clock is closed and folded. */
 int kolo_synchronous_advance(struct kolo_table *table);
 
-/* Goes on waiting after an error, or at once. */
+/* Waits on for the clock after an error, or at once. */
 int kolo_synchronous_wait(struct kolo_table *table);
 
-/* Closes a clock and folds shards, as far as there is something to do that nobody does. */
+/* Closes a clock and folds shards, as far as that is due and no other rank does it. */
 void kolo_synchronous_help(struct kolo_table *table);
 
 #endif

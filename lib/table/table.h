@@ -1,4 +1,4 @@
-/* A table as its own rank holds it. What ranks share is in shm/table_layout.h. */
+/* A table as its own rank holds it. shm/table_layout.h has what the ranks share. */
 #ifndef KOLO_TABLE_TABLE_H
 #define KOLO_TABLE_TABLE_H
 
@@ -83,7 +83,7 @@ static inline bool kolo_table_is_synchronous(const kolo_table *table) {
     return table->options.staleness == 0;
 }
 
-/* Whether it goes on without workers that have ended. */
+/* Whether the table goes on without workers that have ended. */
 static inline bool kolo_table_is_tolerant(const kolo_table *table) {
     return table->options.staleness > 0 || table->options.backup_workers > 0;
 }
@@ -98,12 +98,12 @@ static inline uint32_t kolo_table_shard_rank(const struct kolo_table *table, uin
     return table->servers ? ranks - table->servers + shard % table->servers : shard % ranks;
 }
 
-/* Whether that is on this node. */
+/* Whether that rank is on this node. */
 static inline bool kolo_table_is_native(const struct kolo_table *table, uint32_t shard) {
     return !table->nodes || table->nodes->node_of[kolo_table_shard_rank(table, shard)] == table->node;
 }
 
-/* The node of which it is now. Only where there are several. */
+/* The node that owns the shard now. Only where there are several nodes. */
 static inline uint32_t kolo_table_shard_node(const struct kolo_table *table, uint32_t shard) {
     const uint32_t node = table->nodes->node_of[kolo_table_shard_rank(table, shard)];
     const bool is_gone = kolo_load_acquire(&table->header->gone[node / 64]) >> node % 64 & 1;
@@ -123,7 +123,7 @@ static inline uint32_t kolo_table_shard_owner(const struct kolo_table *table, ui
     return kolo_table_is_native(table, shard) ? kolo_nodes_local_rank(table->nodes, rank) : 0;
 }
 
-/* A rank's clock, as its word says it. */
+/* A rank's clock, as its word gives it. */
 static inline uint64_t kolo_table_clock_of(const struct kolo_table *table, uint32_t rank) {
     return kolo_load_acquire(&table->members[rank].clock) / 2;
 }
@@ -137,7 +137,7 @@ static inline uint8_t *kolo_table_ring(const struct kolo_table *table, uint32_t 
     return table->rings + ((size_t)worker * table->shards + shard) * table->queue_bytes;
 }
 
-/* What a rank adds to a counter of its own. */
+/* Adds to a counter of this rank's own. */
 static inline void kolo_table_count(kolo_atomic_u64 *counter, uint64_t addend) {
     kolo_show_relaxed(counter, kolo_load_relaxed(counter) + addend);
 }

@@ -1,4 +1,4 @@
-/* The table's waiter, and what it finds out about ranks that have ended. */
+/* The table's waiter, and how a rank finds that others have ended. */
 #include "table/waits.h"
 
 #include <inttypes.h>
@@ -31,7 +31,7 @@ void kolo_waits_call_servers(struct kolo_table *table) {
 }
 
 /* Each step can be done twice, and is done again for a rank that has ended in the middle, or whose finder has, until
- * `reached` is raised: that is last. */
+ * `reached` is raised, which is the last step. */
 void kolo_waits_let_go(struct kolo_table *table, uint32_t rank, uint64_t state) {
     struct kolo_shared_table_rank *member = &table->members[rank];
     kolo_compare_and_swap(&member->state, KOLO_TABLE_PRESENT, state);
@@ -73,13 +73,13 @@ static uint32_t slowest(const struct kolo_table *table) {
     return found;
 }
 
-/* The rank that a shard waits for: who writes it, or else should. */
+/* The rank that a shard waits for: the one that writes it, or else the one that should. */
 static uint32_t holder_of(const struct kolo_table *table, uint32_t shard) {
     const uint64_t writer = kolo_load_relaxed(&table->shard[shard].writer);
     return writer && writer <= table->ranks ? (uint32_t)writer - 1 : kolo_table_shard_owner(table, shard);
 }
 
-/* The rank that a wait is for now: the one that it began with may have come since, or left. */
+/* The rank that a wait is for now: the rank that it began with may have come since, or left. */
 static uint32_t awaited(const struct kolo_table *table, const struct kolo_wait *wait) {
     if (wait->bell == &table->header->bell || wait->flag == &table->self->events)
         return slowest(table);
@@ -87,15 +87,15 @@ static uint32_t awaited(const struct kolo_table *table, const struct kolo_wait *
     return shard != KOLO_NO_WAIT && wait->bell == &table->shard[shard].bell ? holder_of(table, shard) : wait->peer;
 }
 
-/* Whether the rank has destroyed its communicator, but not its table. One that had left the table first did that after
- * its `state` was stored. */
+/* Whether the rank has destroyed its communicator, but not its table. A rank that leaves the table first stores its
+ * `state` before it destroys the communicator. */
 static bool has_departed(const struct kolo_table *table, uint32_t rank) {
     return kolo_load_acquire(&table->comm->segment.members[rank].state) == KOLO_MEMBER_DEPARTED &&
            kolo_load_acquire(&table->members[rank].state) == KOLO_TABLE_PRESENT;
 }
 
-/* Staleness 0 and more ranks ended than that allows: the communicator's failure tells which. A rank that has left the
- * table may leave the communicator as well, between any two looks at it. */
+/* Returns the communicator's failure, with staleness 0 and where more ranks have ended than backup workers allow. A
+ * rank that has left the table may leave the communicator as well, between any two looks at it. */
 static int fail_with_communicator(struct kolo_table *table, const struct kolo_wait *wait, int64_t waited_ns) {
     const uint32_t peer = awaited(table, wait);
     const bool is_late = waited_ns >= kolo_waiter_timeout_ns(&table->comm->waiter);
@@ -105,7 +105,7 @@ static int fail_with_communicator(struct kolo_table *table, const struct kolo_wa
     return rc;
 }
 
-/* The program is interrupted, or a rank has aborted the communicator. */
+/* Looks whether the program is interrupted, or a rank has aborted the communicator. */
 static int find_abort(struct kolo_table *table) {
     kolo_comm *comm = table->comm;
     const int code = kolo_failure_ask(&comm->interrupt);
@@ -121,7 +121,7 @@ static int find_abort(struct kolo_table *table) {
     return kolo_fail(failure.status, "rank %u: %s", comm->global_rank, failure.message);
 }
 
-/* Several nodes: nothing goes between them and this one any more. */
+/* Several nodes: looks whether nothing goes between the other nodes and this one any more. */
 static int find_disconnected(struct kolo_table *table) {
     const struct kolo_shared_table_header *header = table->header;
     const uint32_t rank = table->comm->global_rank;
@@ -242,7 +242,7 @@ int kolo_wait_worker(struct kolo_table *table, uint32_t worker, uint64_t clock) 
 
 int kolo_wait_arrived(struct kolo_table *table, uint64_t rounds) {
     struct kolo_shared_table_header *header = table->header;
-    if (kolo_load_acquire(&header->arrived) >= rounds) /* pairs with what the thread publishes */
+    if (kolo_load_acquire(&header->arrived) >= rounds) /* pairs with publish in api/table/rounds.c */
         return 0;
     const int64_t start_ns = kolo_clock_ns();
     kolo_fetch_add(&header->hurry, 1);

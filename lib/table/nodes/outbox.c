@@ -1,4 +1,4 @@
-/* What is pending in copies of other nodes' pieces, and what comes for them. */
+/* The updates that are pending in copies of other nodes' pieces, and the pieces that come for these copies. */
 #include "table/nodes/outbox.h"
 
 #include "sync/point.h"
@@ -8,7 +8,7 @@ static inline size_t count_of(const struct kolo_table *table, uint64_t piece) {
     return pieces->per_row == 1 ? pieces->columns : kolo_piece_at(pieces, piece).count;
 }
 
-/* The word, and behind it the update. */
+/* The pending word, with the update behind it. */
 static inline uint8_t *pending_of(const struct kolo_table *table, const struct kolo_writing *writing,
                                   const uint8_t *version) {
     return (uint8_t *)version + kolo_version_pending(&table->rule, writing->what.count);
@@ -51,7 +51,7 @@ void kolo_outbox_note(struct kolo_table *table, const struct kolo_writing *writi
     }
 }
 
-/* Values and state as they are. */
+/* Begins a version with values and state as they are. */
 static struct kolo_writing begin_copy(struct kolo_table *table, uint64_t piece) {
     const struct kolo_writing writing = kolo_writing_begin(table, piece);
     memcpy(writing.made, writing.old, kolo_version_pending(&table->rule, writing.what.count));
@@ -90,7 +90,7 @@ void kolo_outbox_receive(struct kolo_table *table, uint64_t piece, const void *f
     const uint64_t word = word_at(old);
     uint8_t *made = writing.made;
     if (word) {
-        /* The rule reads one version and makes another: what has come is laid out as one. */
+        /* The rule reads one version and makes another, so that the piece that has come is laid out as a version. */
         uint8_t *came = table->came;
         memcpy(came, from, values);
         memcpy(came + aligned, (const uint8_t *)from + values, state);

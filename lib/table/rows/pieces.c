@@ -1,4 +1,4 @@
-/* Cuts a table into pieces and places them: see pieces.h. */
+/* Cuts a table into pieces and places them in shards: see pieces.h. */
 #include "table/rows/pieces.h"
 
 #include <assert.h>
@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 
-/* What is made of a table is some times as large: versions, state, padding, the workers' updates. */
+/* The memory for a table is several times as large: versions, state, padding, the workers' updates. */
 static const uint64_t bytes_max = SIZE_MAX / 1024;
 
 static int out_of_memory(struct kolo_pieces *pieces) {
@@ -26,7 +26,7 @@ static size_t lesser(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/* Rows of one length. */
+/* Cuts rows of one length. */
 static int cut_evenly(struct kolo_pieces *pieces, const kolo_table_options *options, size_t split) {
     const uint64_t elements_max = bytes_max / pieces->element_bytes;
     if (options->rows > elements_max || options->columns > elements_max / options->rows)
@@ -40,7 +40,7 @@ static int cut_evenly(struct kolo_pieces *pieces, const kolo_table_options *opti
     return 0;
 }
 
-/* Rows that differ. */
+/* Cuts rows whose lengths differ. */
 static int cut_by_row(struct kolo_pieces *pieces, const kolo_table_options *options, size_t split) {
     const uint64_t elements_max = bytes_max / pieces->element_bytes;
     if (options->rows > elements_max)
@@ -109,7 +109,7 @@ static void place_ranges(struct kolo_pieces *pieces) {
     }
 }
 
-/* Of 64 bits to as many, each of which depends on all. */
+/* Maps 64 bits to as many, each of which depends on all. */
 static uint64_t hash(uint64_t value) {
     value = (value ^ value >> 33) * UINT64_C(0xff51afd7ed558ccd);
     value = (value ^ value >> 33) * UINT64_C(0xc4ceb9fe1a85ec53);
@@ -135,7 +135,7 @@ static bool is_before(const uint64_t *bytes, uint32_t a, uint32_t b) {
     return bytes[a] < bytes[b] || (bytes[a] == bytes[b] && a < b);
 }
 
-/* heap[0], whose shard has more bytes now, goes where it belongs. */
+/* Moves heap[0], whose shard has more bytes now, to its place in the heap. */
 static void sift(uint32_t *heap, uint32_t count, const uint64_t *bytes) {
     const uint32_t shard = heap[0];
     uint32_t at = 0, child;
@@ -161,7 +161,7 @@ static void place_greedily(struct kolo_pieces *pieces, uint64_t *bytes, uint32_t
     }
 }
 
-/* For the placements in which a piece's shard depends on the sizes of those before it. */
+/* Places pieces one after another, for the placements in which a piece's shard depends on the sizes of those before. */
 static int place_in_order(struct kolo_pieces *pieces) {
     uint64_t *bytes = calloc(pieces->shards, sizeof *bytes);
     uint32_t *heap = calloc(pieces->shards, sizeof *heap);
@@ -212,7 +212,7 @@ void kolo_pieces_destroy(struct kolo_pieces *pieces) {
     pieces->shard_of = NULL;
 }
 
-/* How many of ends[0 .. count-1], which never fall, are `value` or less. */
+/* The number of those of ends[0 .. count-1], which never fall, that are `value` or less. */
 static uint64_t ends_up_to(const uint64_t *ends, uint64_t count, uint64_t value) {
     uint64_t low = 0, high = count;
     while (low < high) {

@@ -1,11 +1,11 @@
-/* How a table is cut: rows into pieces, and pieces among shards. A pure function of the options: every rank computes
- * the same. Pieces are numbered from 0, in the order of rows and, within a row, of elements. All pieces of a row but
- * its last one have piece_columns elements.
+/* Pieces: how rows are cut into pieces, and pieces placed in shards. The placement is a pure function of the options,
+ * so that every rank computes the same. Pieces are numbered from 0, in the order of rows and, within a row, of
+ * elements. All pieces of a row but its last one have piece_columns elements.
  *
  * RANGE: shard s has the pieces whose first byte is in its part of all bytes, divided evenly. HASH: a piece's hash
- * names a shard; one that has had more than its even part of the bytes placed before it already, and five percent,
- * passes the piece on to the next (hashing with bounded loads: Mirrokni, Thorup, Zadimoghaddam, 2018). GREEDY: in
- * order, each piece where the fewest bytes are so far, of equal ones in the lowest shard. */
+ * names a shard. A shard in which more than its even part of the bytes and five percent has been placed before passes
+ * the piece on to the next shard (hashing with bounded loads: Mirrokni, Thorup, Zadimoghaddam, 2018). GREEDY: each
+ * piece, in order, goes to the shard with the fewest bytes so far, of equal ones to the lowest. */
 #ifndef KOLO_TABLE_ROWS_PIECES_H
 #define KOLO_TABLE_ROWS_PIECES_H
 
@@ -27,7 +27,7 @@ struct kolo_pieces {
     uint16_t *shard_of;   /* [pieces]; HASH and GREEDY only. GREEDY of pieces of one size is ROUND_ROBIN here */
 };
 
-/* What a piece is. */
+/* A piece: its row, and its elements there. */
 struct kolo_piece {
     uint64_t row;
     size_t first, count; /* its elements, in the row */
@@ -35,8 +35,8 @@ struct kolo_piece {
 
 enum { KOLO_SHARDS_MAX = 1 << 16 };
 
-/* `options` have been checked; `shards` is from 1 to KOLO_SHARDS_MAX. KOLO_ERR_ARG: the table is larger than memory can
- * be. KOLO_ERR_SYSTEM: out of memory. */
+/* The caller has checked `options`; `shards` is from 1 to KOLO_SHARDS_MAX. KOLO_ERR_ARG: the table is larger than
+ * memory can be. KOLO_ERR_SYSTEM: out of memory. */
 int kolo_pieces_create(struct kolo_pieces *pieces, const kolo_table_options *options, uint32_t shards);
 void kolo_pieces_destroy(struct kolo_pieces *pieces);
 
@@ -44,7 +44,7 @@ static inline uint64_t kolo_pieces_of_row(const struct kolo_pieces *pieces, uint
     return pieces->per_row == 1 ? row : pieces->per_row ? row * pieces->per_row : pieces->first_piece[row];
 }
 
-/* Where row `row` begins among the elements of all rows; row may be `rows`. */
+/* The place of row `row` among the elements of all rows; `row` may be `rows`. */
 static inline uint64_t kolo_pieces_row_element(const struct kolo_pieces *pieces, uint64_t row) {
     return pieces->per_row ? row * pieces->columns : pieces->first_element[row];
 }
@@ -59,7 +59,7 @@ static inline uint32_t kolo_piece_shard(const struct kolo_pieces *pieces, uint64
     return pieces->shards == 1 ? 0 : kolo_piece_shard_slowly(pieces, piece);
 }
 
-/* Pieces *begin .. *end - 1 have all of the shard's; true: and no others. */
+/* Pieces *begin .. *end - 1 include all pieces of the shard. Returns true if they include no others. */
 static inline bool kolo_pieces_shard_range(const struct kolo_pieces *pieces, uint32_t shard, uint64_t *begin,
                                            uint64_t *end) {
     *begin = pieces->range_ends && shard ? pieces->range_ends[shard - 1] : 0;
@@ -67,7 +67,7 @@ static inline bool kolo_pieces_shard_range(const struct kolo_pieces *pieces, uin
     return pieces->range_ends || pieces->shards == 1;
 }
 
-/* Which elements piece `piece` is. Where rows differ it is searched for. */
+/* Finds the row and elements of piece `piece`, by a search where rows differ. */
 struct kolo_piece kolo_piece_at(const struct kolo_pieces *pieces, uint64_t piece);
 
 /* Bytes of the elements in each shard: bytes[0 .. shards-1]. */

@@ -1,4 +1,4 @@
-/* The rules of tables: see rule.h. */
+/* The rules by which pushes update pieces: see rule.h. */
 #include "table/rows/rule.h"
 
 #include <math.h>
@@ -88,14 +88,14 @@ size_t kolo_rule_state_bytes(const struct kolo_rule *rule, size_t count) {
     return (bytes + 7) & ~(size_t)7;
 }
 
-/* What a kernel of a rule works with: its scalars, and the state of the piece. */
+/* The arguments of a rule's kernel: its scalars, and the state of the piece. */
 struct step {
     kolo_step_fn *function;
     struct kolo_step_factors factors;
     uint8_t *first, *second; /* as in reduce/optimizers/steps.h */
 };
 
-/* The next step of a piece of `count` elements, with its state, in which the step is counted. */
+/* Makes the next step of a piece of `count` elements, with its state, in which the step is counted. */
 static struct step next_step(const struct kolo_rule *rule, double learning_rate, size_t count, uint8_t *state) {
     struct step step = {.function = rule->steps->sgd[rule->steps_type],
                         .factors = {.scale = 1,
@@ -129,7 +129,7 @@ static struct step next_step(const struct kolo_rule *rule, double learning_rate,
     return step;
 }
 
-/* F16 and BF16: computed in f32, and rounded once. */
+/* Steps a piece of F16 or BF16: computes in f32, and rounds once. */
 static void step_halves(const struct kolo_rule *rule, const struct step *step, size_t count, const uint8_t *update,
                         uint8_t *values) {
     for (size_t done = 0; done < count; done += BLOCK_ELEMENTS) {

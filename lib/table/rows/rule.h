@@ -1,8 +1,8 @@
-/* What a push does to a piece: the new values and state from the old ones and the update. Old and new are two versions
- * in memory (table/rows/versions.h); the old one stays as it is.
+/* A table's rule: how a push makes a piece's new values and state from the old ones and the update. Old and new are two
+ * versions in memory (table/rows/versions.h); the old one stays as it is.
  *
- * State of a piece, behind its values: SGD with momentum: the momentum; ADAGRAD: the sum of squares; ADAM: both
- * moments, and before them the piece's steps, 8 bytes; FUNCTION: state_bytes. It is zero at first and begins at a
+ * The state of a piece lies behind its values. SGD with momentum: the momentum; ADAGRAD: the sum of squares; ADAM: both
+ * moments, and before them the piece's steps, 8 bytes; FUNCTION: state_bytes. State is zero at first and begins at a
  * multiple of 8 bytes. F16 and BF16 have state in f32, and are computed in f32 and rounded once.
  *
  * Bits do not depend on the instruction set. Callers have entered the floating-point environment (cpu/fpenv.h). */
@@ -31,11 +31,11 @@ struct kolo_rule {
     const kolo_kernel *sum;  /* ADD, sums of updates, and conversions of F16 and BF16 */
 };
 
-/* `options` have been checked by kolo_rule_check. */
+/* The caller has checked `options` by kolo_rule_check. */
 void kolo_rule_init(struct kolo_rule *rule, const kolo_table_options *options, const kolo_reducer *reducer,
                     uint32_t features);
 
-/* KOLO_ERR_ARG: rule, dtype, function, numbers: names the value and what it must be. */
+/* KOLO_ERR_ARG for the rule, dtype, function or numbers: the message names the value and what it must be. */
 int kolo_rule_check(const kolo_table_options *options, uint32_t global_rank);
 
 /* Bytes of the state of a piece of `count` elements, a multiple of 8. */
@@ -51,8 +51,7 @@ struct kolo_version {
 void kolo_rule_apply(const struct kolo_rule *rule, double learning_rate, const struct kolo_piece *piece,
                      const void *update, const struct kolo_version *from, const struct kolo_version *to);
 
-/* The same where the rule is_plain_sum, for a few elements, of which a kernel's call would take longer than the sums.
- */
+/* The same where the rule is_plain_sum, for a few elements: a kernel's call would take longer than these sums. */
 static inline void kolo_rule_add_short(const struct kolo_version *from, const struct kolo_version *to,
                                        const void *update, size_t count) {
     for (size_t i = 0; i < count * sizeof(float); i += sizeof(float)) {

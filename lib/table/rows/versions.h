@@ -1,14 +1,15 @@
-/* Pieces in memory: [sequence | version | version]. The current version is number sequence % 2. What rounding a piece
- * up leaves free lies behind the sequence, so that versions of whole lines begin lines.
+/* Pieces in memory: [sequence | version | version], like a seqlock with two copies. The current version is number
+ * sequence % 2. Bytes that rounding a piece up leaves free lie behind the sequence, so that versions of whole lines
+ * begin lines.
  *
  * One rank at a time writes a piece, the holder of its shard's role (shard.h). It writes the version that is not
- * current, and then stores sequence + 1. A reader copies the current version, and looks at the sequence again: if that
- * is the same, nobody has begun to write what it has copied, since that version is written next only after the sequence
- * has changed. Otherwise it copies again, which costs it nothing but time: a piece has been written meanwhile.
+ * current, and then stores sequence + 1. A reader copies the current version, and looks at the sequence again. If the
+ * sequence is the same, no rank has begun to write the copied version, which is written next only after the sequence
+ * has changed. Otherwise the reader copies again, which costs it nothing but time: a piece has been written meanwhile.
  *
- * A writer that ends in the middle leaves the piece as it was. Memory order: version, then sequence (release) on one
- * side; sequence (acquire), version, fence, sequence on the other; and on the first side a fence between the sequence
- * and the next version. */
+ * A writer that ends in the middle leaves the piece as it was. Memory order: the writer stores version, then sequence
+ * (release); the reader loads sequence (acquire), version, and after a fence the sequence again. The writer has a fence
+ * between its store of the sequence and the next version. */
 #ifndef KOLO_TABLE_ROWS_VERSIONS_H
 #define KOLO_TABLE_ROWS_VERSIONS_H
 
@@ -25,7 +26,8 @@ static inline kolo_atomic_u64 *kolo_piece_sequence(const struct kolo_table *tabl
     return (kolo_atomic_u64 *)(void *)kolo_piece_memory(table, piece);
 }
 
-/* Where in a version of a piece of `count` elements is what is pending, on several nodes: behind values and state. */
+/* The place of the pending update in a version of a piece of `count` elements, on several nodes: behind values and
+ * state. */
 static inline size_t kolo_version_pending(const struct kolo_rule *rule, size_t count) {
     return (count * rule->element_bytes + 7) / 8 * 8 + kolo_rule_state_bytes(rule, count);
 }
@@ -38,7 +40,7 @@ static inline size_t kolo_version_bytes(const struct kolo_rule *rule, size_t cou
     return state ? (values + 7) / 8 * 8 + state : values;
 }
 
-/* And of the whole piece. Pieces of more than a line begin a line. */
+/* Bytes of the whole piece. Pieces of more than a line begin a line. */
 static inline size_t kolo_piece_bytes(size_t version_bytes) {
     const size_t bytes = sizeof(kolo_atomic_u64) + 2 * version_bytes;
     const size_t unit = bytes > KOLO_CACHE_LINE_BYTES ? KOLO_CACHE_LINE_BYTES : sizeof(kolo_atomic_u64);
@@ -59,7 +61,7 @@ struct kolo_writing {
     uint8_t *old, *made, *new;
 };
 
-/* The piece is at `memory`; its versions have `bytes` bytes. */
+/* Begins to write the piece at `memory`, whose versions have `bytes` bytes. */
 static inline struct kolo_writing kolo_writing_begin_at(const struct kolo_table *table, uint64_t piece,
                                                         struct kolo_piece what, uint8_t *memory, size_t bytes) {
     struct kolo_writing writing = {.piece = piece, .what = what, .bytes = bytes};
@@ -87,7 +89,7 @@ static inline struct kolo_writing kolo_writing_begin(const struct kolo_table *ta
     return kolo_writing_begin_at(table, piece, what, kolo_piece_memory(table, piece), bytes);
 }
 
-/* What has been made is current from now on. */
+/* Makes the new version current. */
 static inline void kolo_writing_commit(const struct kolo_writing *writing) {
     if (writing->made != writing->new)
         kolo_store_racing(writing->new, writing->made, writing->bytes);
@@ -96,8 +98,9 @@ static inline void kolo_writing_commit(const struct kolo_writing *writing) {
     KOLO_POINT("piece.current");
 }
 
-/* Of two versions the one that the sequence says is current. guess: by a branch, so that the processor guesses it, and
- * loads it while the sequence is still on its way from memory; a wrong guess costs more than the choice. */
+/* The one of two versions that the sequence says is current. guess: chooses by a branch, so that the processor guesses
+ * the version, and loads it while the sequence is still on its way from memory. A wrong guess costs more than the
+ * choice. */
 static inline const uint8_t *kolo_versions_current(const uint8_t *versions, uint64_t sequence, size_t version_bytes,
                                                    bool guess) {
     if (!guess)
@@ -119,16 +122,16 @@ static inline bool kolo_versions_try(const kolo_atomic_u64 *sequence, const uint
     return __builtin_expect(kolo_load_relaxed(sequence) == before, 1);
 }
 
-/* The same of the piece at `memory`, until it has succeeded. */
+/* Does the same for the piece at `memory`, until it has succeeded. */
 static inline void kolo_versions_read(struct kolo_table *table, uint8_t *memory, size_t version_bytes, void *to,
                                       size_t bytes) {
     const uint8_t *versions = kolo_version_memory(memory, 0, version_bytes);
-    /* It ends unless the piece is written again and again, and each time while it is copied. */
+    /* The loop ends unless the piece is written again and again, and each time while it is copied. */
     while (!kolo_versions_try((kolo_atomic_u64 *)(void *)memory, versions, version_bytes, to, bytes, false))
         table->pulled_again++;
 }
 
-/* Has the processor fetch bytes that will be read, or written to: the first lines of long ones, after which it goes on
+/* Makes the processor fetch bytes that will be read, or written: the first lines of long ones, after which it goes on
  * by itself. */
 static inline void kolo_versions_fetch(const uint8_t *memory, size_t bytes) {
     const uint8_t *const end = memory + (bytes < KOLO_FETCHED_BYTES_MAX ? bytes : KOLO_FETCHED_BYTES_MAX);
