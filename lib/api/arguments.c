@@ -1,4 +1,4 @@
-/* Checks what callers pass to collectives. */
+/* Checks the arguments that callers pass to collectives. */
 #include "api/arguments.h"
 
 #include "base/status.h"
@@ -22,7 +22,7 @@ static int refuse_count(const struct kolo_descriptor *descriptor, const kolo_com
                      descriptor->function, count, dtype == KOLO_OPAQUE ? "elements" : kolo_dtype_name(dtype));
 }
 
-/* For a dtype or op that is none, or two that do not fit each other. */
+/* Refuses a dtype or op that does not exist, or two that do not fit each other. */
 static int refuse_op(const struct kolo_descriptor *descriptor, const kolo_comm *comm, kolo_dtype dtype, kolo_op op) {
     const kolo_kernel *own = kolo_own_op_kernel(op);
     const uint32_t rank = comm->global_rank;
@@ -86,7 +86,7 @@ struct buffer {
     size_t own;   /* of those, before this rank's block */
 };
 
-/* Fills in where counted blocks begin, and how far they reach. */
+/* Fills in where blocks with counts begin, and how far they reach. */
 static int resolve_blocks(const struct kolo_descriptor *descriptor, const kolo_comm *comm, struct buffer *buffer,
                           struct kolo_blocks *blocks, size_t *packed) {
     size_t end = 0;
@@ -130,7 +130,8 @@ static int resolve_buffer(const struct kolo_descriptor *descriptor, const kolo_c
     return buffer->count && !buffer->begin ? refuse_null(descriptor, comm, buffer->name, buffer->count) : 0;
 }
 
-/* Whether the buffers overlap other than in place: where one has blocks, the other is the own block of it. */
+/* Whether the buffers overlap other than in place. In place means, where one has blocks, that the other one is this
+ * rank's own block in it. */
 static bool overlap(const struct buffer *send, const struct buffer *recv, size_t element_bytes) {
     const uintptr_t s = (uintptr_t)send->begin, r = (uintptr_t)recv->begin;
     const bool is_apart = s + send->count * element_bytes <= r || r + recv->count * element_bytes <= s;
@@ -153,7 +154,7 @@ static int explain_overlap(const struct kolo_descriptor *descriptor, const kolo_
                      (const void *)recv->begin, fix);
 }
 
-/* Counts that all ranks know; NULL: there are none. */
+/* Digests the counts that all ranks know; does nothing where there are none (NULL). */
 static void digest_counts(const kolo_comm *comm, struct kolo_arguments *call, const size_t *counts) {
     uint64_t digest = call->digest ^ call->opaque;
     for (uint32_t rank = 0; counts && rank < comm->global_size; rank++)

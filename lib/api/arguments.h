@@ -1,16 +1,16 @@
-/* What a collective is, what its caller passes, and whether that is legal. */
+/* Descriptors of collectives, the arguments of a call, and the checks of these arguments. */
 #ifndef KOLO_API_ARGUMENTS_H
 #define KOLO_API_ARGUMENTS_H
 
 #include "algo/algo.h"
 
-/* More elements than memory can hold, of any size; no number of bytes overflows. */
+/* More elements than memory can hold, of any size, so that no number of bytes overflows. */
 #define KOLO_COUNT_MAX (SIZE_MAX / (2 * KOLO_OP_ELEMENT_BYTES_MAX))
 
-/* What a buffer holds, in elements: `count`; a block of `count` for each rank; or blocks of any length. */
+/* The contents of a buffer, in elements: `count`; a block of `count` for each rank; or blocks of any length. */
 enum shape { WHOLE, BLOCKS, COUNTED };
 
-/* What a collective is. */
+/* The descriptor of a collective. */
 struct kolo_descriptor {
     const char *function;
     kolo_collective collective;
@@ -27,7 +27,7 @@ struct kolo_descriptor {
     kolo_run_fn *direct;                      /* tried first where others' buffers may be reached; NULL: none */
 };
 
-/* What the caller passes. */
+/* The arguments that the caller passes. */
 struct kolo_arguments {
     const void *send;
     void *recv;
@@ -48,7 +48,7 @@ struct kolo_arguments {
     kolo_run_function *function; /* of kolo_irun, and no collective; `recv` is its argument */
 };
 
-/* What callers pass, as a literal: of a function's result the compiler would make copies. */
+/* The arguments of a call, as a literal: the compiler would copy a function's result. */
 #define WITH_COUNT(send_, recv_, count_, dtype_, op_, root_)                                                           \
     ((struct kolo_arguments){                                                                                          \
         .send = (send_), .recv = (recv_), .count = (count_), .dtype = (dtype_), .op = (op_), .root = (root_)})
@@ -66,40 +66,41 @@ struct kolo_arguments {
 #define WITH_TENSORS(tensors_, ntensors_, dtype_, op_)                                                                 \
     ((struct kolo_arguments){.dtype = (dtype_), .op = (op_), .tensors = (tensors_), .ntensors = (ntensors_)})
 
-/* For a collective with blocks, and legal dtype and op, of elements of that size: checks the rest, and fills in where
- * blocks begin: in offsets[0] those to send, in offsets[1] those to receive, which have room for a number a rank. 0 or
- * KOLO_ERR_ARG. */
+/* Checks a call of a collective with blocks, whose dtype and op are legal, with elements of that size. Fills in where
+ * blocks begin: in offsets[0] those to send, in offsets[1] those to receive, which have room for a number per rank. 0
+ * or KOLO_ERR_ARG. */
 int kolo_arguments_resolve(const struct kolo_descriptor *descriptor, const kolo_comm *comm, struct kolo_arguments *call,
                            size_t element_bytes, size_t *const *offsets);
 
-/* Fails with what is wrong with a call whose dtype or op is not legal, element_bytes 0; or, if no buffer has blocks,
- * anything else. */
+/* Fails with the fault of a call whose dtype or op is not legal (element_bytes 0); or, if no buffer has blocks, with
+ * any other fault. */
 __attribute__((cold)) int kolo_arguments_explain(const struct kolo_descriptor *descriptor, const kolo_comm *comm,
                                                  const struct kolo_arguments *call, size_t element_bytes);
 
-/* The kernel for a call with an operation of kolo_op_create; NULL: there is no such operation, or it is not for this
- * dtype. Fills in the rest of what the call's word says of it. */
+/* The kernel for a call with an operation of kolo_op_create; NULL where no such operation exists, or it does not take
+ * this dtype. Fills in the rest of what the call's word says of the operation. */
 const kolo_kernel *kolo_arguments_own_kernel(struct kolo_arguments *call);
 
-/* Makes a call of a collective, or issues it for the background: functions outside api/collectives.c begin there. */
+/* Makes a call of a collective, or issues it for the background. Functions outside api/collectives.c begin here. */
 int kolo_collective_make(kolo_collective collective, kolo_comm *comm, const struct kolo_arguments *call);
 int kolo_collective_issue(kolo_collective collective, const char *function, kolo_comm *comm,
                           const struct kolo_arguments *call, kolo_request **request);
 
-/* Of a kolo_allreduce_apply: puts together the rest of its arguments, and checks what no other collective has. 0 or
+/* Completes the arguments of a kolo_allreduce_apply, and makes the checks that no other collective has. 0 or
  * KOLO_ERR_ARG. */
 int kolo_apply_arguments(const char *function, const kolo_comm *comm, struct kolo_arguments *call);
 
-/* Checks a list of tensors, of elements of that size, and fills in what follows from it. 0 or KOLO_ERR_ARG. */
+/* Checks a list of tensors, with elements of that size, and fills in the fields that follow from it. 0 or
+ * KOLO_ERR_ARG. */
 int kolo_arguments_count_tensors(const struct kolo_descriptor *descriptor, const kolo_comm *comm,
                                  struct kolo_arguments *call);
 
-/* What the ranks are told of a legal call: its word, and its detail (comm/step/call_word.h). */
+/* The description of a legal call that the ranks compare: its word, and its detail (comm/step/call_word.h). */
 struct kolo_told {
     uint64_t word, detail;
 };
 
-/* The counts or tensors that all ranks have to pass alike: of collectives that have some. Needs the call. */
+/* The counts or tensors that all ranks have to pass alike, of a collective that has some. They refer to the call. */
 struct kolo_items kolo_arguments_items(const struct kolo_descriptor *descriptor, const kolo_comm *comm,
                                        const struct kolo_arguments *call);
 

@@ -1,4 +1,4 @@
-/* Which thread is in a call, and why a communicator cannot be used. */
+/* Finds which thread is in a call, and why a communicator cannot be used. */
 #include "api/checks.h"
 
 #include <inttypes.h>

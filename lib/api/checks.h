@@ -1,11 +1,11 @@
-/* Which thread is in a call, and why a communicator cannot be used. */
+/* Checks which thread is in a call, and why a communicator cannot be used. */
 #ifndef KOLO_API_CHECKS_H
 #define KOLO_API_CHECKS_H
 
 #include "comm/comm.h"
 
-/* Taken at a call's begin and given up at its end where assertions are on: two threads in one communicator at once is
- * KOLO_ERR_STATE for the second. */
+/* A call takes this at its begin and gives it up at its end where assertions are on. Where two threads are in one
+ * communicator at once, the second gets KOLO_ERR_STATE. */
 #ifdef NDEBUG
 static inline int kolo_enter(const char *function, kolo_comm *comm) {
     (void)function, (void)comm;
@@ -20,7 +20,7 @@ int kolo_enter(const char *function, kolo_comm *comm);
 void kolo_leave(kolo_comm *comm);
 #endif
 
-/* Why it cannot be, for `function`: the status to return. */
+/* Says why `function` cannot use the communicator, and returns the status. */
 __attribute__((cold)) int kolo_unusable(const char *function, const kolo_comm *comm);
 
 #endif

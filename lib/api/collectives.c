@@ -161,7 +161,7 @@ static inline const kolo_kernel *find_kernel(const kolo_comm *comm, kolo_dtype d
     return kernel->fold ? kernel : NULL;
 }
 
-/* For a collective whose buffers are all whole. */
+/* Whether a call of a collective whose buffers are all whole is legal. */
 static inline bool is_legal(const struct kolo_descriptor *descriptor, const kolo_comm *comm,
                             const struct kolo_arguments *call, size_t element_bytes) {
     const uintptr_t send = (uintptr_t)call->send, recv = (uintptr_t)call->recv;
@@ -187,8 +187,8 @@ static bool may_be_direct(const kolo_comm *comm, const struct kolo_message *mess
                                        !(message->plan.algorithm == KOLO_ALGORITHM_TREE && message->plan.stream)));
 }
 
-/* A buffer that may be passed to memcpy: with a count of 0 the caller's may be NULL, and where the root alone has one.
- */
+/* A buffer that may be passed to memcpy. The caller's may be NULL with a count of 0, and where only the root has
+ * one. */
 static void *or_nothing(const void *buffer) {
     static uint8_t nothing;
     return buffer ? (void *)buffer : &nothing;
@@ -206,7 +206,7 @@ static size_t longest_block(const kolo_comm *comm, const struct kolo_arguments *
     return longest;
 }
 
-/* *longest becomes that of all ranks. */
+/* Sets *longest to the longest block of all ranks. */
 static int agree_on_longest(kolo_comm *comm, size_t *longest) {
     const uint64_t own = *longest;
     uint64_t of_all = 0;
@@ -215,7 +215,7 @@ static int agree_on_longest(kolo_comm *comm, size_t *longest) {
     return rc;
 }
 
-/* lanes: the message is a slice of one of so many; 0: it is whole. */
+/* Runs a message by its plan. lanes: the message is a slice of one that so many lanes share; 0: it is whole. */
 static inline __attribute__((always_inline)) int run_planned(const struct kolo_descriptor *descriptor, kolo_comm *comm,
                                                              struct kolo_message *message, size_t longest,
                                                              uint32_t lanes) {
@@ -237,9 +237,9 @@ static inline __attribute__((always_inline)) int run_planned(const struct kolo_d
         return comm->above->internode->run(comm, descriptor->collective, message);
     }
     kolo_plan_make(&question, &comm->settings, comm->segment.slot_bytes, &message->plan);
-    /* Asked before plan.stream changes, so that it is the same in place. */
+    /* This is asked before plan.stream changes, so that the answer is the same in place. */
     bool is_direct = descriptor->direct && !message->plan.lines && may_be_direct(comm, message, bytes);
-    /* The same on all ranks, too: for this call none stores that before all have begun it. */
+    /* The value is the same on all ranks, too: no rank stores it for this call before all have begun the call. */
     message->plan.reads = message->plan.reads && !is_direct && !kolo_load_relaxed(&comm->segment.header->reads_refused);
     is_direct |= message->plan.reads;
     if (message->send == message->recv)
@@ -284,14 +284,14 @@ static inline void begin(const struct kolo_descriptor *descriptor, kolo_comm *co
     kolo_call_begin(comm, told.word, told.detail);
 }
 
-/* Leaves it, when the caller's lists are the caller's again. */
+/* Leaves a call. From then on the caller's lists are the caller's again. */
 static inline void leave(kolo_comm *comm) {
     comm->call.items.item = NULL;
     kolo_call_leave(comm);
 }
 
-/* A kolo_lane_fn: of lane 0, where the call has begun, only the slice; in any other lane that has one all of the call.
- */
+/* A kolo_lane_fn. In lane 0, where the call has begun, it runs only the slice; in another lane that has a slice, all of
+ * the call. */
 static int run_divided(kolo_comm *lane, const void *argument) {
     const struct divided *divided = argument;
     const struct kolo_descriptor *descriptor = divided->descriptor;
@@ -333,7 +333,7 @@ static __attribute__((noinline)) int run_with_helpers(const struct kolo_descript
 static inline __attribute__((always_inline)) int run_message(const struct kolo_descriptor *descriptor, kolo_comm *comm,
                                                              const struct kolo_arguments *call,
                                                              const kolo_kernel *kernel) {
-    struct kolo_message message; /* only what is needed is initialized: small messages come here, too */
+    struct kolo_message message; /* only the fields that are needed are initialized: small messages come here, too */
     message.send = or_nothing(call->send);
     message.recv = or_nothing(call->recv);
     message.count = call->count;
@@ -400,7 +400,7 @@ static inline __attribute__((always_inline)) int run(const struct kolo_descripto
     return rc;
 }
 
-/* The only rank copies its block. */
+/* Copies the block of a rank that is alone. */
 static inline void copy_alone(const struct kolo_descriptor *descriptor, const struct kolo_arguments *call,
                               size_t element_bytes) {
     const size_t to = descriptor->recv == COUNTED ? call->recv_blocks.offsets[0] * element_bytes : 0;
@@ -410,7 +410,7 @@ static inline void copy_alone(const struct kolo_descriptor *descriptor, const st
         memcpy((uint8_t *)call->recv + to, (const uint8_t *)call->send + from, count * element_bytes);
 }
 
-/* Checks what a caller passes but for dtype and op, and fills in the rest of it. */
+/* Checks all arguments but dtype and op, and fills in the rest of them. */
 static inline __attribute__((always_inline)) int check(const struct kolo_descriptor *descriptor, const kolo_comm *comm,
                                                        struct kolo_arguments *call, size_t *const *offsets,
                                                        const kolo_kernel *kernel) {
@@ -469,7 +469,7 @@ static inline __attribute__((always_inline)) int perform(const struct kolo_descr
     return rc;
 }
 
-/* The long way of a call: the same where requests may be in flight, or the communicator cannot be used. */
+/* The long way of a call. It does the same where requests may be in flight, or the communicator cannot be used. */
 static __attribute__((noinline)) int perform_any(const struct kolo_descriptor *descriptor, kolo_comm *comm,
                                                  struct kolo_arguments *call) {
     if (kolo_is_ready(comm))
@@ -509,7 +509,7 @@ static int check_now(const struct kolo_descriptor *descriptor, const kolo_comm *
                         : kolo_arguments_explain(descriptor, comm, call, 0);
 }
 
-/* The same path for a call in the background: checked now, made later. */
+/* Issues a call for the background by the same path: it is checked now, and made later. */
 static int background(const struct kolo_descriptor *descriptor, const char *function, kolo_comm *comm,
                       const struct kolo_arguments *given, kolo_request **request) {
     kolo_request *made;
@@ -537,8 +537,9 @@ static int background(const struct kolo_descriptor *descriptor, const char *func
     return rc;
 }
 
-/* Makes one lane's part of a call whose arguments are legal: nothing, if it is divided among fewer. If it is not
- * divided, lane 0 does all of it; all lanes take part in a barrier, and where only a lane's ranks together can tell. */
+/* Makes one lane's part of a call whose arguments are legal: nothing in a lane that gets no slice. Where the call is
+ * not divided, lane 0 does all of it. All lanes take part in a barrier, and where only a lane's ranks together can tell
+ * whether the call is divided. */
 static int make_in_lane(const struct kolo_descriptor *descriptor, kolo_comm *lane, const struct kolo_arguments *call,
                         const kolo_kernel *kernel) {
     const kolo_comm *first = lane->first;

@@ -105,7 +105,8 @@ int kolo_comm_shrink(kolo_comm *comm, kolo_comm **shrunk) {
     kolo_lanes_break(comm);
     kolo_comm *made, *broken = comm;
     int rc;
-    /* A rank that ends while the new communicator is prepared breaks that: each time there is one rank less. */
+    /* A rank that ends while the new communicator is prepared breaks that one. The loop tries again, each time with one
+     * rank fewer. */
     do {
         rc = kolo_shrink_run(broken, &made);
         if (broken != comm)

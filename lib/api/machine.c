@@ -1,4 +1,4 @@
-/* What kolo sees of the machine, for tools. */
+/* The machine as kolo sees it, for tools. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* What kolo would do for a call, and the profiles from which it takes that: for tools. */
+/* The plan that kolo would make for a call, and the profiles from which it takes it: for tools. */
 #include <stdio.h>
 #include <string.h>
 
@@ -119,7 +119,7 @@ int kolo_profile_section_get(const char *path, size_t index, kolo_profile_sectio
     return 0;
 }
 
-/* A text that the parser would refuse is refused here, too. */
+/* kolo_profile_format refuses a text that the parser would refuse. */
 int kolo_profile_format(const kolo_profile_section *section, char text[KOLO_PROFILE_TEXT_BYTES]) {
     kolo_profile_section given = {.bands = 0};
     struct kolo_profile_machine machine = {.cpus_online = 1};

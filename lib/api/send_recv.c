@@ -53,7 +53,7 @@ static int check(const char *function, const kolo_comm *comm, const struct half 
     return rc;
 }
 
-/* Checks a call's arguments and puts them down; either half may be NULL. */
+/* Checks a call's arguments and fills in the transfer; either half may be NULL. */
 static int prepare(const char *function, kolo_comm *comm, const struct half *send, const struct half *recv,
                    kolo_dtype dtype, kolo_received *received, struct kolo_transfer *transfer) {
     static const struct kolo_sized sized = KOLO_SIZED(kolo_received, received_bytes, count);
@@ -105,7 +105,7 @@ static int run(const char *function, struct kolo_transfer *transfer) {
         return rc < 0 ? rc : transfer->status;
     if (transfer->receives) {
         kolo_transfer_give_up(transfer, function);
-        /* Refused: what the call has sent its own rank is taken back. */
+        /* The call is refused, and takes back the message that it has sent to its own rank. */
         if (transfer->receiving.status < 0 && transfer->sends && transfer->sending.to == comm->global_rank &&
             !transfer->sending.is_done)
             kolo_aside_remove_last(&comm->channels);
@@ -114,7 +114,7 @@ static int run(const char *function, struct kolo_transfer *transfer) {
     return rc < 0 ? rc : transfer->status;
 }
 
-/* The path that every call takes that is not in the background. */
+/* The path of every call that is not in the background. */
 static int call(const char *function, kolo_comm *comm, const struct half *send, const struct half *recv,
                 kolo_dtype dtype, kolo_received *received) {
     struct kolo_transfer transfer;
@@ -134,7 +134,7 @@ static int call(const char *function, kolo_comm *comm, const struct half *send, 
     return rc;
 }
 
-/* And the one of those in the background. */
+/* The path of calls in the background. */
 static int background(const char *function, kolo_comm *comm, const struct half *send, const struct half *recv,
                       kolo_dtype dtype, kolo_received *received, kolo_request **request) {
     kolo_request *made;
@@ -157,7 +157,7 @@ static int background(const char *function, kolo_comm *comm, const struct half *
     return rc;
 }
 
-/* What callers pass. */
+/* The halves of a call, as callers pass them. */
 #define SEND(name, buffer_, count_, to, tag_)                                                                          \
     (&(const struct half){.peer_name = "to",                                                                           \
                           .buffer_name = (name),                                                                       \

@@ -73,7 +73,7 @@ int kolo_words_max(kolo_comm *comm, const uint64_t *own, uint64_t *max) {
                        : kolo_oneshot_lines(comm, own, max, 1, kernel, 0);
 }
 
-/* What a giver tells the others about its file. */
+/* A giver's offer to the others: its file. */
 struct offer {
     uint64_t status; /* why there is none, negated; 0: there is one */
     uint64_t secret; /* see shm/handover.h */
@@ -82,7 +82,7 @@ struct offer {
     struct kolo_memory_file file;
 };
 
-/* For a giver: hands the file to the ranks that listen. They report what goes wrong. */
+/* The giver sends the file to the ranks that listen. Those ranks report failures. */
 static void give_file(const kolo_comm *comm, const uint64_t *takers, const uint64_t *listening, uint64_t secret,
                       int fd) {
     const struct kolo_shared_member *members = comm->segment.members;
@@ -125,7 +125,7 @@ static int take_files(kolo_comm *comm, const struct kolo_handing *handing, const
     return rc;
 }
 
-/* Tells all ranks what each giver has. */
+/* Tells all ranks the offer of each giver. */
 static int exchange_offers(kolo_comm *comm, const struct kolo_handing *handing, int fd, struct offer *own,
                            struct offer *offers) {
     if (handing->gives) {
@@ -188,7 +188,7 @@ int kolo_status_agree(kolo_comm *comm, const char *function, int rc) {
                      function, failed - (rc < 0));
 }
 
-/* *index becomes that of the first item in which rank `odd` differs from rank 0, found by halving: those two compare
+/* Sets *index to that of the first item in which rank `odd` differs from rank 0, found by halving: those two compare
  * digests of ever fewer items, and tell the others. */
 static int find_difference(kolo_comm *comm, const struct kolo_items *items, int odd, uint64_t *index) {
     uint64_t same = 0, end = items->count, digest = 0;
@@ -212,7 +212,7 @@ static int find_difference(kolo_comm *comm, const struct kolo_items *items, int 
     return rc;
 }
 
-/* Names an item, and what both ranks pass. */
+/* Names the item that differs, and its value on both ranks. */
 static int name_difference(kolo_comm *comm, const char *function, const struct kolo_items *items, int odd) {
     char name[KOLO_ITEM_TEXT_BYTES], of_first[KOLO_ITEM_TEXT_BYTES] = "", of_odd[KOLO_ITEM_TEXT_BYTES];
     uint64_t index;

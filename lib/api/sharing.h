@@ -7,29 +7,29 @@
 #include "comm/comm.h"
 #include "comm/step/items.h"
 
-/* Begins and leaves such a call, on a communicator that kolo_enter has let this thread use. Of one rank it has nobody
- * to meet. `count`, `flags`, of 10 bits, and what stands in place of an op, of 4, tell calls of one collective apart.
- */
+/* Begin and leave such a call, on a communicator that kolo_enter has let this thread use. On a communicator of one rank
+ * the call meets no other. `count`, `flags`, of 10 bits, and the word in place of an op, of 4, tell calls of one
+ * collective apart. */
 void kolo_shared_call_begin(kolo_comm *comm, kolo_collective collective, size_t count);
 void kolo_shared_call_begin_with(kolo_comm *comm, kolo_collective collective, unsigned op, uint32_t flags,
                                  size_t count);
 void kolo_shared_call_leave(kolo_comm *comm);
 
-/* words[rank] = what that rank, among those of all nodes, has passed as `own`. */
+/* Sets words[rank] to what that rank, among those of all nodes, has passed as `own`. */
 int kolo_words_gather(kolo_comm *comm, const uint64_t *own, uint64_t *words);
 
-/* *max = the largest of all ranks' *own. */
+/* Sets *max to the largest of all ranks' *own. */
 int kolo_words_max(kolo_comm *comm, const uint64_t *own, uint64_t *max);
 
-/* sums[i] = the sum over all ranks of words[i]. */
+/* Sets sums[i] to the sum over all ranks of words[i]. */
 int kolo_words_sum(kolo_comm *comm, const uint64_t *words, uint64_t *sums, size_t count);
 
-/* The same over the ranks of this node. */
+/* Does the same over the ranks of this node. */
 int kolo_words_sum_on_node(kolo_comm *comm, const uint64_t *words, uint64_t *sums, size_t count);
 
 #define KOLO_NO_GIVER UINT32_MAX
 
-/* Who gets a file from whom, among the ranks of this node. */
+/* The files that ranks of this node hand to others: which rank gets one from which. */
 struct kolo_handing {
     const char *function;   /* for messages */
     uint32_t givers;        /* ranks that have a file, the same on all; numbered from 0 */
@@ -46,12 +46,12 @@ int kolo_file_hand_out(kolo_comm *comm, const struct kolo_handing *handing, int 
 /* The same where rank 0 gives, and all others take. */
 int kolo_file_hand_to_all(kolo_comm *comm, const char *function, int *fd);
 
-/* Agrees on the status of a part of a call, which has ended with `rc` on this rank. Returns 0 if it has succeeded on
- * all ranks, else the same status on all, with a message. The communicator stays usable. */
+/* Agrees on the status of a part of a call, which has ended with `rc` on this rank. Returns 0 if the part has succeeded
+ * on all ranks, else the same status on all, with a message. The communicator stays usable. */
 int kolo_status_agree(kolo_comm *comm, const char *function, int rc);
 
-/* Whether all ranks pass the same items: else KOLO_ERR_ARG on all, with a message that names the first item that
- * differs, and the communicator stays usable. Not within a call: it makes some. */
+/* Checks that all ranks pass the same items. If not, returns KOLO_ERR_ARG on all, with a message that names the first
+ * item that differs, and the communicator stays usable. It makes calls, and so is not called within one. */
 int kolo_items_agree(kolo_comm *comm, const char *function, const struct kolo_items *items);
 
 #endif

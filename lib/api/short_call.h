@@ -1,8 +1,9 @@
-/* The short way of a call: a small message in lines, on a communicator that is ready. All of it stays in registers,
- * while the long way (collectives.c) writes what the caller passes into a struct kolo_arguments, for whoever may need
- * it: 10 to 30 ns of the 75 to 105 that a call of 8 bytes took.
+/* The short way of a call: a small message in lines, on a communicator that is ready. All of it stays in registers. The
+ * long way (collectives.c) writes the arguments into a struct kolo_arguments for the functions that may need it, which
+ * takes 10 to 30 ns of the 75 to 105 that a call of 8 bytes took.
  *
- * What is plainly right here is what arguments.c finds right. All else takes the long way, which says what is wrong. */
+ * The checks here accept only calls that arguments.c accepts. All other calls take the long way, which says what is
+ * wrong. */
 #ifndef KOLO_API_SHORT_CALL_H
 #define KOLO_API_SHORT_CALL_H
 
@@ -11,7 +12,7 @@
 #include "comm/step/progress.h"
 #include "cpu/fpenv.h"
 
-/* Whether each buffer that this rank has is there, and they are apart, or in place. A block's bytes times the ranks do
+/* Whether this rank has each buffer that it needs, and they are apart, or in place. A block's bytes times the ranks do
  * not overflow. */
 static inline __attribute__((always_inline)) bool kolo_short_buffers(const struct kolo_descriptor *descriptor,
                                                                      const kolo_comm *comm, const void *send,

@@ -1,5 +1,5 @@
-/* Sums of floats that do not depend on who holds which addend: kolo_exact.h, by the wide sums of reduce/exact. Between
- * ranks these travel as what they are, integers, by an ordinary all-reduce. */
+/* Exact sums of floats, which do not depend on which rank holds which addend: kolo_exact.h, by the wide sums of
+ * reduce/exact. Between ranks these sums travel as integers, by an ordinary all-reduce. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "cpu/fpenv.h"
 #include "reduce/exact/adder.h"
 
-/* What one call of an adder gets at most: far fewer additions than there may be between carries. */
+/* The number of values that one call of an adder gets at most: far fewer additions than may be between carries. */
 #define PIECE_COUNT ((size_t)1 << 27)
 
 struct kolo_exact {
@@ -35,7 +35,7 @@ static void carry(kolo_exact *exact) {
     exact->additions = 1; /* what is carried is as one addition */
 }
 
-/* Makes room for so many additions, of which there are no more than KOLO_WIDE_ADDITIONS_MAX - 1. */
+/* Makes room for so many additions, which are no more than KOLO_WIDE_ADDITIONS_MAX - 1. */
 static void expect_additions(kolo_exact *exact, size_t additions) {
     if (exact->additions + additions > KOLO_WIDE_ADDITIONS_MAX)
         carry(exact);
@@ -127,18 +127,18 @@ int kolo_exact_merge(kolo_exact *exact, const kolo_exact *other) {
     return 0;
 }
 
-/* Sums of F32 and F64 differ in the type of their words, so that ranks that have not the same find out. */
+/* Sums of F32 and F64 differ in the type of their words, so that ranks whose types differ find out. */
 static kolo_dtype word_dtype(const kolo_exact *exact) {
     return exact->dtype == KOLO_F64 ? KOLO_U64 : KOLO_I64;
 }
 
-/* Makes the words such that those of all ranks can be added, and notes what they will be then. */
+/* Prepares the words so that those of all ranks can be added, and notes what they will be then. */
 static void prepare(kolo_exact *exact) {
     carry(exact);
     exact->additions = KOLO_RANKS_MAX;
 }
 
-/* One of what ranks have to pass alike, which the words' type and count tell, too. */
+/* One of the items that ranks have to pass alike, which the words' type and count tell, too. */
 static struct kolo_item item_of(const void *context, size_t index) {
     const kolo_exact *exact = context;
     return index == 0 ? (struct kolo_item){.name = "dtype", .kind = KOLO_ITEM_DTYPE, .value = exact->dtype}

@@ -1,4 +1,4 @@
-/* A bucket's message: the tensors themselves, or what is sent in their stead. And the residuals, to save and load. */
+/* A bucket's message: the tensors themselves, or their compressed form. The file also reads and writes residuals. */
 #include "api/fusion/bucket_message.h"
 
 #include <math.h>
@@ -22,7 +22,8 @@ static bool is_compressed(const struct kolo_buckets *buckets) {
     return buckets->options.compression != KOLO_COMPRESSION_NONE;
 }
 
-/* One of what ranks have to pass alike for a bucket, whose tensors have the numbers with which they are registered. */
+/* One of the items that ranks have to pass alike for a bucket. Its tensors have the numbers with which they are
+ * registered. */
 static struct kolo_item item_of(const void *context, size_t index) {
     const struct kolo_bucket *bucket = context;
     const struct kolo_buckets *buckets = bucket->buckets;
@@ -91,7 +92,7 @@ int kolo_bucket_check_compression(const kolo_comm *comm, const kolo_bucket_optio
     return 0;
 }
 
-/* Under the lock: where the residual of a tensor is; NULL, with a message, if it cannot be had. */
+/* Finds the residual of a tensor, under the lock; NULL, with a message, if the caller cannot have it. */
 static float *find_residual(const char *function, const struct kolo_buckets *buckets, size_t tensor,
                             const float *values) {
     const uint32_t rank = buckets->comm->global_rank;

@@ -1,14 +1,16 @@
-/* Buckets: tensors that become ready in any order, on each rank in another one, and go out in one.
+/* Buckets: tensors become ready in any order, in a different one on each rank, and go out in one order, like the
+ * gradient buckets of PyTorch's DistributedDataParallel.
  *
- * Why ranks agree. All registered the same tensors, so all begin with the same buckets: from the last tensor to the
- * first, as the backward pass of a model gets at them. A rank issues bucket b when its tensors are ready and b-1 is
- * issued, whatever else is ready. So each rank's calls are bucket 0, 1, ... in this order, and after the first step the
- * broadcast of the order in which rank 0's tensors became ready, of which all make the next steps' buckets.
+ * Why ranks agree. All ranks register the same tensors, so all begin with the same buckets: from the last tensor to the
+ * first, which is the order of a model's backward pass. A rank issues bucket b when its tensors are ready and b-1 is
+ * issued, whatever else is ready. So each rank's calls are bucket 0, 1, ... in this order. After the first step follows
+ * the broadcast of the order in which rank 0's tensors became ready, from which all ranks make the next steps' buckets.
  *
- * Why nothing waits in a circle. Only kolo_bucket_wait waits, and when it does all buckets of the rank are issued.
+ * Why no ranks wait in a circle. kolo_bucket_wait waits once all buckets of the rank are issued. Where issuing has
+ * failed for good, it or kolo_bucket_ready waits for those that are issued, as kolo_bucket_destroy does.
  *
- * What is memory whose. A tensor that was marked ready is kolo's until its bucket's request is complete. Requests are
- * taken in the order of issue, all of them, also where one has failed: none is left behind. */
+ * Ownership. A tensor that was marked ready belongs to kolo until its bucket's request is complete. kolo takes all
+ * requests in the order of issue, even where one has failed, so that none is left behind. */
 #include "api/fusion/bucket_state.h"
 
 #include <stdlib.h>
@@ -27,7 +29,7 @@ static uint32_t rank_of(const struct kolo_buckets *buckets) {
     return buckets->comm->global_rank;
 }
 
-/* Of the options; 0: there is no such reduction. */
+/* The bytes of an element under these options; 0 where no such reduction exists. */
 static size_t element_bytes_of(const kolo_bucket_options *options) {
     const kolo_kernel *own = kolo_own_op_kernel(options->op);
     if (own && (options->dtype == KOLO_OPAQUE || kolo_dtype_bytes(options->dtype) == own->element_bytes))
@@ -106,7 +108,7 @@ static struct kolo_buckets *allocate(size_t ntensors) {
     return NULL;
 }
 
-/* Begins a step: nothing is ready. */
+/* Begins a step, with no tensor ready. */
 static void begin_step(struct kolo_buckets *buckets) {
     memset(buckets->ready, 0, buckets->ntensors);
     buckets->nseen = 0;
@@ -115,7 +117,7 @@ static void begin_step(struct kolo_buckets *buckets) {
         buckets->bucket[i].missing = buckets->bucket[i].count;
 }
 
-/* Makes the buckets of `order`. */
+/* Divides `order` into buckets. */
 static void divide(struct kolo_buckets *buckets) {
     size_t bytes = 0, compressed_at = 0;
     buckets->nbuckets = 0;
@@ -176,7 +178,7 @@ int kolo_bucket_create(kolo_comm *comm, const kolo_tensor *tensors, size_t ntens
     return 0;
 }
 
-/* Waits for all that is in flight; the status, and message, of the first that has failed. */
+/* Waits for all that is in flight. Returns the status, with its message, of the first that has failed. */
 static int take_all(struct kolo_buckets *buckets) {
     int status = 0;
     for (size_t i = buckets->issued; i-- > 0;) { /* the message that stays is the first one's */
@@ -186,7 +188,8 @@ static int take_all(struct kolo_buckets *buckets) {
     return status;
 }
 
-/* A step has failed for good with `rc`, unless a bucket that went out before says better why. */
+/* Ends a step that has failed for good with `rc`. A bucket that went out before and has failed knows the cause
+ * better. */
 static int give_up(struct kolo_buckets *buckets, int rc) {
     const int first = take_all(buckets);
     buckets->failed = first < 0 ? first : rc;
@@ -245,7 +248,7 @@ int kolo_bucket_ready(kolo_buckets *buckets, size_t tensor) {
     return rc;
 }
 
-/* Marks what was not: all from the last to the first, as if it became ready now; or refuses that. */
+/* Marks the tensors that were not marked, from the last to the first, as if they became ready now; or refuses that. */
 static int mark_unused(struct kolo_buckets *buckets) {
     for (size_t tensor = buckets->ntensors; tensor-- > 0;) {
         if (buckets->ready[tensor])
@@ -262,7 +265,7 @@ static int mark_unused(struct kolo_buckets *buckets) {
     return 0;
 }
 
-/* Whether `order` names each tensor once; uses `ready`. */
+/* Whether `order` names each tensor once. Overwrites `ready`. */
 static bool is_order(struct kolo_buckets *buckets, const uint32_t *order) {
     memset(buckets->ready, 0, buckets->ntensors);
     for (size_t i = 0; i < buckets->ntensors; i++) {
@@ -273,7 +276,7 @@ static bool is_order(struct kolo_buckets *buckets, const uint32_t *order) {
     return true;
 }
 
-/* All take the order in which rank 0's tensors became ready. */
+/* Makes all ranks take the order in which rank 0's tensors became ready. */
 static int agree(struct kolo_buckets *buckets) {
     const int rc = kolo_broadcast(buckets->comm, buckets->seen, buckets->ntensors, KOLO_U32, 0);
     if (rc < 0)

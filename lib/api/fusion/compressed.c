@@ -48,12 +48,12 @@ size_t kolo_compressed_bytes(const struct kolo_compressed *compressed, size_t co
     return (bytes + PART_ALIGNMENT - 1) / PART_ALIGNMENT * PART_ALIGNMENT;
 }
 
-/* How many ranks' messages there is room for. */
+/* The number of ranks for whose messages there is room. */
 static size_t copies(const struct kolo_compressed *compressed) {
     return is_half(compressed) ? 1 : compressed->ranks;
 }
 
-/* What is needed to read messages of several ranks, and to choose among up to count_max elements. */
+/* Allocates what the reader of several ranks' messages needs, and the choice among up to count_max elements. */
 static bool allocate_work(struct kolo_compressed *compressed, size_t count_max) {
     const size_t ranks = compressed->ranks;
     if (is_half(compressed))
@@ -140,7 +140,7 @@ static bool is_finite(float x) {
     return x - x == 0;
 }
 
-/* Nothing infinite and no NaN is left. There is such an element only if the largest is one. */
+/* Zeroes infinite elements and NaN. One exists only if the largest element is one. */
 static void remove_strange(float *residual, size_t count) {
     for (size_t i = 0; i < count; i++)
         if (!is_finite(residual[i]))
@@ -171,7 +171,7 @@ static void encode_largest(struct kolo_compressed *compressed, uint8_t *part, co
         remove_strange(residual, tensor->count);
 }
 
-/* Writes this rank's message; returns how long it is. */
+/* Writes this rank's message, and returns its length. */
 static size_t encode(struct kolo_compressed *compressed, uint8_t *message,
                      const struct kolo_compressed_bucket *bucket) {
     const kolo_compressor *compressor = compressed->reducer->compressor;
@@ -203,7 +203,8 @@ static kolo_dtype half_of(const struct kolo_compressed *compressed) {
     return compressed->kind == KOLO_COMPRESSION_BF16 ? KOLO_BF16 : KOLO_F16;
 }
 
-/* What ranks have to agree on beyond the length of their messages: how these are made, and of which tensors. */
+/* A digest of what ranks have to agree on beyond the length of their messages: how these are made, and of which
+ * tensors. */
 static uint64_t digest_of(const struct kolo_compressed *compressed, const struct kolo_compressed_bucket *bucket) {
     uint64_t digest, share;
     memcpy(&share, &compressed->share, sizeof share);
@@ -233,7 +234,7 @@ int kolo_compressed_issue(struct kolo_compressed *compressed, kolo_comm *comm,
                                : kolo_collective_issue(KOLO_ALLGATHER, "kolo_iallgather", comm, &call, request);
 }
 
-/* What a rank's part says of the elements from `begin` on, `count` of them. */
+/* Reads `count` elements from `begin` on out of a rank's part. */
 static void read_signs(const kolo_compressor *compressor, float *row, const uint8_t *part, size_t tensor_count,
                        size_t begin, size_t count) {
     float mean;
@@ -242,7 +243,7 @@ static void read_signs(const kolo_compressor *compressor, float *row, const uint
     compressor->from_signs(row, part + begin / 8, mean, count);
 }
 
-/* The same, with `row` zeroed before. Returns how many pairs lie in it, from `next` on. */
+/* Does the same for TOPK, where `row` was zeroed before. Returns how many pairs lie in the row, from `next` on. */
 static size_t read_largest(float *row, const uint8_t *part, size_t chosen, size_t next, size_t begin, size_t count) {
     const uint32_t *indices = (const uint32_t *)part;
     const float *values = (const float *)(part + chosen * sizeof *indices);
@@ -252,7 +253,7 @@ static size_t read_largest(float *row, const uint8_t *part, size_t chosen, size_
     return pairs;
 }
 
-/* Zeroes what that has set, and goes on to the pairs behind it. */
+/* Zeroes the elements that these pairs have set, and goes on to the pairs behind them. */
 static void forget_largest(struct kolo_compressed *compressed, uint32_t rank, size_t begin, size_t pairs) {
     const uint32_t *indices = (const uint32_t *)compressed->parts[rank] + compressed->next[rank];
     float *row = compressed->rows + rank * (size_t)ROW_ELEMENTS;

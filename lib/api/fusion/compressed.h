@@ -1,15 +1,15 @@
-/* Messages of f32 tensors in which something shorter is sent: how they are made, and read. A message is of one bucket;
- * all of a set of buckets may be in flight at once.
+/* Compressed messages of f32 tensors: how they are made, and read. A message belongs to one bucket; all messages of a
+ * set of buckets may be in flight at once.
  *
  * BF16 and F16: the tensors' halves, one tensor behind the other, are all-reduced in that type: summed in f32, rounded
  * once, and widened to f32. Between machines each byte crosses the network once, as ever.
  *
- * ONEBIT and TOPK: every rank's message goes to all ranks by an all-gather, and each rank reads all of them and folds
- * what they stand for with the kernels of an ordinary all-reduce, in the canonical order. So the result has the bits
- * that kolo_allreduce gives for what the messages stand for, whichever ranks share a machine. A reduce-scatter would
- * have to compress sums once more, which loses more and needs a residual on the owner, too. It would pay where a rank
- * gets more from the others than the uncompressed message is long twice: from 60 ranks on with ONEBIT, with TOPK from
- * as many as 1 / share.
+ * ONEBIT and TOPK: every rank's message goes to all ranks by an all-gather. Each rank reads all messages, and folds the
+ * values that they stand for with the kernels of an ordinary all-reduce, in the canonical order. So the result has the
+ * bits that kolo_allreduce gives for these values, whichever ranks share a machine. A reduce-scatter would have to
+ * compress sums once more, which loses more and needs a residual on the owner, too. It would pay where a rank gets more
+ * than twice the uncompressed message from the others: from 60 ranks on with ONEBIT, with TOPK from as many as 1 /
+ * share.
  *
  * A message, as all-gathered, has a part for each tensor:
  *
@@ -24,7 +24,7 @@
 
 #include "comm/comm.h"
 
-/* What one set of buckets needs. */
+/* The state of compression of one set of buckets. */
 struct kolo_compressed {
     kolo_compression kind; /* NONE: nothing else is there */
     double share;          /* of a tensor's elements that TOPK sends */
@@ -42,14 +42,14 @@ struct kolo_compressed {
     size_t *next;          /* of each rank, in TOPK: its next pair */
 };
 
-/* How many elements of a tensor TOPK sends: the share, rounded up, at least one of any. */
+/* The number of a tensor's elements that TOPK sends: the share, rounded up, at least one of any. */
 size_t kolo_compressed_chosen(double share, size_t count);
 
 /* Bytes that a tensor takes in a message. */
 size_t kolo_compressed_bytes(const struct kolo_compressed *compressed, size_t count);
 
-/* Allocates all that the following calls use, for those tensors and legal options. Residuals are 0. KOLO_ERR_ARG: a
- * tensor is too long for TOPK. KOLO_ERR_SYSTEM: out of memory. kolo_compressed_free frees it, also where nothing was
+/* Allocates the memory of the following calls, for those tensors and legal options. Residuals are 0. KOLO_ERR_ARG: a
+ * tensor is too long for TOPK. KOLO_ERR_SYSTEM: out of memory. kolo_compressed_free frees it, even where nothing was
  * allocated and all is zeroed. */
 int kolo_compressed_allocate(struct kolo_compressed *compressed, const kolo_comm *comm,
                              const kolo_bucket_options *options, const kolo_tensor *tensors, size_t ntensors);
@@ -63,12 +63,12 @@ struct kolo_compressed_bucket {
     size_t at; /* in `messages` of one rank: as many bytes as the tensors of the buckets before it take */
 };
 
-/* Makes this rank's message for the bucket and issues the collective that exchanges it; `items` are for messages. Waits
- * for nobody. Statuses as kolo_iallreduce. */
+/* Makes this rank's message for the bucket and issues the collective that exchanges it; `items` are for messages of
+ * failures. Waits for no rank. Returns the statuses of kolo_iallreduce. */
 int kolo_compressed_issue(struct kolo_compressed *compressed, kolo_comm *comm,
                           const struct kolo_compressed_bucket *bucket, struct kolo_items items, kolo_request **request);
 
-/* The collective has succeeded: tensors = op over all ranks of what their messages stand for. */
+/* Sets the tensors, after the collective has succeeded, to op over all ranks' values, as their messages give them. */
 void kolo_compressed_read(struct kolo_compressed *compressed, const struct kolo_compressed_bucket *bucket);
 
 #endif

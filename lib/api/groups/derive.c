@@ -29,8 +29,9 @@ int kolo_comm_take_into_use(kolo_comm *made, kolo_comm **comm) {
     return rc;
 }
 
-/* Called by a rank that waits in the creation, see kolo_rejoin. The creation is not complete. So if a rank has already
- * begun the next exchange of the parent's call, it has failed before it could say so in the creation. */
+/* Looks at the parent for a rank that waits in the creation, see kolo_rejoin. The creation is not complete. So if
+ * another rank has already begun the next exchange of the parent's call, it has failed before it could say so in the
+ * creation. */
 static int look_at_parent(struct kolo_rejoin *rejoin) {
     const struct kolo_derivation *d = rejoin->owner;
     kolo_comm *parent = d->parent;
@@ -44,14 +45,15 @@ static int look_at_parent(struct kolo_rejoin *rejoin) {
         return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: %s failed on rank %u; see that rank's message", parent->global_rank,
                          d->function, kolo_rank_global(parent, rank));
     }
-    /* The next exchange will name that node; until the leader comes to it, nothing is awaited from there. */
+    /* The parent's next exchange will name that node. Until the leader comes to that exchange, it awaits nothing from
+     * the node. */
     if (rc == 0 && parent->nodes && kolo_load_relaxed(&parent->segment.internode->lanes[0].lost))
         return kolo_fail(KOLO_ERR_PEER_DEAD, "rank %u: %s: another node has left", parent->global_rank, d->function);
     return rc;
 }
 
-/* The creation's time is over: a member that did not come to it did not come to the parent's call. Breaks the parent
- * where this rank knows which one; else the parent's next exchange will. */
+/* Finds the rank at fault when the creation's time is over: a member that did not come to it did not come to the
+ * parent's call. Breaks the parent where this rank knows which member; else the parent's next exchange breaks it. */
 static int blame_late(const struct kolo_derivation *d, uint32_t culprit) {
     kolo_comm *parent = d->parent;
     for (uint32_t i = 0; d->meeting && i < d->ranks_count; i++) /* the creation's culprit may be of another node */
@@ -79,7 +81,7 @@ static void derive_settings(const struct kolo_derivation *d, struct kolo_setting
         settings->create_timeout_ns = d->timeout_ns;
     if (d->meeting) {
         snprintf(settings->net.rendezvous, sizeof settings->net.rendezvous, "%s", d->meeting);
-        /* Those that wait here give up before others, who already wait in the parent, take them for those at fault. */
+        /* Ranks that wait here give up before others that wait in the parent take them for those at fault. / */
         settings->create_timeout_ns /= 2;
     }
 }

@@ -1,20 +1,20 @@
-/* Makes communicators: the layers that they use, and creation within a call on another one, the parent. */
+/* Makes communicators: the layers that they use, and their creation within a call on another one, the parent. */
 #ifndef KOLO_API_GROUPS_DERIVE_H
 #define KOLO_API_GROUPS_DERIVE_H
 
 #include "comm/creation/create.h"
 
-/* What is above lib/comm; its `internode` is NULL in a library for one machine (KOLO_NODES=OFF). */
+/* The layers above lib/comm; `internode` is NULL in a library for one machine (KOLO_NODES=OFF). */
 extern const struct kolo_layer_above kolo_layers;
 
-/* Makes all of a new communicator ready for use, its lanes too, together with its other ranks. KOLO_ERR_VERSION: the
- * plan that rank 0 decided for it is damaged. */
+/* Makes all parts of a new communicator ready for use, its lanes too, together with its other ranks. KOLO_ERR_VERSION:
+ * the plan that rank 0 decided on for it is damaged. */
 int kolo_comm_prepare(kolo_comm *made);
 
-/* The same, and gives it to the caller; if that fails, it is destroyed. */
+/* Does the same, and gives the communicator to the caller, or destroys it on failure. */
 int kolo_comm_take_into_use(kolo_comm *made, kolo_comm **comm);
 
-/* What is to be made. */
+/* The communicator to be made. */
 struct kolo_derivation {
     kolo_comm *parent;    /* this rank is in a call on it */
     const char *function; /* for messages */
@@ -30,9 +30,9 @@ struct kolo_derivation {
     uint32_t lane;                    /* of the parent; 0: it is a communicator of its own */
 };
 
-/* Makes it on each of those ranks or on none, as any creation (comm/creation/outcome.h). All of them are in the same
- * call on the parent. If a rank ends meanwhile, that is found as in any wait of the call, and the parent is broken.
- * *made is set only on success. */
+/* Makes the communicator on each of those ranks or on none, like any creation (comm/creation/outcome.h). All of them
+ * are in the same call on the parent. If a rank ends meanwhile, the others find that as in any wait of the call, and
+ * the parent is broken. *made is set only on success. */
 int kolo_comm_derive(const struct kolo_derivation *derivation, kolo_comm **made);
 
 /* Makes lane `lane` of a communicator, in a call on it, as kolo_comm_dup makes a second one. */

@@ -1,6 +1,6 @@
 /* kolo_comm_listen, kolo_comm_grow and kolo_comm_join.
  *
- * Roles. The members are the ranks of a communicator; joiners are processes that ask to be taken in. In the end all
+ * Roles. The members are the ranks of a communicator; joiners are processes that ask to become members. In the end all
  * members are in one communicator with the joiners, or all members stay in theirs.
  *
  *   1. Rank 0 accepts the processes that wait at the socket (join_socket.h), and refuses those that do not fit. It
@@ -11,9 +11,10 @@
  *   3. The members ask each other, in their old communicator, whether all of them have the new one. If all
  *      have it, they move. If not, those that have it destroy it, and all go on in the old one.
  *
- * Step 3 must end in the same way on all members. But if a member dies during the exchange, this may succeed on some
- * and fail on others. So its result does not decide. A member that learns by it that all have the new communicator
- * aborts the old one, with a code that says so. A communicator breaks once, and every rank sees the same failure:
+ * Step 3 must end in the same way on all members. But if a member dies during the exchange, the exchange may succeed on
+ * some members and fail on others. So its result does not decide. A member that learns by it that all have the new
+ * communicator aborts the old one, with a code that says so. A communicator breaks once, and every rank sees the same
+ * failure:
  *   - That abort: all move, also those whose exchange it broke. All have the new communicator, since the member that
  *     aborted knew that.
  *   - A death or an overdue rank, which was found first: nobody moves. All drop the new communicator, and can shrink
@@ -31,7 +32,7 @@
  *   a member, in steps 2 and 3     an old communicator that is broken by its death, and nobody moves; or by the abort,
  *                                  and all move: the new one's first call finds the death
  *
- * tests/models/groups.pml is a model of all this, and of kolo_comm_split. */
+ * tests/models/groups.pml is a model of this protocol, and of kolo_comm_split. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -132,7 +133,7 @@ struct newcomers {
     int fd;
 };
 
-/* Why a visitor cannot become rank `rank`, in words; "": it can. */
+/* Says in words why a visitor cannot become rank `rank`; "" if it can. */
 static void find_obstacle(const struct kolo_join_visitor *visitor, uint32_t rank, char *why) {
     why[0] = '\0';
     if (visitor->user != geteuid())
@@ -159,7 +160,7 @@ static bool fits(const kolo_grow_options *options, const struct kolo_join_visito
     return (!options->check || options->check(options->context, &joiner, why)) && is_possible;
 }
 
-/* For rank 0: accepts the processes that wait and fit. One that has not sent its request yet is refused, and may come
+/* Rank 0 accepts the processes that wait and fit. A process that has not sent its request yet is refused, and may come
  * again. */
 static void receive(const kolo_comm *comm, const kolo_grow_options *options, struct newcomers *newcomers) {
     struct kolo_join_visitor *visitor = newcomers->list;
@@ -176,7 +177,7 @@ static void receive(const kolo_comm *comm, const kolo_grow_options *options, str
     }
 }
 
-/* For rank 0: sends the newcomers their answers. */
+/* Rank 0 sends the newcomers their answers. */
 static void welcome(const kolo_comm *comm, const struct newcomers *newcomers) {
     for (uint32_t i = 0; newcomers->fd >= 0 && i < newcomers->count; i++)
         kolo_join_answer_to(&newcomers->list[i],
@@ -186,7 +187,7 @@ static void welcome(const kolo_comm *comm, const struct newcomers *newcomers) {
                             newcomers->fd);
 }
 
-/* Step 3: whether the members move: 0, or why they stay. */
+/* Step 3: decides whether the members move. Returns 0 if they do, else why they stay. */
 static int decide(kolo_comm *comm, int rc) {
     kolo_failure failure;
     if (comm->size == 1)
@@ -201,7 +202,7 @@ static int decide(kolo_comm *comm, int rc) {
     return rc < 0 ? rc : failure.status;
 }
 
-/* Sends the message of rank 0 for which the joiners wait. If that fails, the next call says why. */
+/* Sends the message of rank 0 for which the joiners wait. Where sending fails, the next call says why. */
 static int say_moved(kolo_comm *grown) {
     uint8_t word = 1;
     return kolo_broadcast(grown, &word, sizeof word, KOLO_U8, 0);

@@ -1,4 +1,4 @@
-/* The socket at which processes ask to join, both sides of it. */
+/* The socket at which processes ask to join: both sides of it. */
 #include "api/groups/join_socket.h"
 
 #include <errno.h>
@@ -79,7 +79,8 @@ void kolo_join_refuse(const struct kolo_join_visitor *visitor, const char *why) 
     close(visitor->fd);
 }
 
-/* Connects. Who listens is known only once there is room for this process, which another user may never make. */
+/* Connects. This process learns which user listens only once there is room for it, and another user may never make
+ * room. */
 static int enter_line(int fd, const struct sockaddr_un *address, socklen_t address_bytes, int64_t timeout_ms) {
     const int64_t begin_ns = kolo_clock_ns();
     while (connect(fd, (const struct sockaddr *)address, address_bytes) < 0) {

@@ -1,9 +1,9 @@
-/* Where communicators take in processes: a listening Unix socket with an abstract name, made of the user's number and
- * the job's name, known within a network namespace. It is no file, so that nothing can be left behind.
+/* The socket at which a communicator takes in processes: a listening Unix socket with an abstract name, made of the
+ * user's number and the job's name, known within a network namespace. It is no file, so that nothing is left behind.
  *
- * All ranks have the socket open, and the present rank 0 accepts connections. So it exists for exactly as long as one
- * of them lives. Processes that wait at it stay connected when rank 0 is killed and another rank takes its place. A
- * process that finds nobody listening knows that there is no such communicator, or none any more.
+ * All ranks have the socket open, and the present rank 0 accepts connections. So the socket exists for exactly as long
+ * as one of the ranks lives. Processes that wait at it stay connected when rank 0 is killed and another rank takes its
+ * place. A process that finds no listener knows that there is no such communicator, or none any more.
  *
  * Each side looks at the other's user number as the kernel has it. Messages are checked. */
 #ifndef KOLO_API_GROUPS_JOIN_SOCKET_H
@@ -41,21 +41,22 @@ struct kolo_join_visitor {
     struct kolo_join_request request;
 };
 
-/* Opens the socket: its descriptor or a negative errno. EADDRINUSE: there is one of that name; ENAMETOOLONG. */
+/* Opens the socket, and returns its descriptor or a negative errno. EADDRINUSE: one of that name exists;
+ * ENAMETOOLONG. */
 int kolo_join_listen(const char *job);
 
 /* Accepts the next process that waits; does not block. Returns whether there was one; its descriptor is then the
  * caller's. */
 bool kolo_join_accept(int listener, struct kolo_join_visitor *visitor);
 
-/* Answers, as far as that can be done without waiting. `file`: of the new communicator; -1 if refused. */
+/* Answers, as far as that is possible without waiting. `file` is the new communicator's; -1 if refused. */
 void kolo_join_answer_to(const struct kolo_join_visitor *visitor, const struct kolo_join_answer *answer, int file);
 
 /* Tells a visitor why it is refused, and closes. */
 void kolo_join_refuse(const struct kolo_join_visitor *visitor, const char *why);
 
-/* For a process that wants to join: a descriptor to wait at, or a negative errno. ECONNREFUSED: nobody listens; EPERM:
- * another user; EAGAIN: as many processes wait as there is room for, and did so for timeout_ms (0: no limit). */
+/* Asks to join. Returns a descriptor to wait at, or a negative errno. ECONNREFUSED: no process listens; EPERM: another
+ * user does; EAGAIN: as many processes wait as there is room for, and did so for timeout_ms (0: no limit). */
 int kolo_join_ask(const char *job, const void *message, size_t message_bytes, int64_t timeout_ms);
 
 /* Waits for the answer until it comes or the others have ended. If taken, *file is the new communicator's, which the

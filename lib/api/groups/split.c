@@ -12,18 +12,18 @@
  *   3. Each group makes a communicator over its files, as in any creation (comm/creation/create.h); one with ranks on
  *      several nodes as any of several nodes (internode/assembly/assembly.h), at its rank 0's listener.
  *   4. All agree that all have their communicator. If one has not, the others drop theirs.
- * Steps 1, 2 and 4 are exchanges within one call on the parent, so that a rank that calls something else is found in
- * step 1. A rank that waits in step 3 looks at the parent: whether it has failed on any node, or lost the connection to
- * one, and whether other ranks of this node and group are in step 4 already. Over several nodes step 3 takes at most
+ * Steps 1, 2 and 4 are exchanges within one call on the parent, so that a rank that makes another call is found in step
+ * 1. A rank that waits in step 3 looks at the parent: whether the parent has failed on any node, or lost the connection
+ * to one, and whether other ranks of this node and group are in step 4 already. Over several nodes step 3 takes at most
  * half of the parent's timeout. So if a rank is stopped there, all others are in step 4 before one of them gives up,
  * and those of its node see which one is missing.
  *
  * Invariants. A rank that fails in step 2 does so before any rank begins step 3, and all return the same status. A
  * creation succeeds on all ranks of a group or on none; or, over several nodes, on all of some nodes, where a leader
  * ends or is stopped at the last moment (internode/assembly/assembly.h). A rank without a communicator says so in step
- * 4 or does not come there. So after step 4 either all groups have a communicator or none has. If none has because a
- * rank lacks something, the parent stays usable for all; if the time is over, or anything else is wrong, it is broken
- * for all.
+ * 4 or does not come to it. So after step 4 either all groups have a communicator or none has. If none has because a
+ * rank lacks something, the parent stays usable for all ranks; if the time is over, or for any other failure, the
+ * parent is broken for all ranks.
  *
  *   death of a rank in       leaves
  *   1, 2                     a parent that is broken; files and listeners that go with their descriptors
@@ -33,8 +33,8 @@
  *                            the death, or that others have dropped theirs
  *
  * A rank that cannot even begin step 3, for want of memory or descriptors, goes to step 4. The creation fails on its
- * group, and the parent stays usable. But where it is its group's only rank on its node nobody sees that: the creation
- * fails when its time is over.
+ * group, and the parent stays usable. But where it is its group's only rank on its node no other rank sees that: the
+ * creation fails when its time is over.
  *
  * tests/models/groups.pml is a model of steps 2 to 4, on one node. */
 #include <stdio.h>
@@ -54,8 +54,8 @@
 
 enum { WHY_BYTES = 512 }; /* of a message */
 
-/* What a rank tells the others, in one word: its color, then its key, so that a group's words sort by key. 0: it is in
- * no group. */
+/* The word that a rank tells the others: its color, then its key, so that a group's words sort by key. 0: the rank is
+ * in no group. */
 static uint64_t word_of(int color, int key) {
     return color < 0 ? 0 : (uint64_t)((uint32_t)color + 1) << 32 | ((uint32_t)key ^ UINT32_C(0x80000000));
 }
@@ -83,8 +83,8 @@ static bool are_together(const struct split *s, uint32_t a, uint32_t b) {
     return s->words[a] >> 32 == s->words[b] >> 32 && s->words[a];
 }
 
-/* Returns how many ranks are in the group of `rank`, on all nodes or on this one; *before: how many of them come before
- * it. */
+/* Returns the number of ranks in the group of `rank`, on all nodes or on this one; *before is how many of them come
+ * before it. */
 static uint32_t count_group(const struct split *s, uint32_t rank, bool on_node, uint32_t *before) {
     const kolo_comm *comm = s->comm;
     uint32_t size = 0;
@@ -116,7 +116,7 @@ static bool spans_nodes(const struct split *s) {
     return false;
 }
 
-/* Lists this rank's group, and finds out who hands a file to whom. A group of one rank needs no file. */
+/* Lists this rank's group, and finds which rank gives a file to which. A group of one rank needs no file. */
 static void find_group(struct split *s, struct kolo_handing *handing, uint64_t *takers) {
     const kolo_comm *comm = s->comm;
     s->size = count_group(s, comm->global_rank, false, &s->rank);
@@ -140,8 +140,8 @@ static void find_group(struct split *s, struct kolo_handing *handing, uint64_t *
     }
 }
 
-/* For groups with ranks on several nodes. `rc` is what this rank has come to so far in step 2; so is what it returns.
- */
+/* Makes the rendezvous of groups with ranks on several nodes. `*rc` is this rank's status so far in step 2, and becomes
+ * its status after this. Returns the status of the exchange on the parent. */
 static int share_rendezvous(struct split *s, int *rc) {
     const struct kolo_nodes *nodes = s->comm->nodes;
     const struct kolo_internode_calls *calls = s->comm->above->internode;
@@ -157,9 +157,9 @@ static int share_rendezvous(struct split *s, int *rc) {
     return gathered;
 }
 
-/* Ends a step, to which this rank has come with `rc`. What a rank lacks leaves the parent usable, as kolo_comm.h says.
- * Of all else the parent breaks, on every rank: rank 0 publishes that in place of one more exchange, for which the
- * others wait. A lane is made of ranks that drop all of their communicator if it fails. */
+/* Ends a step, at which this rank has arrived with `rc`. A lack of resources leaves the parent usable, as kolo_comm.h
+ * says. Any other failure breaks the parent, on every rank: rank 0 publishes the failure in place of one more exchange,
+ * for which the others wait. Where a lane is made, the ranks drop their whole communicator if that fails. */
 static int agree(const struct split *s, int rc) {
     kolo_comm *comm = s->comm;
     uint64_t word = 0;
@@ -240,7 +240,7 @@ static int split_by_words(struct split *s, kolo_comm **sub) {
     return rc;
 }
 
-/* All steps, once the call has begun. color NULL: all ranks are in one group, in their order. */
+/* Takes all steps, once the call has begun. color NULL: all ranks are in one group, in their order. */
 static int run(kolo_comm *comm, const char *function, const int *color, int key, uint32_t lane, kolo_comm **sub) {
     struct split s = {.comm = comm, .function = function, .lane = lane};
     const uint32_t ranks = comm->global_size;

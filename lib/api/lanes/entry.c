@@ -1,4 +1,4 @@
-/* What calls need of lanes that there are. */
+/* Lets calls enter lanes that exist, and reads their counters. */
 #include <string.h>
 
 #include "api/checks.h"

@@ -1,4 +1,4 @@
-/* Starts helpers, hands them work, and ends them. */
+/* Starts helpers, gives them work, and ends them. */
 #include "api/lanes/helpers.h"
 
 #include <pthread.h>
@@ -11,7 +11,7 @@
 #include "sync/point.h"
 #include "sync/thread.h"
 
-/* An idle helper spins for a tenth of what its lane's waits do: for work that follows at once. */
+/* An idle helper spins for a tenth of what its lane's waits do, for work that follows at once. */
 enum { SPINS_SHARE = 10 };
 
 struct helper {
@@ -57,7 +57,7 @@ static void *serve(void *argument) {
     }
 }
 
-/* Every part of a work is bounded by the waits in its lane. */
+/* The check of waits for helpers, which never fail: the waits in its lane bound every part of a work. */
 static int never_fail(kolo_waiter *waiter, const struct kolo_wait *wait) {
     (void)waiter, (void)wait;
     return 0;
@@ -100,7 +100,7 @@ static void post(struct kolo_helpers *helpers, kolo_lane_fn *run, const void *ar
     kolo_publish(&helpers->waiter, &helpers->posted, kolo_load_relaxed(&helpers->posted) + 1, &helpers->bell);
 }
 
-/* Waits for all; returns 0 or the status of one. */
+/* Waits for all helpers; returns 0 or the status of one. */
 static int await(struct kolo_helpers *helpers) {
     const uint64_t work = kolo_load_relaxed(&helpers->posted);
     int rc = 0;

@@ -1,18 +1,18 @@
 /* The helpers of a rank: a thread for each of its lanes but the first, for programs that have no threads of their own
  * to move data.
  *
- * The thread that makes a call posts work: what to run in each lane. It runs lane 0's part itself and waits until all
- * helpers are done with theirs. Writers: that thread writes `run` and `argument` and then `posted`, by which it hands
- * them over; each helper writes its `status` and then its `done`. Both only grow; so a helper that is late cannot take
- * one work for another, and nothing is written again before all are done.
+ * The thread that makes a call posts work: a function to run in each lane. It runs lane 0's part itself and waits until
+ * all helpers are done with theirs. Writers: that thread writes `run` and `argument` and then `posted`, which publishes
+ * them; each helper writes its `status` and then its `done`. `posted` and `done` only grow, so that a helper that is
+ * late cannot take one work for another, and nothing is written again before all helpers are done.
  *
- * Helpers are started with the first work, since many communicators never have any. They run on the processors that the
- * rank had when the communicator was made, catch no signals, and sleep while there is nothing to do. Where one cannot
- * be started, the posting thread runs that lane's part after its own. That is slow but right: the parts wait only for
- * the same lanes of other ranks, and every such rank goes through its lanes in the same order.
+ * The first work starts the helpers, since many communicators never have any. They run on the processors that the rank
+ * had when the communicator was made, catch no signals, and sleep while they have nothing to do. Where one cannot be
+ * started, the posting thread runs that lane's part after its own. That is slow but right: the parts wait only for the
+ * same lanes of other ranks, and every such rank goes through its lanes in the same order.
  *
- * A helper may die only with its process. If a rank fails or dies, the waits of each lane find that (lanes.h), so the
- * wait for helpers ends, too. */
+ * A helper may die only with its process. If a rank fails or dies, the waits of each lane find that (lanes.h), so that
+ * the wait for helpers ends, too. */
 #ifndef KOLO_API_LANES_HELPERS_H
 #define KOLO_API_LANES_HELPERS_H
 
@@ -23,14 +23,15 @@ struct kolo_helpers;
 /* One lane's part of a work; returns its status. */
 typedef int kolo_lane_fn(kolo_comm *lane, const void *argument);
 
-/* For `count` lanes, lanes[0] of the thread that posts; NULL: out of memory, which kolo_helpers_run can do without. */
+/* Creates the helpers of `count` lanes, of which lanes[0] belongs to the thread that posts. NULL: out of memory, which
+ * kolo_helpers_run can do without. */
 struct kolo_helpers *kolo_helpers_create(kolo_comm *const *lanes, uint32_t count);
 
-/* Runs it in all lanes. Returns 0, or the status with which the communicator broke. */
+/* Runs the function in all lanes. Returns 0, or the status with which the communicator broke. */
 int kolo_helpers_run(struct kolo_helpers *helpers, kolo_comm *const *lanes, uint32_t count, kolo_lane_fn *run,
                      const void *argument);
 
-/* Ends the threads, none of which has work; in a forked child there are none. NULL is fine. */
+/* Ends the threads, none of which has work. In a forked child there are none. NULL is fine. */
 void kolo_helpers_end(struct kolo_helpers *helpers, bool forked);
 
 #endif

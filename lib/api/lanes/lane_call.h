@@ -1,5 +1,5 @@
-/* One lane's part of a call, for the functions of kolo_lanes.h. It is in api/collectives.c, with the path that all
- * calls take. */
+/* Makes one lane's part of a call, for the functions of kolo_lanes.h. The code is in api/collectives.c, with the path
+ * that all calls take. */
 #ifndef KOLO_API_LANES_LANE_CALL_H
 #define KOLO_API_LANES_LANE_CALL_H
 

@@ -1,7 +1,7 @@
 /* Divides calls among lanes. */
 #include "api/lanes/slices.h"
 
-/* What goes round a ring is added in an order that depends on where it is. */
+/* Whether the call goes round a ring, which adds elements in an order that depends on where they are. */
 static bool goes_round_ring(const struct kolo_descriptor *descriptor, const kolo_comm *first) {
     return (descriptor->collective == KOLO_ALLREDUCE || descriptor->has_tensors) &&
            (first->settings.algorithm == KOLO_ALGORITHM_RING ||
@@ -37,8 +37,8 @@ static struct kolo_blocks slice_blocks(const struct kolo_blocks *whole, size_t e
     return (struct kolo_blocks){counts, offsets};
 }
 
-/* A buffer that may be passed to memcpy: with a count of 0 the caller's may be NULL, and where the root alone has one.
- */
+/* A buffer that may be passed to memcpy. The caller's may be NULL with a count of 0, and where only the root has
+ * one. */
 static uint8_t *from(const void *buffer, size_t bytes) {
     static uint8_t nothing;
     return buffer ? (uint8_t *)buffer + bytes : &nothing;

@@ -1,23 +1,23 @@
-/* Which calls are divided among a communicator's lanes, and which part of its data each lane does. */
+/* Slices: which calls are divided among a communicator's lanes, and which part of a call's data each lane does. */
 #ifndef KOLO_API_LANES_SLICES_H
 #define KOLO_API_LANES_SLICES_H
 
 #include "api/arguments.h"
 #include "api/lanes/lanes.h"
 
-/* The smallest slice: below it, what a call costs at its least, an exchange between all ranks, is more than a thread
+/* The smallest slice. Below it, the least cost of a call, an exchange between all ranks, is more than a thread
  * saves. */
 #define KOLO_SLICE_BYTES_MIN 4096
 
-/* A call takes helpers only if a rank sends or receives so much of data: a helper that sleeps takes some 50 us to come,
+/* A call takes helpers only if a rank sends or receives so many bytes: a helper that sleeps takes some 50 us to come,
  * in which one thread copies 256 KiB and more. */
 #ifndef KOLO_HELPED_BYTES_MIN /* tests/faults has no such large ones */
 #define KOLO_HELPED_BYTES_MIN (512 << 10)
 #endif
 
-/* Among how many lanes a call is divided, the first ones: as many as get a slice that is no smaller than that. 1: it is
- * not divided. The same on all ranks. `longest`: elements of the message or of the longest block. bytes_min: it is
- * divided only if a rank sends or receives at least so much. */
+/* The number of lanes among which a call is divided, the first ones: as many as get a slice of at least that size. 1:
+ * the call is not divided. The number is the same on all ranks. `longest`: elements of the message or of the longest
+ * block. bytes_min: the call is divided only if a rank sends or receives at least so many bytes. */
 uint32_t kolo_slices_count(const struct kolo_descriptor *descriptor, const kolo_comm *first, size_t longest,
                            size_t element_bytes, size_t bytes_min);
 
@@ -25,8 +25,8 @@ uint32_t kolo_slices_count(const struct kolo_descriptor *descriptor, const kolo_
 size_t kolo_slice_longest(size_t count, size_t element_bytes, uint32_t lanes);
 
 /* Fills in slice `lane` of `lanes` of a call's data: the same part of the message or of each block. Slices begin on
- * lines of 128 bytes, counted from where message or block begins. Of blocks with counts of their own, the tables get
- * the slices' counts and offsets. One lane of one: all. */
+ * lines of 128 bytes, counted from where message or block begins. Where blocks have counts of their own, the tables get
+ * the slices' counts and offsets. One lane of one gets all. */
 void kolo_slice_make(struct kolo_message *slice, const struct kolo_descriptor *descriptor, const kolo_comm *first,
                      const struct kolo_arguments *call, const kolo_kernel *kernel, uint32_t lane, uint32_t lanes);
 

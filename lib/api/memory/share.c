@@ -1,4 +1,4 @@
-/* kolo_share: memory that the ranks have becomes memory that all have mapped. */
+/* kolo_share: turns memory that the ranks have into memory that all ranks have mapped. */
 #include <unistd.h>
 
 #include "api/requests/queue.h"
@@ -18,8 +18,8 @@ static int check(const kolo_comm *comm, const void *pointer, size_t bytes) {
     return kolo_adoption_check(function, pointer, bytes);
 }
 
-/* Maps the parts of all ranks, puts the own one in the place of the memory, and has both done by all ranks or undone by
- * all. */
+/* Maps the parts of all ranks, and puts this rank's part in the place of the memory. All ranks do both, or undo
+ * both. */
 static int replace(kolo_comm *comm, int fd, const struct kolo_region_shape *shape, void *pointer,
                    struct kolo_region *region) {
     int rc = fd < 0 ? fd : kolo_region_map(region, fd, shape);

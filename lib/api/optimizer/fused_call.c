@@ -1,4 +1,4 @@
-/* kolo_allreduce_apply, and who owns what. */
+/* kolo_allreduce_apply, and which rank owns which elements. */
 #include "algo/fusion/apply.h"
 #include "api/arguments.h"
 #include "base/status.h"

@@ -1,13 +1,13 @@
-/* An optimizer, as its own rank holds it. Nothing of it is shared: ranks meet in kolo_allreduce_apply and in other
- * collectives of the communicator, which it makes as a program would, but that these tell which segment, settings and
- * step they are of.
+/* An optimizer, as its own rank holds it. Ranks share nothing of it: they meet in kolo_allreduce_apply and in other
+ * collectives of the communicator. The optimizer makes these as a program would, but its calls also tell which segment,
+ * settings and step they belong to.
  *
- * The message is divided into segments, each of which is a message of kolo_allreduce_apply. What a rank owns of all of
- * them lies one behind the other in its arrays of state. A step is, for each segment,
+ * The message is divided into segments, each of which is a message of kolo_allreduce_apply. The elements that a rank
+ * owns in all segments lie one behind the other in its arrays of state. A step is, for each segment,
  *   - one kolo_allreduce_apply whose function updates what the rank owns; or,
  *   - where the norm of all gradients comes first, one without parameters, whose function keeps the reduced gradients;
  *     then the sum of the squares of all that, by an all-reduce of one number; then one without gradients.
- * The first call of each can be begun in the background before the step. Factors are those of the groups' settings when
+ * The first call of each can begin in the background before the step. Factors are those of the groups' settings when
  * the step's first segment begins. */
 #ifndef KOLO_API_OPTIMIZER_OPTIMIZER_H
 #define KOLO_API_OPTIMIZER_OPTIMIZER_H
@@ -54,7 +54,7 @@ struct kolo_optimizer {
     size_t *blocks;                         /* [2 * size] for counts and offsets */
 };
 
-/* What ranks have to agree on. */
+/* The items that ranks have to agree on. */
 struct kolo_items kolo_optimizer_items(const kolo_optimizer *optimizer);
 
 static inline bool kolo_optimizer_needs_norm(const kolo_optimizer *optimizer) {

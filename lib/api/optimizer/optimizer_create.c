@@ -1,4 +1,4 @@
-/* Making optimizers, and the settings of their groups. */
+/* Creates optimizers, and changes the settings of their groups. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ enum { ALIGNMENT = 64, HUGE_PAGE = 2 << 20 };
 static const struct kolo_sized sized_group = KOLO_SIZED(kolo_parameter_group, group_bytes, nesterov);
 static const struct kolo_sized sized_options = KOLO_SIZED(kolo_optimizer_options, options_bytes, skip_nonfinite);
 
-/* False also for NaN. */
+/* Whether `value` is in the range; false also for NaN. */
 static bool is_between(double value, double least, double end) {
     return value >= least && value < end;
 }
@@ -155,7 +155,7 @@ static struct kolo_item item_of_group(const kolo_parameter_group *group, size_t 
     return items[which];
 }
 
-/* One of all that ranks have to agree on: options, then the ends of segments, then groups. */
+/* One of the items that ranks have to agree on: options, then the ends of segments, then groups. */
 static struct kolo_item item_of(const void *context, size_t index) {
     const kolo_optimizer *made = context;
     const kolo_optimizer_options *options = &made->options;
@@ -197,7 +197,7 @@ static uint64_t digest_of(const kolo_optimizer *made) {
     return kolo_items_digest(&items, 0, items.count, 0);
 }
 
-/* Zeroed memory of `count` numbers; NULL: there is none. */
+/* Zeroed memory of `count` numbers; NULL where there is no memory. */
 static uint8_t *numbers(size_t count, size_t bytes_each) {
     size_t bytes = (count * bytes_each + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
     const bool is_huge = bytes >= HUGE_PAGE;
@@ -223,7 +223,7 @@ static bool allocate(kolo_optimizer *made) {
     return !kolo_optimizer_needs_norm(made) || (made->kept = numbers(made->owned, made->element_bytes));
 }
 
-/* Makes sure that all ranks have the same, and that all have memory. */
+/* Makes sure that all ranks pass the same items, and that all have memory. */
 static int meet(kolo_optimizer *made) {
     kolo_comm *comm = made->comm;
     const uint64_t size = comm->global_size;

@@ -1,4 +1,4 @@
-/* State of optimizers: where it is, saving it whole, and taking it from what was saved. */
+/* State of optimizers: where it is, reading it whole to save it, and restoring it from what was saved. */
 #include <string.h>
 
 #include "api/arguments.h"
@@ -13,7 +13,7 @@ static int check_segment_free(const kolo_optimizer *optimizer, const char *funct
                            optimizer->comm->global_rank, function);
 }
 
-/* For reading and writing a whole state. */
+/* Checks the arguments for reading and writing a whole state. */
 static int check_state(const kolo_optimizer *optimizer, const char *function, kolo_optimizer_state which) {
     if (!optimizer)
         return kolo_fail(KOLO_ERR_ARG, "%s: optimizer is NULL", function);
@@ -53,7 +53,7 @@ int kolo_optimizer_local_state(kolo_optimizer *optimizer, kolo_optimizer_state w
     return 0;
 }
 
-/* One of what tells a call that reads states from others, in the order in which the context has them. */
+/* One of the items that tell a call that reads states from others, in the order in which the context has them. */
 static struct kolo_item item_of(const void *context, size_t index) {
     return kolo_item_number(index == 0 ? "state" : "segment", ((const uint64_t *)context)[index]);
 }

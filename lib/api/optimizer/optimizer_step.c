@@ -76,7 +76,7 @@ static void *state_at(const kolo_optimizer *optimizer, kolo_optimizer_state whic
     return state ? state + place * optimizer->real_bytes : NULL;
 }
 
-/* Updates parameters of the type that is computed in. */
+/* Updates parameters whose type is the one that the kernel computes in. */
 static void update_reals(const kolo_optimizer *optimizer, const struct part *part, const void *gradients,
                          void *parameters) {
     const bool is_sgd = optimizer->options.kind == KOLO_OPTIMIZER_SGD;
@@ -87,7 +87,7 @@ static void update_reals(const kolo_optimizer *optimizer, const struct part *par
          state_at(optimizer, KOLO_OPTIMIZER_VARIANCE, part->place));
 }
 
-/* Updates F16 or BF16: through f32, in the first step of master weights from the parameters. */
+/* Updates F16 or BF16 parameters through f32. The first step with master weights takes these from the parameters. */
 static void update_halves(const kolo_optimizer *optimizer, const struct part *whole, const uint8_t *gradients,
                           uint8_t *parameters) {
     const kolo_kernel *convert = optimizer->convert;
@@ -150,7 +150,7 @@ static void apply_kept(void *context, size_t first, size_t count, const void *gr
     update(context, first, count, kept_at(context, first), parameters);
 }
 
-/* One of all that ranks have to agree on in a segment's calls: what they had to when it was made, and the step. */
+/* One of the items that ranks have to agree on in a segment's calls: those of its creation, and the step. */
 static struct kolo_item item_of(const void *context, size_t index) {
     const struct kolo_optimizer_segment *segment = context;
     const struct kolo_items settings = kolo_optimizer_items(segment->optimizer);
@@ -159,7 +159,7 @@ static struct kolo_item item_of(const void *context, size_t index) {
                                      : kolo_item_number("segment", (uint64_t)(segment - segment->optimizer->segments));
 }
 
-/* A kolo_allreduce_apply of the segment; in the background if `request` is not NULL. */
+/* Makes a kolo_allreduce_apply of the segment, in the background if `request` is not NULL. */
 static int make_call(struct kolo_optimizer_segment *segment, const void *gradients, void *parameters,
                      kolo_apply_function *function, kolo_request **request) {
     static const char *const name = "kolo_optimizer_step";
@@ -179,7 +179,7 @@ static int make_call(struct kolo_optimizer_segment *segment, const void *gradien
                    : kolo_collective_make(KOLO_ALLREDUCE_APPLY, optimizer->comm, &call);
 }
 
-/* What of a segment's step can be done before the norm is known; in the background if `request` is not NULL. */
+/* Begins the part of a segment's step that does not need the norm, in the background if `request` is not NULL. */
 static int start(struct kolo_optimizer_segment *segment, const void *gradients, void *parameters,
                  kolo_request **request) {
     const bool needs_norm = kolo_optimizer_needs_norm(segment->optimizer);
@@ -250,7 +250,7 @@ static int reduce_segments(kolo_optimizer *optimizer, const uint8_t *gradients, 
     return status;
 }
 
-/* *norm = that of all reduced gradients, from what all ranks own. */
+/* Sets *norm to that of all reduced gradients, from the elements that each rank owns. */
 static int find_norm(kolo_optimizer *optimizer, double *norm) {
     double lanes[KOLO_SQUARE_LANES] = {0}, sum = 0;
     const uint32_t callers_fpenv = kolo_fpenv_enter();
@@ -273,7 +273,7 @@ static int find_norm(kolo_optimizer *optimizer, double *norm) {
     return rc;
 }
 
-/* The second half of a step whose norm is known. */
+/* Does the second half of a step, whose norm is known. */
 static int update_segments(kolo_optimizer *optimizer, double clip) {
     int rc = 0;
     for (size_t i = 0; i < optimizer->ngroups; i++)

@@ -20,18 +20,19 @@
 #define SLEEP_NS    INT64_C(1000000000)   /* a wake-up that were lost would cost the thread no more */
 #define DEFERRED_NS (10 * KOLO_NS_PER_MS) /* longer than computing that is as long as a call of some MiB */
 
-/* Under the common lock, for all queues of the process: who sleeps until some request is complete. */
+/* The common lock guards these, for all queues of the process: the bell of threads that sleep until some request is
+ * complete. */
 static kolo_bell completion;
 static uint32_t sleepers;
 static uint64_t issued;
 static struct kolo_queue *queues;
 static uint64_t turns;
 
-/* Transfers that are not complete, of all queues: no wait takes the lock for none. */
+/* The number of transfers that are not complete, of all queues. While it is 0 no wait takes the lock for them. */
 static kolo_atomic_u64 transferring;
 
-/* What the first lane has counted so far, and the others, in none of which a thread is, but where `in_call`: then what
- * they had before stays. */
+/* Reads what the first lane has counted so far, and the other lanes, in none of which a thread is. Where `in_call`, one
+ * may be in them, and `others` keeps its former values. */
 static void read_stats(const kolo_comm *comm, bool in_call, kolo_stats *others, kolo_stats *stats) {
     if (!in_call)
         kolo_lanes_read_stats(comm, others);
@@ -59,13 +60,13 @@ static void complete(struct kolo_queue *queue, kolo_request *request, int status
     KOLO_POINT("request.completing");
     kolo_store_release(&request->done, 1); /* pairs with kolo_request_is_done; from now on the caller may free it */
     if (queue->event_fd >= 0 && write(queue->event_fd, &one, sizeof one) < 0) {
-        /* It is full: so it is readable, which is all that it has to say. */
+        /* The eventfd is full, and so readable, which is all that it has to say. */
     }
     if (sleepers)
         kolo_bell_ring_slowly(&completion);
 }
 
-/* Of a transfer, with kolo_error_message if it has failed. */
+/* Completes a transfer, with kolo_error_message if it has failed. */
 static void complete_transfer(kolo_request *request, int status) {
     struct kolo_queue *queue = request->comm->queue;
     kolo_common_lock();
@@ -75,7 +76,7 @@ static void complete_transfer(kolo_request *request, int status) {
     kolo_common_unlock();
 }
 
-/* In a communicator that is broken, about to be freed, or inherited. */
+/* Completes all requests of a communicator that is broken, about to be freed, or inherited. */
 static void complete_all(struct kolo_queue *queue, int status, const char *message) {
     kolo_transfer_drop(queue->comm);
     kolo_store_relaxed(&queue->unbegun, 0);
@@ -87,15 +88,15 @@ static void complete_all(struct kolo_queue *queue, int status, const char *messa
     }
 }
 
-/* In a communicator that broke within a call that returned `rc`. Where the call succeeded, it was a receive within its
- * waits that broke it. */
+/* Completes all requests of a communicator that broke within a call that returned `rc`. Where the call succeeded, a
+ * receive within its waits broke the communicator. */
 static void complete_broken(struct kolo_queue *queue, int rc) {
     if (rc >= 0)
         rc = kolo_failure_look(queue->comm, queue->comm->rank, 0);
     complete_all(queue, rc, kolo_error_message());
 }
 
-/* Under the common lock, in a forked child: completes the requests that it has inherited. */
+/* Completes the requests that a forked child has inherited, under the common lock. */
 static void disinherit(struct kolo_queue *queue) {
     if (queue->event_fd >= 0) /* or what is written there would wake the parent */
         close(queue->event_fd);
@@ -129,7 +130,8 @@ static kolo_request *first_unbegun(struct kolo_queue *queue) {
     return request;
 }
 
-/* Puts in flight what has been issued since. 0, or the status with which the communicator broke. */
+/* Puts in flight the transfers that have been issued meanwhile. Returns 0, or the status with which the communicator
+ * broke. */
 static int begin_transfers(struct kolo_queue *queue) {
     int rc = 0;
     while (rc == 0 && kolo_load_acquire(&queue->unbegun)) {
@@ -146,14 +148,14 @@ static int begin_transfers(struct kolo_queue *queue) {
     return rc;
 }
 
-/* What a rank does in the waits of a collective, see kolo_waiter.work. */
+/* The work that a rank does in the waits of a collective, see kolo_waiter.work. */
 static bool work_on(kolo_waiter *waiter) {
     kolo_comm *comm = waiter->owner;
     return kolo_comm_is_usable(comm) && begin_transfers(comm->queue) == 0 && kolo_transfer_advance(comm) == 0 &&
            kolo_channels_in_flight(&comm->channels);
 }
 
-/* Until when transfers go on. */
+/* The condition until which transfers go on. */
 struct until {
     struct kolo_queue *queue;
     const kolo_request *request; /* is complete; NULL: any is */
@@ -170,7 +172,7 @@ static bool is_enough(void *argument) {
            (until->request ? kolo_request_is_done(until->request) : until->completed != until->queue->completed);
 }
 
-/* A program that tests again and again, and never waits, finds out who has ended, too. */
+/* Looks which peers have ended, so that a program that tests again and again, and never waits, finds out, too. */
 static int look_at_peers(struct kolo_queue *queue) {
     kolo_comm *comm = queue->comm;
     const int64_t now_ns = kolo_clock_ns();
@@ -180,7 +182,8 @@ static int look_at_peers(struct kolo_queue *queue) {
     return kolo_transfer_look(comm);
 }
 
-/* Under the common lock, which it gives up meanwhile; nobody else has the communicator. */
+/* Goes on with transfers. The caller has the common lock, which this gives up meanwhile; no other thread has the
+ * communicator. */
 static void go_on_with_transfers(struct kolo_queue *queue, const struct until *until) {
     kolo_comm *comm = queue->comm;
     queue->running = true;
@@ -205,7 +208,7 @@ static void go_on_with_transfers(struct kolo_queue *queue, const struct until *u
         kolo_bell_ring_slowly(&completion);
 }
 
-/* The one that has waited longest, for nobody who has it. */
+/* The queue that has waited longest, among those whose communicator no thread has. */
 static struct kolo_queue *find_idle(const kolo_comm *except) {
     struct kolo_queue *found = NULL;
     for (struct kolo_queue *queue = queues; queue; queue = queue->next)
@@ -296,7 +299,8 @@ void kolo_queue_await_completion(struct kolo_queue *queue, const kolo_request *r
         kolo_store_release(&queue->comm->interrupt.code, (uint64_t)code); /* pairs with kolo_failure_ask */
 }
 
-/* The progress thread has a processor of its own, and so has the caller, which need not sleep for a short request. */
+/* Waits for a request. The progress thread has a processor of its own, and so has the caller, which need not sleep for
+ * a short request. */
 static void await(struct kolo_queue *queue, const kolo_request *request) {
     if (request && queue->has_thread && !queue->defers) {
         const uint32_t spins = queue->comm->waiter.spins_max;
@@ -310,7 +314,7 @@ static void await(struct kolo_queue *queue, const kolo_request *request) {
     kolo_queue_await_completion(queue, request);
 }
 
-/* Has the progress thread look what there is to do. */
+/* Makes the progress thread look for something to do. */
 static void call_thread(struct kolo_queue *queue) {
     kolo_store_release(&queue->called, 1); /* pairs with is_enough */
     if (queue->thread_transfers)
@@ -353,13 +357,13 @@ void kolo_queue_carry_out(const kolo_request *request) {
         call_thread(carried);
 }
 
-/* A thread that has completed the last transfer may still be on its way out. */
+/* Carries out all requests. A thread that has completed the last transfer may still be on its way out. */
 static void carry_out_all(struct kolo_queue *queue) {
     while (queue->oldest || queue->transfers || queue->running)
         kolo_queue_go_on(queue, NULL, true);
 }
 
-/* Until a thread that carries out what is given up has done so. */
+/* Waits until the thread that carries out what is given up has done so. */
 static void await_idle(struct kolo_queue *queue) {
     while (queue->running)
         kolo_queue_await_completion(queue, NULL);
@@ -446,7 +450,8 @@ void kolo_queue_release(kolo_comm *comm, int status) {
 
 /* The progress thread. */
 
-/* The communicator's check of a long wait, for the progress thread: so that nobody has to wait for it for long. */
+/* The check of long waits where there is a progress thread. It ends the thread's wait, so that the thread that ends the
+ * queue does not wait for long. */
 static int check_stopping(kolo_waiter *waiter, const struct kolo_wait *wait) {
     kolo_comm *comm = waiter->owner;
     if (!kolo_load_acquire(&comm->stopping)) /* pairs with kolo_queue_end */
@@ -463,7 +468,7 @@ static int64_t due_in_ns(const struct kolo_queue *queue) {
     return queue->oldest->issued_ns + DEFERRED_NS - kolo_clock_ns();
 }
 
-/* Gives up the lock, until something happens or it is time. */
+/* Gives up the lock and sleeps, until something happens or the time is over. */
 static void sleep_thread(struct kolo_queue *queue, int64_t ns, bool must_be_woken) {
     const uint32_t rings = kolo_bell_rings(&queue->bell);
     queue->thread_sleeps = must_be_woken;
@@ -631,7 +636,7 @@ int kolo_request_create_transfer(kolo_request **result, const char *function, ko
     return 0;
 }
 
-/* Copies the counts of blocks, if they have any, to `copy`; returns what is behind it. */
+/* Copies the counts of blocks, if they have any, to `copy`, and returns the end of the copy. */
 static size_t *keep_counts(struct kolo_blocks *blocks, size_t *copy, uint32_t ranks) {
     if (!blocks->counts)
         return copy;

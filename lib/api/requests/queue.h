@@ -1,36 +1,37 @@
-/* The requests of a communicator, in the order of issue, and who carries them out.
+/* The requests of a communicator, in the order of issue, and the threads that carry them out.
  *
- * Who may do what. A request is issued by the thread that uses the communicator, at the queue's end. The one at its
- * head is carried out by whoever finds that nobody does (`running`): that thread, while it waits for a request or makes
- * a call that is not in the background; or the progress thread, where the communicator has one. Whoever does has the
- * communicator for itself: it is handed on under the lock.
+ * Who does what. The thread that uses the communicator issues a request, at the queue's end. A thread that finds
+ * `running` false carries out the request at the head: the thread that issued it, while it waits for a request or makes
+ * a call that is not in the background; or the progress thread, where the communicator has one. The thread that sets
+ * `running` owns the communicator until it clears `running`. It passes the communicator on under the lock.
  *
- * Sends and receives, the transfers, are in a list of their own, and all in flight at once. They are put in flight and
- * go on as soon as somebody has the communicator: in waits of collectives, too (work_on). A thread that is about to
- * sleep in a wait takes for a moment a communicator that nobody has (kolo_queue_elsewhere): its message may be what the
- * rank is waiting for by another communicator. The progress thread gives up
- * waiting for them when there is something else to do with the communicator (call_thread).
+ * Transfers. Sends and receives, the transfers, are in a list of their own, and all in flight at once. A thread that
+ * owns the communicator puts them in flight and goes on with them: in waits of collectives, too (work_on). A thread
+ * that is about to sleep in a wait also takes, for a moment, another communicator that no thread owns
+ * (kolo_queue_elsewhere): the rank may be waiting for a message of that one. The progress thread stops waiting for
+ * transfers when the communicator is needed for something else (call_thread).
  *
- * A call that is not in the background first has the queue's collectives carried out. If it is a collective, a send or
- * a receive, it then has the communicator until it is over (kolo_queue_claim), and the transfers go on meanwhile; all
- * others wait for those too (kolo_get_ready). So collectives happen in the order in which they are made, and stamps and
- * history see no difference. The common lock (sync/common_lock.h) guards all queues: a forked child finds them
- * consistent, each with its requests, which it can only free.
+ * Other calls. A call that is not in the background first has the queue's collectives carried out. If it is a
+ * collective, a send or a receive, it then owns the communicator until it is over (kolo_queue_claim), and the transfers
+ * go on meanwhile; all other calls wait for the transfers, too (kolo_get_ready). So collectives happen in the order in
+ * which they are made, and stamps and history see no difference. The common lock (sync/common_lock.h) guards all
+ * queues: a forked child finds them consistent, each with its requests, which it can only free.
  *
- * A failure that breaks the communicator, its destruction and its abort complete all requests, in their order.
- * kolo_queue_end leaves the one that is being carried out to whoever does that, who then completes it and all behind
- * it. A collective that is given up because its rank leaves fails on all ranks: that is published before its buffers
- * are the caller's again, since others may be reading them.
+ * Ends. A failure that breaks the communicator, its destruction and its abort complete all requests, in their order.
+ * kolo_queue_end leaves the request that a thread is carrying out to that thread, which then completes it and all
+ * behind it. A collective that is given up because its rank leaves fails on all ranks. That failure is published before
+ * the buffers are the caller's again, since other ranks may be reading them.
  *
- * A thread may touch a queue and its communicator while it has the lock and knows of a request there that is not
- * complete, or while it carries something out. Else they may be gone: a wait that gave up the lock looks at its request
- * first. Without a progress thread a wait for a message carries out the collectives before it, also where the message
- * is complete already, since that may be so on one rank alone: it looks for its queue among those that there are.
+ * Lifetime. A thread may touch a queue and its communicator while it has the lock and knows of a request there that is
+ * not complete, or while it carries something out. At other times they may be gone: a wait that gave up the lock looks
+ * at its request first. Without a progress thread a wait for a message carries out the collectives before it, even
+ * where the message is complete already, since it may be complete on one rank alone. Such a wait looks for its queue in
+ * the list.
  *
- * A progress thread that has no processor but those of the ranks would take from their computing what it gives to the
- * call, and be in the way of the caller that comes for the result soon. So it defers: a request is its business only
- * after DEFERRED_NS, or once somebody has asked about it without waiting for it (kolo_request_test, an eventfd). It
- * does not defer transfers, nor collectives beside them, as other ranks may wait for those. */
+ * Deferral. A progress thread that has no processor but those of the ranks would take from their computing what it
+ * gives to the call, and be in the way of the caller that comes for the result soon. So it defers a request until
+ * DEFERRED_NS have passed, or a thread has asked about the request (kolo_request_test, kolo_request_wait_any, an
+ * eventfd). It does not defer transfers, nor collectives beside them, as other ranks may wait for those. */
 #ifndef KOLO_API_REQUESTS_QUEUE_H
 #define KOLO_API_REQUESTS_QUEUE_H
 
@@ -40,7 +41,7 @@
 #include "api/checks.h"
 #include "api/requests/transfers.h"
 
-/* Carries a request out. The thread has the communicator for itself. */
+/* Carries a request out. The thread owns the communicator. */
 typedef int kolo_carry_out_fn(const struct kolo_descriptor *descriptor, kolo_comm *comm,
                               const struct kolo_arguments *call);
 
@@ -96,84 +97,88 @@ static inline bool kolo_request_is_done(const kolo_request *request) {
     return kolo_load_acquire(&request->done); /* pairs with complete */
 }
 
-/* For waits of all communicators, see struct kolo_waiter: goes on with transfers of another one that nobody has. */
+/* The work of waits of all communicators, see struct kolo_waiter: goes on with transfers of another communicator, which
+ * no thread owns. */
 int64_t kolo_queue_elsewhere(kolo_waiter *waiter);
 
-/* Allocates a request for a call of `function`, and on a communicator's first one the queue. */
+/* Allocates a request for a call of `function`, and for a communicator's first request the queue. */
 int kolo_request_create(kolo_request **request, const char *function, const struct kolo_descriptor *descriptor,
                         kolo_comm *comm, kolo_carry_out_fn *carry_out, size_t ntensors);
 
-/* Issues it for a call that has been checked, copying the counts or the `ntensors` tensors. Where that fails the
- * request is freed. */
+/* Issues a request for a call that has been checked, with copies of the counts or of the `ntensors` tensors. Frees the
+ * request on failure. */
 int kolo_request_issue(kolo_request *request, const char *function, const struct kolo_arguments *call);
 
 void kolo_request_free(kolo_request *request);
 
-/* Allocates a request for a send, a receive or both, and issues it: it may be complete then. Where that fails it is
- * freed. */
+/* Allocates a request for a send, a receive or both, and issues it: the request may be complete then. Issuing frees the
+ * request on failure. */
 int kolo_request_create_transfer(kolo_request **request, const char *function, kolo_comm *comm);
 int kolo_request_issue_transfer(kolo_request *request, const char *function);
 
-/* Whether a wait for it has nothing to do, not even before it. */
+/* Whether a wait for the request has nothing to do, nor anything before the request. */
 static inline bool kolo_request_is_over(const kolo_request *request) {
     return kolo_request_is_done(request) && !request->carries;
 }
 
-/* Under the common lock: the queue that has something to be carried out before a wait for the request ends; NULL: there
- * is none, and the queue may be gone. any: before a wait for it or others, to which all collectives belong. */
+/* The queue that has something to be carried out before a wait for the request ends; NULL: there is none, and the queue
+ * may be gone. The caller has the common lock. any: before a wait for this request or others, to which all collectives
+ * belong. */
 struct kolo_queue *kolo_queue_before(const kolo_request *request, bool any);
 
-/* Under the common lock, which it may give up meanwhile: carries out what there is to do before a wait for the request
- * ends. */
+/* Carries out all that comes before the end of a wait for the request. The caller has the common lock, which this may
+ * give up meanwhile. */
 void kolo_queue_carry_out(const kolo_request *request);
 
-/* Under the common lock, in a queue of kolo_queue_before for that request or, if it is NULL, for any: carries out a
- * collective, takes transfers as far as they get, or waits for whoever does; `waits`: until something is complete.
- * False: the lock was given up, and nothing carried out. */
+/* Carries out a collective, advances transfers as far as they get, or waits for the thread that does. The caller has
+ * the common lock; the queue is that of kolo_queue_before for this request or, if it is NULL, for any. `waits`: until
+ * something is complete. False: the lock was given up, and nothing carried out. */
 bool kolo_queue_go_on(struct kolo_queue *queue, const kolo_request *request, bool waits);
 
-/* Under the common lock: sleeps until somebody has completed a request, or for KOLO_INTERRUPT_NS. The program's own
- * check is asked meanwhile; whoever carries out something in the queue then ends its wait by what that says. `request`:
- * one for which the caller waits, which is not complete; NULL: the caller is in another call on the communicator. */
+/* Sleeps until a thread has completed a request, or for KOLO_INTERRUPT_NS. The caller has the common lock. The
+ * program's own check is asked meanwhile; a thread that carries out something in the queue then ends its wait by the
+ * answer. `request`: one for which the caller waits, which is not complete; NULL: the caller is in another call on the
+ * communicator. */
 void kolo_queue_await_completion(struct kolo_queue *queue, const kolo_request *request);
 
-/* Under the common lock: has the progress thread, if there is one, carry out all requests up to that one now. */
+/* Makes the progress thread, if there is one, carry out all requests up to that one now. The caller has the common
+ * lock. */
 void kolo_queue_urge(struct kolo_queue *queue, const kolo_request *request);
 
 /* Allocates the queue of a communicator that has none yet. */
 int kolo_queue_create(kolo_comm *comm);
 
-/* Ends the background: all requests complete with that status and message, and the progress thread ends. The
- * communicator is about to be destroyed, or is broken. Waits for nobody: the request that is being carried out
+/* Ends the background: completes all requests with that status and message, and ends the progress thread. The
+ * communicator is about to be destroyed, or is broken. Waits for no thread: the request that a thread is carrying out
  * completes when that is over, which for the progress thread is soon. */
 void kolo_queue_end(kolo_comm *comm, int status, const char *message);
 
-/* Waits until that is so, and nobody else uses the communicator. */
+/* Waits until the background has ended, and no other thread uses the communicator. */
 void kolo_queue_join(kolo_comm *comm);
 
-/* The communicator's counters. What another thread is carrying out is not counted yet. */
+/* The communicator's counters. They do not yet have what another thread is carrying out. */
 void kolo_queue_stats(const kolo_comm *comm, kolo_stats *stats);
 
 /* Frees the queue of a communicator that is about to be freed. */
 void kolo_queue_free(kolo_comm *comm);
 
-/* The part of kolo_get_ready where the communicator is not. */
+/* The part of kolo_get_ready for a communicator that is not ready. */
 __attribute__((cold)) int kolo_get_ready_slowly(const char *function, kolo_comm *comm);
 
-/* Whether requests are in flight. If none is, nobody else uses the communicator on return. */
+/* Whether requests are in flight. If none is, no other thread uses the communicator on return. */
 bool kolo_queue_is_busy(const kolo_comm *comm);
 
 static inline bool kolo_is_ready(const kolo_comm *comm) {
     return __builtin_expect(comm && kolo_load_relaxed(&comm->token->ready), 1);
 }
 
-/* A collective, a send or a receive that is not in the background begins with this where the communicator is not ready,
- * and ends with the next: collectives in flight are carried out first. Fails if the communicator cannot be used. */
+/* Begins a collective, a send or a receive that is not in the background, where the communicator is not ready; the next
+ * function ends it. Carries out the collectives in flight first. Fails if the communicator cannot be used. */
 __attribute__((cold)) int kolo_queue_claim(const char *function, kolo_comm *comm, bool for_collective);
 __attribute__((cold)) void kolo_queue_release(kolo_comm *comm, int status);
 
-/* Every other call that is not in the background begins with this: if requests are in flight they are carried out
- * first. Fails if the communicator cannot be used. */
+/* Begins every other call that is not in the background, and carries out the requests in flight first. Fails if the
+ * communicator cannot be used. */
 static inline int kolo_get_ready(const char *function, kolo_comm *comm) {
     return kolo_is_ready(comm) ? 0 : kolo_get_ready_slowly(function, comm);
 }

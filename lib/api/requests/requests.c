@@ -1,4 +1,4 @@
-/* Functions in the order of the requests; asking about requests, and waiting for them. */
+/* Functions of programs in the order of the requests; tests of requests, and waits for them. */
 #include <errno.h>
 #include <sys/eventfd.h>
 
@@ -82,8 +82,8 @@ int kolo_request_wait(kolo_request *request) {
     return status;
 }
 
-/* Under the common lock, as the next: the request of those that was issued first, of those that have something to be
- * carried out (kolo_queue_before) and are not of `except`. */
+/* The request that was issued first, among those that have something to be carried out (kolo_queue_before) and whose
+ * communicator is not `except`. The caller of this function and the next has the common lock. */
 static kolo_request *first_issued(kolo_request *const *requests, size_t count, const kolo_comm *except, bool any) {
     kolo_request *first = NULL;
     for (size_t i = 0; i < count; i++)
@@ -93,7 +93,7 @@ static kolo_request *first_issued(kolo_request *const *requests, size_t count, c
     return first;
 }
 
-/* The last request up to which one communicator's can be carried out before it is the turn of another one's. */
+/* The last request up to which one communicator's requests can be carried out before another communicator's turn. */
 static const kolo_request *next_turn(kolo_request *const *requests, size_t count) {
     const kolo_request *last = first_issued(requests, count, NULL, false);
     const kolo_request *other = last ? first_issued(requests, count, last->comm, false) : NULL;
@@ -119,8 +119,8 @@ int kolo_request_wait_all(kolo_request **requests, size_t count) {
     return status;
 }
 
-/* Under the common lock: the index of one that is complete, with nothing to be carried out before; -1: there is none.
- */
+/* The index of a request that is complete, with nothing to be carried out before it; -1 where there is none. The caller
+ * has the common lock. */
 static int find_over(kolo_request *const *requests, size_t count) {
     for (size_t i = 0; i < count; i++)
         if (requests[i] && !kolo_queue_before(requests[i], true))

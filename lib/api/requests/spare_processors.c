@@ -1,4 +1,4 @@
-/* Finds out which processors the ranks leave, and takes those. */
+/* Finds the processors that the ranks leave free, and moves a thread there. */
 #include "api/requests/spare_processors.h"
 
 #include <string.h>
@@ -6,7 +6,8 @@
 #include "cpu/limits/quota.h"
 #include "cpu/spare.h"
 
-/* A quota for no more than the ranks leaves nothing for their threads, however many processors there are. */
+/* A quota for no more processors than there are ranks leaves nothing for their threads, however many the machine
+ * has. */
 static bool has_quota_left(uint32_t ranks) {
     const uint32_t millicpus = kolo_quota_read();
     return millicpus == 0 || millicpus > 1000 * ranks;

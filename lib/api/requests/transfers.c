@@ -4,7 +4,7 @@
 #include "base/sized.h"
 #include "base/status.h"
 
-/* Counts what has been done, for this rank and for observers. */
+/* Counts a transfer that is done, for this rank and for observers. */
 static void count(kolo_comm *comm, kolo_collective kind, size_t bytes) {
     comm->stats.calls_by_collective[kind]++;
     comm->stats.payload_bytes += bytes;

@@ -1,4 +1,4 @@
-/* One send, one receive, or both at once, as a call makes them or a request does. */
+/* A transfer: one send, one receive, or both at once, made by a call or a request. */
 #ifndef KOLO_API_REQUESTS_TRANSFERS_H
 #define KOLO_API_REQUESTS_TRANSFERS_H
 
@@ -18,12 +18,12 @@ struct kolo_transfer {
     int status;     /* once there are none: 0, or KOLO_ERR_ARG */
 };
 
-/* Puts it in flight; what needs nobody is done at once. An error: KOLO_ERR_NO_SPACE, nothing was done; or the status
- * with which the communicator broke. */
+/* Puts the transfer in flight; a part that needs no other rank is done at once. Errors: KOLO_ERR_NO_SPACE, and nothing
+ * was done; or the status with which the communicator broke. */
 int kolo_transfer_begin(struct kolo_transfer *transfer);
 
-/* Whether it receives from its own rank what that has not sent: while the rank waits, nobody else can. If so, it is in
- * flight no more, with KOLO_ERR_ARG. */
+/* Whether the transfer receives from its own rank a message that the rank has not sent: while the rank waits, no other
+ * thread can send it. If so, the transfer is in flight no more, with KOLO_ERR_ARG. */
 bool kolo_transfer_give_up(struct kolo_transfer *transfer, const char *function);
 
 #endif

@@ -1,6 +1,6 @@
-/* What the messages of a round are made of, and what becomes of them: entries, each a piece's number, in the high bits
- * its word (table/nodes/outbox.h), and then the update, or values and state. They are in the order of shards, and of
- * pieces. */
+/* The messages of a round, and how they are applied. A message consists of entries: each is a piece's number, with its
+ * word (table/nodes/outbox.h) in the high bits, and then the update, or values and state. Entries are in the order of
+ * shards, and of pieces. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -24,7 +24,8 @@ int kolo_round_reserve(struct kolo_rounds *rounds, struct kolo_round_message *me
     return 0;
 }
 
-/* Room for another entry of so many bytes behind its first word, which is set; *body: where they go. */
+/* Makes room for another entry of so many bytes behind its first word, which it sets; *body is the place of the
+ * bytes. */
 static int append(struct kolo_rounds *rounds, struct kolo_round_message *message, uint64_t first, size_t bytes,
                   uint8_t **body) {
     const int rc = kolo_round_reserve(rounds, message, message->used + sizeof first + bytes);
@@ -36,7 +37,7 @@ static int append(struct kolo_rounds *rounds, struct kolo_round_message *message
     return 0;
 }
 
-/* What is pending in one shard's pieces, for its owner. */
+/* Takes the pending updates of one shard's pieces, for its owner. */
 static int take_shard(struct kolo_rounds *rounds, uint32_t shard) {
     struct kolo_table *table = &rounds->view;
     int rc = kolo_round_take_role(rounds, shard);
@@ -126,7 +127,7 @@ int kolo_round_put(struct kolo_rounds *rounds, const uint8_t *at, size_t left, b
     return rc;
 }
 
-/* Staleness 0: the next entry of a node, if it is of that shard. KOLO_NO_PIECE: it is not. */
+/* Staleness 0: the piece of a node's next entry, if it is of that shard; else KOLO_NO_PIECE. */
 static uint64_t peek(struct kolo_rounds *rounds, const struct kolo_round_peer *peer, uint32_t shard,
                      struct kolo_round_entry *entry) {
     const struct kolo_table *table = &rounds->view;
@@ -136,7 +137,7 @@ static uint64_t peek(struct kolo_rounds *rounds, const struct kolo_round_peer *p
     return kolo_piece_shard(&table->pieces, entry->piece) == shard ? entry->piece : KOLO_NO_PIECE;
 }
 
-/* Joins the nodes' folds of a piece, of which the next entries may be, and applies the rule. */
+/* Joins the nodes' folds of a piece, which the next entries may have, and applies the rule. */
 static void join_piece(struct kolo_rounds *rounds, uint32_t shard, uint64_t piece) {
     struct kolo_table *table = &rounds->view;
     uint64_t workers = 0, word, lowest = UINT64_MAX;

@@ -1,4 +1,4 @@
-/* The thread that goes through a table's rounds: see rounds.h. */
+/* The thread that takes a table through its rounds: see rounds.h. */
 #include "api/table/rounds.h"
 #include "api/table/table_checks.h"
 
@@ -58,7 +58,8 @@ int kolo_round_look(struct kolo_rounds *rounds) {
     return look_at_ranks(rounds);
 }
 
-/* The same while the node's workers are waited for, which may take long: also whether another node has ended. */
+/* Does the same while the thread waits for the node's workers, which may take long. Looks also whether another node has
+ * ended. */
 static int look_around(struct kolo_rounds *rounds) {
     struct kolo_failure_report report = {0};
     const int rc = kolo_round_look(rounds);
@@ -113,7 +114,7 @@ static bool is_folded(const struct kolo_table *table, uint64_t round) {
     return true;
 }
 
-/* With nobody to wait for it helps once. */
+/* Waits until the clock is folded, and helps. Where no worker is left to wait for, it helps once. */
 static int await_fold(struct kolo_rounds *rounds) {
     struct kolo_table *table = &rounds->view;
     for (uint32_t looks = 1;; looks++) { /* for as long as they compute */
@@ -148,7 +149,7 @@ static int await_workers(struct kolo_rounds *rounds) {
     return rc;
 }
 
-/* Unbounded: for a moment, unless somebody waits for the round. */
+/* Unbounded staleness: waits for a moment, unless a worker waits for the round. */
 static int pause_between(struct kolo_rounds *rounds) {
     struct kolo_shared_table_header *header = rounds->view.header;
     const uint64_t hurry = kolo_load_acquire(&header->hurry);
@@ -171,7 +172,8 @@ static int await_clock(struct kolo_rounds *rounds) {
     return table->options.staleness == KOLO_STALENESS_UNBOUNDED ? pause_between(rounds) : await_workers(rounds);
 }
 
-/* What this node has to say. Before anything is taken: what a clock has pushed is in the message that comes with it. */
+/* Makes this node's notice. The notice is made before anything is taken, so that the pushes of a clock are in the
+ * message that comes with it. */
 static struct kolo_round_notice make_notice(const struct kolo_rounds *rounds) {
     const struct kolo_table *table = &rounds->view;
     struct kolo_round_notice notice = {.slowest = UINT64_MAX,
@@ -194,7 +196,7 @@ static struct kolo_round_notice make_notice(const struct kolo_rounds *rounds) {
     return notice;
 }
 
-/* The others' notices come, and with them how long their messages are. */
+/* Exchanges notices with the other nodes, and with them the lengths of the messages. */
 static int exchange_notices(struct kolo_rounds *rounds) {
     struct kolo_table *table = &rounds->view;
     for (uint32_t i = 0; i < rounds->peers; i++) {
@@ -258,7 +260,7 @@ static int exchange_versions(struct kolo_rounds *rounds) {
     return rc;
 }
 
-/* What the other nodes have said last, for kolo_table_get_stats. Returns how many workers they have. */
+/* Shows the other nodes' last notices, for kolo_table_get_stats. Returns how many workers these nodes have. */
 static uint64_t show_others(const struct kolo_rounds *rounds) {
     struct kolo_shared_table_header *header = rounds->view.header;
     uint64_t workers = 0, dead = 0, slowest = UINT64_MAX, slowest_rank = 0, fastest = 0;
@@ -286,7 +288,7 @@ static uint64_t show_others(const struct kolo_rounds *rounds) {
     return workers;
 }
 
-/* The round is over. Returns whether workers are left on some node. */
+/* Ends the round. Returns whether workers are left on some node. */
 static bool publish(struct kolo_rounds *rounds) {
     struct kolo_shared_table_header *header = rounds->view.header;
     kolo_stats stats = {.stats_bytes = sizeof stats};
@@ -309,7 +311,7 @@ static bool publish(struct kolo_rounds *rounds) {
     return workers > 0;
 }
 
-/* What is taken until now is in this round. */
+/* Begins a round, which has all that is taken until now. */
 static int begin_round(struct kolo_rounds *rounds) {
     int rc = await_clock(rounds);
     if (rc < 0)
@@ -322,7 +324,8 @@ static int begin_round(struct kolo_rounds *rounds) {
     return rc;
 }
 
-/* What is taken comes to the owners, and their pieces to all. Once more after the end of a node (rounds_shrink.c). */
+/* Carries what is taken to the owners, and their pieces to all nodes. It runs once more after the end of a node
+ * (rounds_shrink.c). */
 static int carry(struct kolo_rounds *rounds) {
     int rc = rounds->step == KOLO_ROUND_BEGUN ? begin_round(rounds) : 0;
     KOLO_POINT("rounds.taken");
@@ -354,7 +357,7 @@ static bool is_loss(const struct kolo_rounds *rounds) {
            (failure.status == KOLO_ERR_PEER_DEAD || failure.status == KOLO_ERR_TIMEOUT);
 }
 
-/* Until the round is over here. Begins again each time that a node is lost. */
+/* Works until the round is over here. Begins again each time that a node is lost. */
 static int do_round(struct kolo_rounds *rounds) {
     rounds->is_over = rounds->is_cut_off = false;
     int rc = carry(rounds);
@@ -405,7 +408,7 @@ static void *run(void *argument) {
     return NULL;
 }
 
-/* What the thread has for itself. */
+/* Allocates the thread's own memory. */
 static int allocate(struct kolo_table *table, struct kolo_rounds *rounds) {
     struct kolo_table *view = &rounds->view;
     const uint32_t nodes = table->nodes->nodes;

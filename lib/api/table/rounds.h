@@ -1,7 +1,7 @@
-/* Tables of several nodes: how what is pushed on one comes to the others.
+/* Rounds of tables of several nodes: how the pushes of one node come to the others.
  *
- * The lowest rank of each node, its leader, has a thread, and the leaders a communicator of their own. The threads go
- * through rounds together, each of which is five steps:
+ * The lowest rank of each node, its leader, has a thread, and the leaders have a communicator of their own. The threads
+ * go through rounds together. A round has five steps:
  *
  *   wait      staleness > 0: until all workers of this node have ended clock k, in round k, or have gone; unbounded:
  *             for a moment; 0: until clock k is closed and folded on this node
@@ -13,8 +13,8 @@
  *             those go into the copies, and `arrived` of the header becomes k + 1
  *
  * So `arrived` k + 1 on a node says that all pushes of clock k of all nodes are in its pieces, and a worker that goes
- * on to clock c waits for c - s. Updates to a row travel summed, once for each clock and node, however often it was
- * pushed.
+ * on to clock c waits for c - s. Updates to a row travel summed, once for each clock and node, however often the row
+ * was pushed.
  *
  * Bytes that a node sends in a round, with n nodes, m pieces of others that its workers have pushed, and p own pieces
  * that have changed: (n - 1) notices + m (8 + a piece's update) + (n - 1) (8 + p (8 + a piece's values and state))
@@ -35,18 +35,18 @@
 
 #include "table/table.h"
 
-/* Starts the thread of a table that is complete. Collective; ranks that are not leaders have none. */
+/* Starts the thread of a table that is complete. Collective; ranks that are not leaders have no thread. */
 int kolo_rounds_start(struct kolo_table *table, const char *function);
 
-/* Waits until it has ended: until the workers of all nodes have gone. */
+/* Waits until the thread has ended, which is when the workers of all nodes have gone. */
 void kolo_rounds_join(struct kolo_table *table);
 
-/* Frees what a leader has, after that, or in a forked child. */
+/* Frees a leader's memory, after that, or in a forked child. */
 void kolo_rounds_free(struct kolo_table *table);
 
 /* The rest is for the thread's own files. */
 
-/* What a node tells another, before the message. */
+/* A node's notice to another node, before the message. */
 struct kolo_round_notice {
     uint64_t bytes;   /* of the message */
     uint64_t workers; /* that are there */
@@ -63,7 +63,7 @@ struct kolo_round_message {
     size_t used, room;
 };
 
-/* What is known of each other node that is left, by its rank among the leaders, which is in the order of nodes. */
+/* The state of each other node that is left, by its rank among the leaders, which is in the order of nodes. */
 struct kolo_round_peer {
     uint32_t node;
     size_t to, to_at;     /* bytes for it in `up`, and where they begin */
@@ -106,10 +106,10 @@ int kolo_round_apply(struct kolo_rounds *rounds);
 int kolo_round_collect(struct kolo_rounds *rounds); /* what `own` gets, for all */
 int kolo_round_receive(struct kolo_rounds *rounds);
 
-/* What is behind it all after the end of a node: 0, or the status with which the rounds end. */
+/* Goes on after the end of a node: 0, or the status with which the rounds end. */
 int kolo_round_go_on(struct kolo_rounds *rounds);
 
-/* A communicator of leaders: it waits for workers that compute. */
+/* Prepares a communicator of leaders, which waits for workers that compute. */
 void kolo_round_prepare(kolo_comm *leaders);
 
 /* One entry of a message. */
@@ -119,20 +119,20 @@ struct kolo_round_entry {
     size_t bytes; /* in all */
 };
 
-/* The entry at `at`, which is an update, or else values and state. False: it makes no sense. */
+/* Reads the entry at `at`, which is an update, or else values and state. False: the bytes are no entry. */
 bool kolo_round_entry(const struct kolo_table *table, const uint8_t *at, size_t left, bool is_update,
                       struct kolo_round_entry *entry);
 
-/* Writes entries into pieces: updates by the rule, or what owners have told. */
+/* Writes entries into pieces: updates by the rule, or values and state from owners. */
 int kolo_round_put(struct kolo_rounds *rounds, const uint8_t *at, size_t bytes, bool are_updates);
 
-/* Takes the role of a shard, if need be after others. */
+/* Takes the role of a shard, and waits for it if another rank has it. */
 int kolo_round_take_role(struct kolo_rounds *rounds, uint32_t shard);
 
-/* What has become of the node's ranks, and of the table's communicator. 0, or the status with which rounds end. */
+/* Looks at the node's ranks, and at the table's communicator. 0, or the status with which rounds end. */
 int kolo_round_look(struct kolo_rounds *rounds);
 
-/* Room for so many bytes. */
+/* Makes room for so many bytes. */
 int kolo_round_reserve(struct kolo_rounds *rounds, struct kolo_round_message *message, size_t bytes);
 
 #endif

@@ -1,20 +1,21 @@
 /* Rounds after the end of a node, of a table that goes on without workers that have ended.
  *
- * The leaders that are left shrink their communicator, also those that wait for their workers, and tell each other
- * which round each is in, and whether it has applied what came in it. Since nobody begins a round before all have
- * applied what came in the one before, and each keeps what it has sent until the next one:
+ * The leaders that are left shrink their communicator, including those that wait for their workers. Each tells the
+ * others which round it is in, and whether it has applied the updates that came in it. No node begins a round before
+ * all nodes have applied the updates of the round before, and each keeps what it has sent until the next round. So
+ * there are two cases:
  *
- *   - All are in round k. It is carried out once more. Who has applied what came gets that not again. What was for
- *     shards of the node that has ended goes to their heir, the lowest node that is left, as does all that comes later:
- *     its copies go on as the pieces. Who has not taken yet what is pending does so first.
- *   - Some are in round k, others in k + 1. The first have applied what came, but do not know all that owners have
- *     told. Each owner tells it once more, and for the node that has ended one that has got it. Then all are in round
- *     k + 1, where what was for that node goes to the heir.
+ *   - All are in round k, which is carried out once more. A node that has applied its updates does not get them again.
+ *     Updates for shards of the node that has ended go to the heir of these shards, the lowest node that is left, as do
+ *     all later ones: the heir's copies become the pieces. A node that has not taken its pending updates yet does so
+ *     first.
+ *   - Some are in round k, others in k + 1. Those in round k have applied the updates, but do not have all pieces that
+ *     owners have sent. Each owner sends them once more; for the node that has ended, a node that got them does. Then
+ *     all are in round k + 1, where updates for the ended node's shards go to the heir.
  *
- * So what a node has sent is applied once by owners that are left. Of the updates that a node's own workers pushed
- * before it ended those are lost that had not travelled, and of its rows what it applied in a round that nobody saw
- * end: but what others had pushed to them in that round is applied again, by the heir, to values that do not have it.
- */
+ * So the owners that are left apply once what a node has sent. Two kinds of updates are lost: those that the ended
+ * node's own workers pushed and that had not travelled, and, for its rows, those that it applied in a round that no
+ * other node saw end. Of the latter the heir applies those of other nodes again, to values that do not have them. */
 #include <stdlib.h>
 
 #include "api/table/rounds.h"
@@ -25,7 +26,7 @@
 
 enum { STATE_WORDS = 3 };
 
-/* What a node tells the others. */
+/* The state that a node tells the others. */
 struct state {
     uint64_t node, round, is_applied;
 };
@@ -39,7 +40,8 @@ static const struct state *state_of(const struct state *states, uint32_t count, 
     return NULL;
 }
 
-/* The heir's own updates for shards that are its now. staleness > 0: its copies have them, and the others get those. */
+/* Takes the heir's own updates for shards that are its own now. staleness > 0: its copies have them already, and the
+ * other nodes get those copies. */
 static int adopt(struct kolo_rounds *rounds, const struct kolo_round_peer *gone) {
     struct kolo_table *table = &rounds->view;
     for (size_t at = 0; at < gone->to;) {
@@ -69,7 +71,7 @@ static int append(struct kolo_rounds *rounds, struct kolo_round_message *message
     return rc;
 }
 
-/* Arranges what has been taken for the nodes that are left: peers[0 .. count-1], of which to and to_at are set. */
+/* Sorts the taken updates by the nodes that are left: sets to and to_at of peers[0 .. count-1]. */
 static int reroute(struct kolo_rounds *rounds, const struct state *states, struct kolo_round_peer *peers,
                    uint32_t count) {
     struct kolo_round_message routed = {0};
@@ -98,8 +100,8 @@ static int reroute(struct kolo_rounds *rounds, const struct state *states, struc
     return 0;
 }
 
-/* One node's part of what owners have told in the round that is over for some comes to those for whom it is not.
- * `bytes`, if they are not NULL: this node tells it. */
+/* Sends one node's part of the owners' pieces again, in the round that is over for some nodes, to the nodes for which
+ * it is not. `bytes`, unless NULL: this node sends the part. */
 static int tell_again(struct kolo_rounds *rounds, const uint8_t *bytes, uint64_t count, bool is_behind) {
     struct kolo_round_message *to = &rounds->received; /* which has been applied */
     uint64_t most = 0;
@@ -119,7 +121,7 @@ static int tell_again(struct kolo_rounds *rounds, const uint8_t *bytes, uint64_t
     return rc == 0 && is_behind ? kolo_round_put(rounds, to->bytes, most, false) : rc;
 }
 
-/* Some have ended the round of which others are told again. */
+/* Sends or takes again the pieces of the round that some nodes have ended. */
 static int catch_up(struct kolo_rounds *rounds, const struct state *states, uint32_t count, uint64_t first_round) {
     const bool is_behind = rounds->round == first_round;
     uint32_t helper = 0;
@@ -135,7 +137,7 @@ static int catch_up(struct kolo_rounds *rounds, const struct state *states, uint
     return rc;
 }
 
-/* The nodes that are not among the states have ended. */
+/* Notes that the nodes that are not among the states have ended. */
 static void note_gone(struct kolo_rounds *rounds, const struct state *states, uint32_t count) {
     struct kolo_table *table = &rounds->view;
     kolo_store_release(&table->header->heir, states[0].node);
@@ -156,7 +158,8 @@ static int resume(struct kolo_rounds *rounds, struct state *states, uint32_t cou
     }
     note_gone(rounds, states, count);
     KOLO_POINT("rounds.inherited");
-    /* Who is behind has applied all that came, and what was for the node that has ended was applied there, too. */
+    /* A node that is behind has applied all updates that came, and the updates for the ended node were applied by that
+     * node, too. */
     const bool is_behind = rounds->round < last_round;
     int rc = is_behind ? 0 : reroute(rounds, states, peers, count);
     if (rc == 0) {
@@ -181,7 +184,7 @@ static int resume(struct kolo_rounds *rounds, struct state *states, uint32_t cou
 
 int kolo_round_go_on(struct kolo_rounds *rounds) {
     kolo_comm *left = NULL;
-    /* Exchanges have no limit, since workers may compute for long; but the leaders come at once, whatever they do. */
+    /* Exchanges have no limit, since workers may compute for long. The leaders come at once, whatever they do. */
     kolo_comm_set_timeout(rounds->leaders, kolo_comm_timeout(rounds->view.comm));
     KOLO_POINT("rounds.shrinking");
     int rc = kolo_comm_shrink(rounds->leaders, &left);

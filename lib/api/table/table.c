@@ -1,4 +1,4 @@
-/* What programs call on a table, but for creation and files: checks of arguments. */
+/* The calls of programs on a table, but for creation and files: checks their arguments. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -40,7 +40,7 @@ __attribute__((cold)) static int refuse_server(const char *function, const kolo_
                      table->comm->global_rank, function);
 }
 
-/* For calls of workers that push, or end a clock. */
+/* Checks a call of a worker that pushes, or ends a clock. */
 static inline int check_worker(const char *function, const kolo_table *table) {
     const int rc = kolo_table_check(function, table);
     if (__builtin_expect(rc == 0 && !kolo_table_is_worker(table), 0))
@@ -68,7 +68,7 @@ static inline int check_ids(const char *function, const kolo_table *table, const
     return 0;
 }
 
-/* Kept out of what is called, so that the shortest calls save no registers. */
+/* This is kept out of the callers, so that the shortest calls save no registers. */
 static __attribute__((noinline)) int pull(kolo_table *table, uint64_t first, uint64_t rows, void *values) {
     static const char function[] = "kolo_table_pull";
     int rc = kolo_table_check(function, table);
@@ -224,7 +224,7 @@ int kolo_table_owner(const kolo_table *table, uint64_t row, size_t first, int *r
     return 0;
 }
 
-/* The root's values go to all nodes, some rows at a time, where the leaders set them. */
+/* Sends the root's values to all nodes, some rows at a time. The leaders set them there. */
 static int initialize_nodes(kolo_table *table, const uint8_t *values, int root, int rc) {
     const struct kolo_pieces *pieces = &table->pieces;
     const size_t element_bytes = table->rule.element_bytes, longest = pieces->columns * element_bytes;
@@ -268,7 +268,7 @@ int kolo_table_initialize(kolo_table *table, const void *values, int root) {
 
 static const struct kolo_sized sized_stats = KOLO_SIZED(kolo_table_stats, stats_bytes, net_sent_bytes);
 
-/* What the other nodes have said last, and what has been sent to them. */
+/* Adds the other nodes' last notices, and what has been sent to these nodes. */
 static void add_nodes(const kolo_table *table, kolo_table_stats *ours) {
     const struct kolo_shared_table_header *header = table->header;
     ours->rounds = kolo_load_acquire(&header->arrived);

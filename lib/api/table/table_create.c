@@ -1,4 +1,4 @@
-/* Making tables, and ending them. */
+/* Makes tables, and ends them. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,7 +82,7 @@ static int check_modes(const kolo_comm *comm, const kolo_table_options *options)
 
 enum { OPTIONS = 22 }; /* before row_columns */
 
-/* One of all that ranks have to agree on. */
+/* One of the items that ranks have to agree on. */
 static struct kolo_item item_of(const void *context, size_t index) {
     const kolo_table_options *options = context;
     if (index >= OPTIONS)
@@ -141,7 +141,7 @@ int kolo_table_agree_on(const char *caller, const kolo_table *table, unsigned wh
     return agree(caller, table->comm, what, root, table->made_in_call, rc);
 }
 
-/* Where pieces lie: by stride, or one behind the other. *bytes: of all. */
+/* Places the pieces: by stride, or one behind the other. *bytes is the size of all. */
 static int place_pieces(struct kolo_table *table, size_t *bytes) {
     const struct kolo_pieces *pieces = &table->pieces;
     table->even_rows = pieces->per_row == 1 ? pieces->rows : 0;
@@ -174,7 +174,7 @@ static size_t lines(size_t bytes) {
     return (bytes + KOLO_LINE_BYTES - 1) / KOLO_LINE_BYTES * KOLO_LINE_BYTES;
 }
 
-/* Ranks, or workers, of the node that has most of them: nodes have buffers of one size. */
+/* The ranks, or the workers, of the node that has most of them: nodes have buffers of one size. */
 static uint32_t most_ranks(const struct kolo_table *table) {
     uint32_t most = table->ranks;
     for (uint32_t node = 0; table->nodes && node < table->nodes->nodes; node++) {
@@ -194,7 +194,7 @@ static uint32_t most_workers(const struct kolo_table *table) {
     return most;
 }
 
-/* *bytes: of the second buffer. */
+/* Lays out the second buffer; *bytes is its size. */
 static int lay_out_pushes(struct kolo_table *table, size_t *bytes) {
     const struct kolo_pieces *pieces = &table->pieces;
     const size_t piece_bytes = pieces->piece_columns * table->rule.element_bytes;
@@ -240,7 +240,7 @@ static void release(struct kolo_table *table) {
     free(table);
 }
 
-/* What a rank keeps for itself. */
+/* Allocates what a rank keeps for itself. */
 static int allocate(struct kolo_table *table) {
     const size_t element_bytes = table->rule.element_bytes, pending_bytes = table->rule.pending_bytes;
     const size_t piece_bytes =
@@ -283,8 +283,9 @@ static void introduce(struct kolo_table *table) {
     kolo_store_release(&header->magic, KOLO_TABLE_MAGIC);
 }
 
-/* Where a rank ends in the last step of the creation, some may have found that all have come, and others that it has
- * ended. One word makes them fare alike on each node: what the first of them says. */
+/* Concludes the making of a table. Where a rank ends in the last step, some ranks may have found that all have come,
+ * and others that it has ended. One word gives all ranks of a node the same result, that of the first rank to store
+ * it. */
 int kolo_table_conclude(struct kolo_table *table, int rc) {
     kolo_atomic_u64 *outcome = &table->header->outcome;
     kolo_failure failure;
@@ -299,8 +300,8 @@ int kolo_table_conclude(struct kolo_table *table, int rc) {
                      failure.status ? failure.message : "another rank has failed");
 }
 
-/* Takes the memory of the second buffer that this rank writes to, or others read, in any case: its queues, or its bits.
- * All ranks succeed, or none. */
+/* Reserves the memory of the second buffer that this rank writes to, or others read, in any case: its queues, or its
+ * bits. All ranks succeed, or none. */
 static int meet(struct kolo_table *table) {
     uint8_t *begin = table->pushes + table->rank * table->staged_bytes;
     size_t bytes = table->bits_bytes;
@@ -313,7 +314,7 @@ static int meet(struct kolo_table *table) {
     return table->nodes ? rc : kolo_table_conclude(table, rc);
 }
 
-/* Gets the shared buffers, and says where everything in them is. */
+/* Gets the shared buffers, and finds the place of everything in them. */
 static int share(struct kolo_table *table, size_t pieces_bytes, size_t pushes_bytes) {
     const size_t header = lines(sizeof *table->header), members = most_ranks(table) * sizeof *table->members;
     const size_t shards = table->shards * sizeof *table->shard;
@@ -344,7 +345,7 @@ static int share(struct kolo_table *table, size_t pieces_bytes, size_t pushes_by
     return meet(table);
 }
 
-/* Of an element of what is pending for other nodes: table/nodes/outbox.h. */
+/* Bytes per element of a pending update for other nodes: table/nodes/outbox.h. */
 static size_t pending_bytes(const struct kolo_table *table) {
     const struct kolo_rule *rule = &table->rule;
     return kolo_table_is_synchronous(table) && rule->kind != KOLO_TABLE_ASSIGN
@@ -369,7 +370,7 @@ static int make(struct kolo_table *table) {
     return rc < 0 ? rc : share(table, pieces_bytes, pushes_bytes);
 }
 
-/* Workers of this node, and how many of them a clock can do without. */
+/* Counts the workers of this node, and how many of them a clock can do without. */
 static void set_workers(struct kolo_table *table) {
     const uint32_t workers = table->comm->global_size - table->servers;
     table->workers = table->nodes ? kolo_nodes_ranks_below(table->nodes, table->node, workers) : workers;

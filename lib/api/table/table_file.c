@@ -1,11 +1,13 @@
 /* kolo_table_save and kolo_table_load.
  *
- * The cut. Each worker comes to a save between the same two of its clocks. It first has all that it has pushed applied,
- * and says in `saves` that it has come. When all have, nobody pushes: what the pieces hold are all pushes before, and
- * none after. One worker, the lowest that is there, copies them and raises `copied`; until then the others wait. They
- * train on while a thread of that worker writes the copy to a file of another name, which gets its own at the end, and
- * raises `written`. If that worker ends, the save has failed, no file has the name, and the others go on.
- *     On several nodes all wait, too, until the rounds of the clocks before are over (api/table/rounds.h). Then the
+ * The cut. Each worker comes to a save between the same two of its clocks. It first waits until all that it has pushed
+ * is applied, and says in `saves` that it has come. When all have come, no worker pushes: the pieces hold all pushes
+ * before the save, and none after. One worker, the lowest that is there, copies the pieces and raises `copied`; until
+ * then the others wait. They train on while a thread of that worker writes the copy to a file of another name, renames
+ * the file at the end, and raises `written`. If that worker ends, the save has failed, no file has the name, and the
+ * others go on.
+ *
+ * On several nodes all workers wait, too, until the rounds of the clocks before are over (api/table/rounds.h). Then the
  * copies of each node have all pushes of these clocks, and get none of later ones while one of its workers is here. The
  * first node saves.
  *
@@ -56,7 +58,8 @@ struct kolo_table_saving {
     int status;
 };
 
-/* Of eight words at a time, so that it is as fast as the disk: FNV-1a over 8-byte words in eight lanes. */
+/* A checksum of eight words at a time, so that it is as fast as the disk: FNV-1a over 8-byte words, eight side by
+ * side. */
 static uint64_t checksum_of(const uint8_t *bytes, size_t count) {
     uint64_t lanes[8], sum = UINT64_C(0xcbf29ce484222325);
     for (int i = 0; i < 8; i++)
@@ -79,7 +82,7 @@ static size_t saved_bytes(const struct kolo_table *table, size_t count) {
     return kolo_version_pending(&table->rule, count);
 }
 
-/* Calls `each` for all pieces, with where they are in the body. Returns the body's bytes. */
+/* Calls `each` for all pieces, with their places in the body. Returns the body's bytes. */
 static size_t for_each_piece(struct kolo_table *table, uint8_t *body,
                              void (*each)(struct kolo_table *table, uint64_t piece, size_t count, uint8_t *saved)) {
     const struct kolo_pieces *pieces = &table->pieces;
@@ -123,7 +126,7 @@ static struct file_header describe(struct kolo_table *table) {
                                 .body_bytes = for_each_piece(table, NULL, NULL)};
 }
 
-/* The file under its new name, whole and on the disk, and then under its own. */
+/* Writes the file under another name, whole and to the disk, and then gives it its own name. */
 static int write_file(struct kolo_table_saving *saving) {
     struct file_header header;
     memcpy(&header, saving->file, sizeof header);
@@ -177,13 +180,13 @@ static struct kolo_table_saving *prepare(struct kolo_table *table, const char *p
     return saving;
 }
 
-/* A save that has failed before a thread writes: the others go on, and learn of it from kolo_table_wait. */
+/* Gives up a save before a thread writes. The others go on, and learn of it from kolo_table_wait. */
 static void give_up(struct kolo_table *table, int rc) {
     kolo_publish(&table->waiter, &table->header->written, table->saves << STATUS_BITS | (uint64_t)-rc,
                  &table->header->saver_bell);
 }
 
-/* The part of the worker that saves. */
+/* The worker that saves copies the pieces, and starts the thread that writes the file. */
 static int save_here(struct kolo_table *table, const char *path) {
     struct kolo_table_saving *saving = prepare(table, path);
     if (saving)
@@ -202,7 +205,7 @@ static int save_here(struct kolo_table *table, const char *path) {
     return rc;
 }
 
-/* Which worker saves: the one that the first to ask finds to be the lowest that is there. */
+/* Chooses the worker that saves: the one that the first to ask finds to be the lowest that is there. */
 static uint32_t choose_saver(struct kolo_table *table) {
     kolo_atomic_u64 *word = &table->header->saver;
     uint32_t lowest = table->rank;
@@ -232,7 +235,8 @@ static int come(struct kolo_table *table) {
     return 0;
 }
 
-/* Once all have come: what those have pushed that have ended since is applied, too, or nothing of it. */
+/* Saves, or waits for the worker that saves, once all have come. Updates of workers that have ended since are applied
+ * first, if they are in queues. */
 static int save_or_wait(struct kolo_table *table, const char *path) {
     table->saver = choose_saver(table);
     if (table->saver != table->rank)
@@ -275,7 +279,8 @@ int kolo_table_save(kolo_table *table, const char *path) {
     const bool is_elsewhere = table->nodes && !saves_here(table);
     if (rc == 0 && !is_elsewhere)
         rc = save_or_wait(table, path);
-    /* After a time-out it has come still, and the others count on that it pushes nothing: it can only come again. */
+    /* After a time-out this worker has come all the same. The others rely on it to push nothing, so that it can only
+     *come again. / */
     table->is_coming = table->is_coming && rc == KOLO_ERR_TIMEOUT;
     table->is_saving = table->is_saving || (rc == 0 && !is_elsewhere);
     return rc;
@@ -335,8 +340,8 @@ static int check_file(struct kolo_table *table, const char *path, const uint8_t 
     return 0;
 }
 
-/* The file's bytes, for the caller to free; NULL, with *rc set: it cannot be read. Of a file that is longer than the
- * table's, `bytes_max` bytes. */
+/* Reads the file, for the caller to free; NULL, with *rc set, where that fails. Of a file that is longer than the
+ * table's it reads `bytes_max` bytes. */
 static uint8_t *read_file(const struct kolo_table *table, const char *path, size_t bytes_max, size_t *bytes, int *rc) {
     uint8_t *file = malloc(bytes_max);
     const int fd = file ? open(path, O_RDONLY | O_CLOEXEC) : -1;
