@@ -158,7 +158,7 @@ int kolo_exchange_place(struct kolo_exchange_state *state, uint32_t node, const 
     uint8_t *base;
     size_t bytes;
     kolo_exchange_note_taken(state, node, frame->ticket);
-    if (frame->ticket >= state->begun) /* who waits for nobody may be ahead */
+    if (frame->ticket >= state->begun) /* a node that waits for no other may be ahead */
         return KOLO_PLACE_LATER;
     if (kolo_exchange_differs(state, node, frame))
         return KOLO_PLACE_LATER; /* never */

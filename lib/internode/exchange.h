@@ -48,8 +48,8 @@ struct kolo_order {
     uint8_t *result;         /* of the dtype; of a broadcast, the root's input */
     uint32_t root;           /* node that broadcasts, or gets what is reduced */
     struct kolo_moves moves; /* of blocks */
-    const struct kolo_prefixes *prefixes; /* of a scan, as is the next */
-    size_t stride;                        /* see internode/hierarchy/scan_layout.h */
+    const struct kolo_prefixes *prefixes; /* of a scan */
+    size_t stride;                        /* of a scan, see internode/hierarchy/scan_layout.h */
 };
 
 /* The call that an exchange was of. */
@@ -82,13 +82,13 @@ struct kolo_flight {
     const uint8_t *partial;      /* what this node sends up */
     size_t up_bytes, down_bytes; /* of an element of a message */
     uint32_t owners;             /* nodes that own a slice */
-    uint32_t parts;              /* those of messages are numbered below it */
+    uint32_t parts;              /* the parts of messages are numbered below it */
     uint32_t sends;              /* messages not yet handed to the kernel */
     uint32_t awaited;            /* messages that have not arrived */
     uint32_t step;               /* the algorithm's own */
     struct {
         uint32_t missing; /* messages of those awaited */
-        uint32_t ups;     /* and of these, how many up */
+        uint32_t ups;     /* those of the missing that go up */
     } * from;             /* [node] */
     uint64_t *arrived;    /* [kind][part]: bytes */
     bool over;
@@ -123,12 +123,12 @@ struct kolo_exchange_algorithm {
 
 /* The state of another node, as a lane knows it, and what that node knows of this one: see exchange_calls.c. */
 struct kolo_exchange_neighbour {
-    uint64_t begun;          /* it has begun all tickets below this, as far as is known */
-    uint64_t unheard;        /* the first ticket from there on in which it was sent data; UINT64_MAX: none */
-    uint64_t sent;           /* the last one in which it was */
-    uint64_t told;           /* it knows that this node has begun all tickets below this, once it has read all */
-    uint64_t taken;          /* it has sent data of tickets below this */
-    struct kolo_frame heard; /* it has begun an exchange that has not begun here; kind 0: no */
+    uint64_t begun;          /* the node has begun all tickets below this, as far as is known */
+    uint64_t unheard;        /* the first later ticket in which the node was sent data; UINT64_MAX: none */
+    uint64_t sent;           /* the last ticket in which the node was sent data */
+    uint64_t told;           /* the node knows that this one has begun all tickets below this, once it has read all */
+    uint64_t taken;          /* the node has sent data of tickets below this */
+    struct kolo_frame heard; /* BEGUN of an exchange that has not begun here; kind 0: none */
 };
 
 /* Elements of bf16 that are widened at a time. */
@@ -146,7 +146,7 @@ struct kolo_exchange_state {
     uint32_t ranks;     /* of all nodes */
     uint32_t parts_max; /* of any flight */
     uint64_t begun;     /* tickets: the next one of this lane to begin */
-    uint64_t done;      /* and the first one of it that is not over */
+    uint64_t done;      /* the first ticket of this lane that is not over */
     uint8_t *boxes;     /* [KOLO_SLOTS][nodes] of box_bytes */
     size_t box_bytes, boxes_bytes;
     const void **sources; /* [ranks] */
@@ -158,7 +158,7 @@ struct kolo_exchange_state {
     /* See exchange_calls.c. */
     struct kolo_exchange_call kept[KOLO_EXCHANGES_KEPT]; /* by ticket */
     struct kolo_exchange_neighbour *neighbours;          /* [nodes] */
-    uint32_t heard_count;                                /* of them that have `heard` */
+    uint32_t heard_count;                                /* neighbours that have `heard` */
     uint64_t may_begin;                                  /* tickets below it may be begun */
     uint32_t behind;                                     /* the node for which the next one waits; UINT32_MAX: none */
     struct kolo_frame suspect; /* of an exchange too long ago, or after one that differs; kind 0: none has come */

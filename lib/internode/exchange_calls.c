@@ -6,7 +6,7 @@
  * waiting for another node (two nodes that both broadcast). So a lane keeps the stamps of its last exchanges, more of
  * them than a node gets ahead of a node to which it sends data. Where several nodes, each ahead of the next, lie
  * between, a frame may still come too late. Its sender then finds the mismatch by what it receives; only if no node
- * does soon, the receiver reports it, without knowing its own call any more.
+ * does within LOOKS_FOR_OTHERS looks, the receiver reports it, without knowing its own call any more.
  *
  * Bound. A node that has sent another node data in ticket t begins no ticket from t + KOLO_EXCHANGES_AHEAD on before it
  * knows that the other node has begun t. Any frame from the other node tells how far that one is. Some nodes send
@@ -20,7 +20,7 @@
  * First mismatch. Nodes that differ in a call may go on with later calls, and frames overtake each other on another
  * stream or another lane. A stamp tells all calls so far and, with the last one's word, those before it. So a node that
  * receives a frame of a call that differs knows whether that call is the first that differs. Where it is not, and where
- * a call's detail is in the way, the node waits for another node to find the first one, for the same time. One of the
+ * a call's detail is in the way, the node waits for another node to find the first one, for as many looks. One of the
  * nodes finds it in the first call itself: of the nodes that make it differently, one sends what another one gets, or
  * waits for what that one does not send, and announces that (below). Frames that differ do not hold up what is sent:
  * they come later on any stream.
@@ -42,7 +42,7 @@
 #include "sync/point.h"
 
 enum {
-    LOOKS_FOR_OTHERS = 10, /* for other nodes to tell of a mismatch, 20 ms each */
+    LOOKS_FOR_OTHERS = 10, /* in which other nodes may tell of a mismatch, 20 ms each */
     TOLD_EVERY = 16        /* tickets */
 };
 

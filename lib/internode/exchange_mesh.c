@@ -13,7 +13,7 @@ void kolo_exchange_send_to_owners(struct kolo_flight *flight) {
     const uint32_t own = flight->state->node, nodes = flight->state->nodes;
     if (kolo_exchange_has(flight, own))
         kolo_exchange_await_partials(flight);
-    for (uint32_t i = 1; i < nodes; i++) { /* begins after itself, so that not all send to one at once */
+    for (uint32_t i = 1; i < nodes; i++) { /* each node begins after itself, so that not all send to one node at once */
         const uint32_t node = (own + i) % nodes;
         if (!kolo_exchange_has(flight, node))
             continue;

@@ -15,7 +15,7 @@ static uint32_t previous_of(const struct kolo_flight *flight) {
     return (flight->state->node + flight->state->nodes - 1) % flight->state->nodes;
 }
 
-/* Where partial results of a slice arrive and are joined. */
+/* The place where partial results of a slice arrive and are joined. */
 static uint8_t *partial_at(const struct kolo_flight *flight, struct kolo_slice slice) {
     return kolo_exchange_box(flight, previous_of(flight)) + kolo_exchange_up(flight, slice.first);
 }
@@ -78,7 +78,7 @@ static void join(struct kolo_flight *flight, uint32_t part) {
 static void complete(struct kolo_flight *flight, struct kolo_exchange_message message) {
     if (message.kind == KOLO_MESSAGE_UP)
         join(flight, message.part);
-    else if (message.part != (next_of(flight) + 1) % flight->state->nodes) /* the next node is where that one began */
+    else if (message.part != (next_of(flight) + 1) % flight->state->nodes) /* the next node has made that result */
         send_down(flight, message.part);
 }
 

@@ -31,7 +31,8 @@ static inline bool kolo_internode_leads(const struct kolo_internode *internode) 
     return internode->proxies[0];
 }
 
-/* Where the ranks of this node leave their partial result of `ticket`, and find the result: slot_bytes each. */
+/* The places where the ranks of this node leave their partial result of `ticket`, and find the result: slot_bytes
+ * each. */
 static inline uint8_t *kolo_internode_partial(const kolo_comm *comm, uint64_t ticket) {
     return comm->segment.internode_slots + ticket % KOLO_SLOTS * 2 * comm->segment.slot_bytes;
 }

@@ -168,7 +168,7 @@ static void free_part(kolo_comm *comm, bool forked) {
             kolo_proxy_forget(internode->proxies[lane]);
         else
             kolo_proxy_destroy(internode->proxies[lane]);
-    kolo_listener_close(comm->listener); /* after the proxy: a rank that finds it closed finds this rank gone */
+    kolo_listener_close(comm->listener); /* after the proxy: a closed listener means that this rank is gone */
     if (!internode)
         return;
     kolo_nodes_free(&internode->nodes);

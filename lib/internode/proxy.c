@@ -28,27 +28,27 @@ struct kolo_proxy {
     struct kolo_shared_lane *shared;
     kolo_engine *engine;
     struct kolo_exchange_state *exchange;
-    struct kolo_relay *relay; /* the first lane's; NULL: this is another */
+    struct kolo_relay *relay; /* of the first lane; NULL in another lane */
     pthread_t thread;
     struct kolo_order orders[KOLO_SLOTS];
-    kolo_atomic_u64 ordered;    /* the last ticket, plus one; the leader's */
-    kolo_atomic_u64 background; /* the last one, plus one, that the thread is to drive; the leader's */
+    kolo_atomic_u64 ordered;    /* the last ticket, plus one; written by the leader */
+    kolo_atomic_u64 background; /* the last ticket, plus one, that the thread is to drive; written by the leader */
     kolo_atomic_u64 stopping;   /* 1: the leader leaves */
     kolo_bell own_bell;         /* of a lane without a relay */
-    kolo_bell *bell;            /* the thread sleeps by it */
+    kolo_bell *bell;            /* the bell by which the thread sleeps */
     kolo_atomic_u64 wanted;     /* threads that wait to drive in place of the proxy's own, see take_from_thread */
-    kolo_atomic_u64 driven;     /* 1: somebody drives; all that follows is the driver's */
+    kolo_atomic_u64 driven;     /* 1: a thread drives, and owns all that follows */
     uint64_t begun;             /* the next ticket to begin */
     kolo_waiter bell_ringer;    /* for kolo_publish */
     int64_t look_ns;            /* when to look next at the failure word */
     int64_t spin_ns;
     int listening; /* the leader's listener, another descriptor of it; -1: of another lane, or left */
-    bool broken;   /* the communicator is, and the others know */
-    bool stopped;  /* and no data comes or goes any more */
+    bool broken;   /* the communicator is broken, and the other nodes know */
+    bool stopped;  /* no data comes or goes any more */
     struct neighbour {
         kolo_pulse pulse;                        /* BEATS until nothing more comes from it */
-        int error;                               /* and how its connections have ended, see kolo_engine_events.ended */
-        bool left;                               /* and it has said so */
+        int error;                               /* of its connections' end, see kolo_engine_events.ended */
+        bool left;                               /* the node has said that it leaves */
         uint8_t control[KOLO_CONTROL_BYTES_MAX]; /* the payload of a control frame that arrives, perhaps in pieces */
     } * neighbours;
 };
@@ -81,7 +81,7 @@ static void hear_failure(struct kolo_proxy *proxy, const uint8_t *payload) {
     KOLO_POINT("proxy.hearing");
     if (kolo_failure_parse(payload, proxy->comm->internode->nodes.size, &report))
         kolo_failure_relay(proxy->comm, &report);
-    tell_failure(proxy); /* others may see this node's streams end before they hear who found it */
+    tell_failure(proxy); /* others may see this node's streams end before they hear which node found the failure */
     KOLO_POINT("proxy.heard");
 }
 
@@ -137,7 +137,7 @@ static void check_ended(struct kolo_proxy *proxy) {
             give_up(proxy, node, KOLO_ERR_PEER_DEAD, proxy->neighbours[node].left ? KOLO_CAUSE_LEFT : KOLO_CAUSE_ENDED);
 }
 
-/* What the engine tells. */
+/* Events of the engine. */
 
 static int place(void *owner, uint32_t node, const struct kolo_frame *frame, void **where) {
     struct kolo_proxy *proxy = owner;
@@ -208,7 +208,7 @@ static void ended(void *owner, uint32_t node, int error) {
         give_up(proxy, node, KOLO_ERR_SYSTEM, KOLO_CAUSE_FAILED);
     else
         check_ended(proxy);
-    if (proxy->relay) /* once it is known why */
+    if (proxy->relay) /* once the cause is known */
         kolo_relay_end(proxy->relay, node, proxy->neighbours[node].left);
 }
 
@@ -363,7 +363,7 @@ static void *run(void *argument) {
             drive(proxy, busy ? PROXY_TICK_NS : 0);
             hand_back(proxy);
         } else if (is_threads(proxy) || has_news(proxy)) {
-            kolo_engine_wake(proxy->engine); /* in which the leader sleeps, who is to hand back, or to look */
+            kolo_engine_wake(proxy->engine); /* the leader may sleep in it, and has to hand back, or to look */
             sched_yield();
         }
         if (!busy)
@@ -402,7 +402,7 @@ void kolo_proxy_abandon(kolo_comm *comm) {
         if (!proxy) /* this is not the leader */
             continue;
         take_from_thread(proxy);
-        tell_failure(proxy); /* nothing, where the call was refused and broke nothing */
+        tell_failure(proxy); /* tells nothing where the call was refused and broke nothing */
         stop_when_broken(proxy);
         hand_back(proxy);
     }
@@ -441,7 +441,7 @@ int kolo_proxy_await(kolo_comm *comm, uint64_t ticket) {
         return kolo_wait_at_least(waiter, wait.flag, wait.target, wait.bell, wait.peer);
     wait.start_ns = kolo_clock_ns();
     bool drives;
-    while (!(drives = take(proxy)) && !is_threads(proxy)) /* the thread has it for a moment, or from now on */
+    while (!(drives = take(proxy)) && !is_threads(proxy)) /* the thread drives for a moment, or from now on */
         sched_yield();
     int rc = 0;
     if (drives) {
@@ -589,7 +589,7 @@ void kolo_proxy_destroy(struct kolo_proxy *proxy) {
         kolo_relay_serve(proxy->relay); /* what was sent before */
     kolo_relay_stop(proxy->relay);
     KOLO_POINT("proxy.stopped");
-    tell_failure(proxy); /* the leader's own, of just now */
+    tell_failure(proxy); /* a failure that the leader has just published */
     if (proxy->broken)
         kolo_engine_abandon(proxy->engine);
     for (uint32_t node = 0; node < internode->nodes.nodes && !proxy->broken; node++)

@@ -34,7 +34,7 @@ struct kolo_assembly; /* see internode/assembly/assembly_peers.h */
 /* The result of the first part; `nodes` is the caller's to free. */
 struct kolo_membership {
     struct kolo_nodes nodes;
-    uint32_t node; /* this rank's */
+    uint32_t node; /* of this rank */
     uint8_t session[KOLO_SESSION_BYTES];
     struct kolo_terms terms;
     char job[KOLO_JOB_NAME_BYTES]; /* a name of this creation's, under which the ranks of a node can meet in /dev/shm */

@@ -19,9 +19,9 @@
 #include "comm/creation/rendezvous.h"
 #include "sync/point.h"
 
-#define LOOK_UP_NS (200 * KOLO_NS_PER_MS)  /* a name that does not exist is looked up again so often */
-#define RESOLVE_NS (5000 * KOLO_NS_PER_MS) /* in which a resolver whose servers are silent comes back */
-#define LATE_NS    (200 * KOLO_NS_PER_MS)  /* for so long ranks that come late learn that the creation has failed */
+#define LOOK_UP_NS (200 * KOLO_NS_PER_MS)  /* pause before a name that does not exist is looked up again */
+#define RESOLVE_NS (5000 * KOLO_NS_PER_MS) /* time in which a resolver with silent servers returns */
+#define LATE_NS    (200 * KOLO_NS_PER_MS)  /* time in which late ranks learn that the creation failed */
 
 /* The boot id says which machine this is. */
 

@@ -24,7 +24,7 @@ struct meeting {
     int *fds;
     struct kolo_secret key; /* of this session */
     struct kolo_listener *listener;
-    bool is_kept;            /* it was there before */
+    bool is_kept;            /* the listener is older than this creation */
     struct kolo_address own; /* where the listener is */
 };
 

@@ -19,10 +19,10 @@ enum {
     KOLO_MESSAGE_IDENTITY = 1, /* a rank to rank 0: where its shared memory is */
     KOLO_MESSAGE_TERMS,        /* rank 0 to a rank: what binds all; then as many rosters as all ranks take */
     KOLO_MESSAGE_ROSTER,       /* which node each of some ranks is on */
-    KOLO_MESSAGE_LISTENERS,    /* a leader to rank 0: its own listener; rank 0 to a leader: all, in pieces */
+    KOLO_MESSAGE_LISTENERS,    /* a leader to rank 0: its own listener; rank 0 to a leader: those of all, in pieces */
     KOLO_MESSAGE_READY,        /* a leader to rank 0: it has all that it needs */
-    KOLO_MESSAGE_GO,           /* rank 0 to a leader: so have all */
-    KOLO_MESSAGE_FAILED,       /* either way: the creation has failed, and how */
+    KOLO_MESSAGE_GO,           /* rank 0 to a leader: all leaders have */
+    KOLO_MESSAGE_FAILED,       /* either way: the creation has failed, and why */
     KOLO_MESSAGE_SURVIVORS,    /* between nodes that shrink, see internode/assembly/shrink_nodes.h */
     KOLO_MESSAGE_WAIT,         /* the same: the coordinator is still waiting for some nodes */
     KOLO_MESSAGE_KINDS

@@ -15,7 +15,7 @@
 
 #define ANSWER_NS  INT64_C(1000000000)   /* time for rank 0 to say which ranks are missing */
 #define HEARING_NS INT64_C(250000000)    /* time for a leader to receive a failure, and for its node to learn it */
-#define LOOK_NS    (50 * KOLO_NS_PER_MS) /* a rejoin is asked, and ranks are heard while others come, so often */
+#define LOOK_NS    (50 * KOLO_NS_PER_MS) /* between two looks at a rejoin, or at ranks while others come */
 
 /* Failing. */
 
@@ -30,7 +30,7 @@ int kolo_assembly_say(struct kolo_assembly *assembly, int status, const char *fo
 }
 
 static int fail_ended(struct kolo_assembly *assembly, uint32_t rank, int error) {
-    assembly->over |= assembly->rank != 0; /* nobody is left to be told */
+    assembly->over |= assembly->rank != 0; /* this rank has lost rank 0, and can tell no other rank */
     assembly->ended = rank;
     return kolo_assembly_say(
         assembly, KOLO_ERR_PEER_DEAD,
@@ -52,7 +52,7 @@ static int fail_protocol(struct kolo_assembly *assembly, uint32_t rank) {
 static int fail_told(struct kolo_assembly *assembly, const struct kolo_assembly_message *message) {
     if (assembly->rank == 0 && message->status == KOLO_ERR_TIMEOUT && message->text[0] == '\0') {
         assembly->asked = true;
-        return kolo_assembly_timeout(assembly); /* it asks who is missing */
+        return kolo_assembly_timeout(assembly); /* the other side asks which ranks are missing */
     }
     assembly->over |= assembly->rank != 0;
     return kolo_assembly_say(assembly, message->status, "%s", message->text);
@@ -214,7 +214,7 @@ int kolo_assembly_send(struct kolo_assembly *assembly, uint32_t rank, const stru
                 return kolo_assembly_timeout(assembly);
             (void)poll(&polled, 1, wait_ms(assembly, assembly->deadline_ns));
         } else if (errno != EINTR) {
-            struct kolo_assembly_message last; /* what it sent before it ended */
+            struct kolo_assembly_message last; /* the rank's last message before it ended */
             const int error = errno, rc = receive(assembly, rank, &last);
             return rc < 0 ? rc : fail_ended(assembly, rank, error);
         }

@@ -11,11 +11,11 @@
 struct kolo_assembly_peer {
     int fd;                              /* -1: none, or none any more */
     uint8_t session[KOLO_SESSION_BYTES]; /* rank 0: as in its introduction */
-    bool departs;                        /* rank 0: it leads no node, and closes its connection when it is READY */
+    bool departs;                        /* rank 0: the peer leads no node, and parts when it is READY */
     unsigned heard;                      /* rank 0: the kind of the last message from it; 0: none yet */
     size_t got;                          /* of the next message */
     uint8_t bytes[KOLO_MESSAGE_BYTES];
-    struct kolo_node_identity identity; /* rank 0: where it runs */
+    struct kolo_node_identity identity; /* rank 0: where the peer runs */
     struct kolo_address listener;       /* of a leader */
 };
 
@@ -27,15 +27,15 @@ struct kolo_assembly {
     struct kolo_address rendezvous;
     struct kolo_secret secret;
     struct kolo_rejoin *rejoin;       /* NULL: none */
-    int64_t look_ns;                  /* when to ask kolorun and it next */
+    int64_t look_ns;                  /* when to ask kolorun and the rejoin next */
     bool over;                        /* the creation has failed, and the others know */
     bool asked;                       /* rank 0: another rank, whose time is up, asks which ranks are missing */
-    char reason[1024];                /* why, as it is told to the others */
+    char reason[1024];                /* of the failure, as the others are told */
     uint32_t ended;                   /* the rank whose end that was; UINT32_MAX: none */
     struct kolo_assembly_peer *peers; /* [size]; a rank that is not 0 is connected with rank 0 alone */
     /* Rank 0's. */
     struct kolo_listener *listener;      /* NULL: not open */
-    char place[KOLO_ADDRESS_TEXT_BYTES]; /* where it is, or was */
+    char place[KOLO_ADDRESS_TEXT_BYTES]; /* where the listener is, or was */
     unsigned awaited;                    /* the kind of message without which a rank is late */
     uint32_t counts[KOLO_MESSAGE_KINDS]; /* how many ranks have sent one */
     struct pollfd *polled;               /* [size] */

@@ -103,8 +103,8 @@
 #define LEADERLESS_NS (KOLO_LEADERLESS_MS * KOLO_NS_PER_MS)
 #define MARGIN_NS     (1000 * KOLO_NS_PER_MS)
 #define LOOK_NS       (20 * KOLO_NS_PER_MS)
-#define PAUSE_NS      (50 * KOLO_NS_PER_MS) /* between two attempts to reach somebody */
-#define ANSWERS_MAX   1024                  /* connects that are answered at once, before all else is looked at */
+#define PAUSE_NS      (50 * KOLO_NS_PER_MS) /* between two attempts to reach a node */
+#define ANSWERS_MAX   1024                  /* connects that are answered before anything else */
 
 enum { BEATS_PER_SILENCE = 4, RENDEZVOUS_TRIES = 16 };
 
@@ -118,14 +118,14 @@ enum { AGAIN = 1, NOT_KNOWN = UINT16_MAX, NOBODY = UINT16_MAX - 1 };
 
 typedef enum leader_state { TRYING, LIVES, REFUSED, SILENT } leader_state;
 
-/* What is known of another node. */
+/* The state of another node, as this rank knows it. */
 struct other {
     struct kolo_address listener;
     leader_state leader;
     int probe;        /* -1: none */
-    bool answers;     /* at its listener, as a coordinator does */
-    int64_t since_ns; /* when it began to be tried */
-    int64_t heard_ns; /* when it last answered; before that, when the agreement began */
+    bool answers;     /* the leader has answered the hello, as a coordinator does */
+    int64_t since_ns; /* when this rank began to try */
+    int64_t heard_ns; /* when the leader last answered; before that, when the agreement began */
     int64_t again_ns;
     int participant; /* the coordinator's: connection to the participant from there; -1: none */
     size_t received;
@@ -141,7 +141,7 @@ struct agreement {
     uint32_t node;
     struct kolo_secret secret, key;
     struct kolo_nodes_agreement *result;
-    struct kolo_address meeting; /* this node's */
+    struct kolo_address meeting; /* of this node */
     uint64_t left[KOLO_RANK_WORDS];
     struct kolo_awake *awake; /* for all times here */
     int64_t begun_ns;
@@ -315,7 +315,7 @@ static void admit(struct agreement *c, int fd, const struct kolo_introduction *w
 static void hear(struct agreement *c, uint32_t node) {
     struct other *other = &c->others[node];
     struct kolo_assembly_message message;
-    if (other->came) { /* it sends nothing more: has it ended? */
+    if (other->came) { /* the participant sends nothing more, but may have ended */
         size_t extra = 0;
         if (kolo_socket_receive(other->participant, other->bytes, 1, &extra) < 0)
             forget_participant(other);
@@ -331,7 +331,7 @@ static void hear(struct agreement *c, uint32_t node) {
     }
     memcpy(other->left, message.ranks, sizeof other->left);
     other->meeting = message.meeting;
-    (void)kolo_address_localize(&other->meeting, other->participant); /* where that fails it has gone */
+    (void)kolo_address_localize(&other->meeting, other->participant); /* it fails where the participant has gone */
     other->came = true;
     KOLO_POINT("agreement.heard");
 }
@@ -501,7 +501,7 @@ static int coordinate(struct agreement *c) {
         KOLO_POINT("agreement.answering");
         if (!other->came)
             continue;
-        (void)send_message(other->participant, &answer); /* where that fails, so does the lifeline */
+        (void)send_message(other->participant, &answer); /* where it fails, so does the lifeline */
         c->result->lifelines[node] = other->participant;
         other->participant = -1;
     }
@@ -582,7 +582,7 @@ static int attend(struct agreement *c, uint32_t coordinator) {
     message.meeting = c->meeting;
     KOLO_POINT("agreement.connecting");
     int rc = kolo_connect(&wanted, &fd);
-    if (rc != 0) { /* it has ended, is unresponsive, or is making a communicator with others and may come back */
+    if (rc != 0) { /* the coordinator has ended, is unresponsive, or is creating with others and may come back */
         kolo_clock_sleep(PAUSE_NS);
         doubt(c, other);
         return AGAIN;
@@ -716,7 +716,7 @@ bool kolo_nodes_agreement_lives(struct kolo_nodes_agreement *result) {
         size_t received = 0;
         const int fd = result->lifelines[node], rc = fd < 0 ? 0 : kolo_socket_receive(fd, &word, 1, &received);
         if (rc != 0)
-            drop(&result->lifelines[node]); /* 1: it is done */
+            drop(&result->lifelines[node]); /* 1: the other side is done with it */
         if (rc < 0)
             return false;
     }

@@ -39,9 +39,9 @@ struct hierarchy {
 static_assert(KOLO_SUBTREES_OF_NODE_MAX * sizeof(uint64_t) <= KOLO_PAGE_BYTES,
               "a chunk has at least one element of each dtype");
 
-/* What one ticket carries. */
+/* The piece of the message that one ticket carries. */
 struct piece {
-    uint32_t node; /* for which it is, unless it is for all */
+    uint32_t node; /* for which the piece is, unless it is for all */
     size_t first;  /* in the message, or in the node's part of it */
     size_t count;
 };

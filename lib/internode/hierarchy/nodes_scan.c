@@ -26,7 +26,7 @@ struct scan {
     const struct kolo_message *message;
     struct kolo_scan_layout layout;
     size_t tickets;
-    uint32_t inputs; /* of this rank's result, which is of the first ranks */
+    uint32_t inputs; /* number of inputs of this rank's result: those of the first ranks */
 };
 
 /* The partial results of which some elements of the result are made so far. */
@@ -127,7 +127,7 @@ static void push(const struct scan *s, struct stack *stack, const void *part, ui
         join(s, stack, count);
 }
 
-/* Where this rank finds the term of `rank`. */
+/* The place where this rank finds the term of `rank`. */
 static const uint8_t *find_term(const struct scan *s, size_t ticket, uint32_t rank) {
     const kolo_comm *comm = s->comm;
     const struct kolo_internode *internode = comm->internode;

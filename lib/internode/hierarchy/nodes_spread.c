@@ -23,7 +23,7 @@ struct spread {
 struct part {
     size_t ticket;
     uint32_t root; /* roots_end: there are no more */
-    size_t first;  /* in what the root has */
+    size_t first;  /* first byte in what the root has */
     size_t bytes;
 };
 

@@ -15,7 +15,7 @@
 #define WAKER_NS  INT64_C(1000000000) /* longest sleep of the thread that wakes the engine */
 #define COUNT_MAX (SIZE_MAX / 16)     /* elements of a message: no number of bytes overflows */
 
-/* Where the fields of a message are. */
+/* Places of the fields of a message. */
 enum { TAG_AT = 0, DTYPE_AT = 4, COUNT_AT = 8, BEFORE_AT = 16, PAYLOAD_AT = 24 };
 static_assert(PAYLOAD_AT + KOLO_CELL_PAYLOAD <= KOLO_CONTROL_BYTES_MAX, "a cell is one frame");
 
@@ -25,12 +25,12 @@ static_assert(KOLO_CHUNK_BYTES == KOLO_CHUNK_BYTES_MAX, "a chunk is one frame");
 
 /* A rank of this node and one of another. */
 struct pair {
-    uint64_t forwarded; /* messages to the other that have gone */
-    uint64_t received;  /* messages from the other that have come */
-    uint64_t told;      /* of these, those of which the other node knows that they are taken */
-    uint64_t asked;     /* and those that this rank has asked for, as far as the other node knows */
+    uint64_t forwarded; /* messages to the other rank that have gone */
+    uint64_t received;  /* messages from the other rank that have come */
+    uint64_t told;      /* those of the received that the other node knows to be taken */
+    uint64_t asked;     /* those that this rank has asked for, as far as the other node knows */
     uint64_t served;    /* messages to the other that were served, as far as the other node knows */
-    bool has_ring;      /* the ring of those that come has memory */
+    bool has_ring;      /* the ring of incoming messages has memory */
     bool is_known;      /* the other node knows that this rank may wait for it */
 };
 
@@ -39,16 +39,16 @@ struct outgoing {
     bool is_under_way;
     uint32_t to;
     size_t bytes;
-    uint64_t before, before_there; /* chunks of earlier ones, here and there */
+    uint64_t before, before_there; /* chunks of earlier messages, in the rank's stream and to that node */
     uint64_t chunks, sent, taken;
-    uint32_t held; /* those that the engine has: a bit for each, by its place in the stream */
+    uint32_t held; /* chunks that the engine has: a bit for each, by its place in the stream */
 };
 
-/* What comes of the stream of a rank of another node. */
+/* The incoming stream of a rank of another node. */
 struct incoming {
-    bool has_stream; /* it has memory here */
+    bool has_stream; /* the stream has memory here */
     uint64_t filled; /* chunks that are there */
-    uint64_t told;   /* those of which the other node knows that they are taken */
+    uint64_t told;   /* chunks that the other node knows to be taken */
 };
 
 struct kolo_relay {
@@ -125,7 +125,7 @@ static void talk(struct kolo_relay *relay) {
     kolo_store_release(&relay->talks, 1);
 }
 
-/* What goes. */
+/* Outgoing messages. */
 
 /* Begins to send chunks of a large message to a node to which all chunks of the rank's earlier ones have gone. Returns
  * how many chunks these were. */
@@ -302,7 +302,7 @@ void kolo_relay_serve(struct kolo_relay *relay) {
     KOLO_POINT("relay.served");
 }
 
-/* What comes. */
+/* Incoming messages. */
 
 static bool is_of(const struct kolo_relay *relay, uint64_t rank, uint32_t node) {
     return rank < relay->all && relay->comm->nodes->node_of[rank] == node;
@@ -488,7 +488,7 @@ int kolo_relay_take(struct kolo_relay *relay, uint32_t node, const struct kolo_f
                                                : take_chunk(relay, frame);
 }
 
-/* Who is there. */
+/* Ranks that have left or died. */
 
 bool kolo_relay_look(struct kolo_relay *relay, struct kolo_failure_report *found) {
     const kolo_comm *comm = relay->comm;
@@ -503,7 +503,7 @@ bool kolo_relay_look(struct kolo_relay *relay, struct kolo_failure_report *found
         const bool has_left = kolo_load_acquire(&comm->segment.members[local].state) == KOLO_MEMBER_DEPARTED;
         if ((!has_left && ending.cause == KOLO_CAUSE_NONE) || *told & bit)
             continue;
-        kolo_relay_serve(relay); /* what it sent goes first */
+        kolo_relay_serve(relay); /* messages that the rank sent go first */
         *told |= bit;
         if (!has_left) {
             *found = (struct kolo_failure_report){.status = KOLO_ERR_PEER_DEAD,
