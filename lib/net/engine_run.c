@@ -312,7 +312,7 @@ static void beat(struct kolo_neighbour *neighbour) {
     neighbour->heartbeat_ns = neighbour->engine->now_ns;
     KOLO_POINT("engine.beating");
     if (control->fd >= 0 && !control->message && !neighbour->control.first && !neighbour->mute)
-        kolo_engine_tell(neighbour->engine, neighbour->node, &heartbeat, NULL); /* or at the next time */
+        kolo_engine_tell(neighbour->engine, neighbour->node, &heartbeat, NULL); /* where it fails, the next follows */
 }
 
 /* Streams that are held back for lack of a place do not make the neighbour silent. */

@@ -15,7 +15,7 @@
 #include "net/engine.h"
 #include "sync/atomic.h"
 
-#define KOLO_STAGING_BYTES    4096              /* what follows a header is received with it, up to so many */
+#define KOLO_STAGING_BYTES    4096              /* most bytes behind a header that are received with it */
 #define KOLO_STRIPE_BYTES_MAX ((size_t)1 << 20) /* of one frame of data that is sent */
 
 /* A frame that waits for streams, or is on its way through them in pieces. */
@@ -26,9 +26,9 @@ struct kolo_queued_message {
     struct kolo_frame frame; /* as the owner gave it */
     const uint8_t *payload;
     uint32_t piece_bytes; /* size of the pieces into which it is cut */
-    uint32_t begun_bytes; /* streams have taken so many so far */
+    uint32_t begun_bytes; /* bytes that streams have taken so far */
     uint32_t holds;       /* pieces that are being sent, and those that the kernel has not let go of yet */
-    bool cut;             /* no stream is to take anything more of it */
+    bool cut;             /* no stream takes more of the message */
     uint8_t control[KOLO_CONTROL_BYTES_MAX];
 };
 
@@ -58,10 +58,10 @@ struct kolo_stream {
     struct kolo_frame frame;
     uint8_t *where;
     size_t rest_bytes;
-    uint32_t staged_begin, staged_end; /* what has been received in `staging`, but not looked at */
+    uint32_t staged_begin, staged_end; /* bytes in `staging` that have not been looked at */
     struct iovec input_parts[2];       /* payload and staging; or staging alone */
     struct msghdr input_message;
-    bool input_whole; /* the first part is large: wait until it is full, and leave the second alone, if that can be */
+    bool input_whole; /* the first part is large: wait until it is full, and leave the second alone, if possible */
 
     bool sending;                        /* an operation is in flight, from output_parts */
     bool writable;                       /* poll's: there may be room to send */
@@ -80,9 +80,9 @@ struct kolo_neighbour {
     struct kolo_stream **streams; /* [1 + options.streams_max]: control, then data */
     struct kolo_message_queue control, data;
     int64_t heard_ns, heartbeat_ns; /* the last ones */
-    int64_t grace_ns;               /* until when it may go on with some of its streams closed; 0: all are open */
+    int64_t grace_ns;               /* until then only some streams may be closed; 0: all are open */
     int error;                      /* the first */
-    bool left;                      /* has said that it sends nothing more: then it is no error if its sockets break */
+    bool left;                      /* has said that it sends nothing more: broken sockets are no error then */
     bool mute;                      /* nothing can be sent to it any more */
     bool given_up;                  /* its sockets are shut; what had arrived is still delivered */
     bool ended;                     /* all is closed, and the owner knows */
@@ -103,9 +103,9 @@ struct kolo_engine {
     struct kolo_queued_message *free_messages;
     struct kolo_message_queue returned; /* sent to neighbours that had ended */
     struct kolo_awake awake; /* so that a machine that was stopped itself does not take its neighbours for silent */
-    int64_t now_ns;          /* by that, as are all other times here */
+    int64_t now_ns;          /* by `awake`, like all other times here */
     int64_t timer_ns;        /* no heartbeat or silence is due before */
-    uint64_t told;           /* what the owner may have to act upon: a run ends with it */
+    uint64_t told;           /* counts events that the owner may have to act upon: each ends a run */
     uint64_t in_flight;      /* operations that the kernel has */
     struct kolo_engine_counts counts;
     bool resumed;
@@ -126,7 +126,7 @@ struct kolo_backend {
     int (*attach)(struct kolo_stream *stream);
     void (*receive)(struct kolo_stream *stream); /* of stream->input_parts */
     void (*send)(struct kolo_stream *stream);    /* of stream->output_parts */
-    void (*cancel)(struct kolo_stream *stream);  /* of what is in flight, which may take a few waits */
+    void (*cancel)(struct kolo_stream *stream);  /* cancels the operations in flight, which may take a few waits */
     int (*submit)(struct kolo_engine *engine);
     int (*wait)(struct kolo_engine *engine, int64_t wait_ns); /* submits, then waits for anything to reap */
     void (*reap)(struct kolo_engine *engine);

@@ -25,7 +25,7 @@
 #define CONNECT_NS_MAX (3000 * KOLO_NS_PER_MS) /* the kernel asks ever more seldom whether somebody is there */
 #define PAUSE_NS_FIRST (5 * KOLO_NS_PER_MS)
 #define PAUSE_NS_MAX   (200 * KOLO_NS_PER_MS)
-#define REFUSED_NS     (3000 * KOLO_NS_PER_MS) /* for so long somebody may begin to listen */
+#define REFUSED_NS     (3000 * KOLO_NS_PER_MS) /* time in which a process may still begin to listen */
 
 enum { AGAIN = 1, REASON_BYTES = 160 };
 
@@ -33,11 +33,11 @@ struct connector {
     const struct kolo_connecting *wanted;
     bool alerted;       /* alert_fd is readable */
     bool reached;       /* somebody has listened at the address */
-    int64_t reach_ns;   /* until when it must have been reached; it has: the deadline */
-    int64_t refused_ns; /* since when all attempts have been refused; 0: the last one was not */
+    int64_t reach_ns;   /* time by which the address must have been reached; if it has been, the deadline */
+    int64_t refused_ns; /* begin of the time in which all attempts were refused; 0: the last one was not */
     int fd;             /* -1: no attempt is being made */
     char place[KOLO_ADDRESS_TEXT_BYTES];
-    char reason[REASON_BYTES]; /* why the last attempt came to nothing */
+    char reason[REASON_BYTES]; /* why the last attempt failed */
 };
 
 static int again(struct connector *connector, const char *why, int errno_value) {
@@ -238,7 +238,7 @@ static int attempt(struct connector *connector) {
 /* The time until which attempts are repeated. */
 static int64_t trying_ns(const struct connector *connector) {
     const bool is_awaited =
-        !connector->wanted->reach_ns && !connector->reached; /* it may begin to listen at any time */
+        !connector->wanted->reach_ns && !connector->reached; /* the other side may begin to listen at any time */
     const int64_t refused_ns = connector->refused_ns + REFUSED_NS;
     return is_awaited || !connector->refused_ns || refused_ns > connector->reach_ns ? connector->reach_ns : refused_ns;
 }

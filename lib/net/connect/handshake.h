@@ -40,13 +40,13 @@ enum { KOLO_ROLE_JOIN = 1, KOLO_ROLE_CONTROL = 2, KOLO_ROLE_DATA = 3, KOLO_ROLE_
 struct kolo_introduction {
     uint32_t role;
     uint32_t rank, size;                 /* of all */
-    uint32_t node;                       /* CONTROL, DATA, SHRINK: which node it is */
-    uint32_t stream;                     /* CONTROL, DATA: which of that role, from 0 */
+    uint32_t node;                       /* CONTROL, DATA, SHRINK: the connector's node */
+    uint32_t stream;                     /* CONTROL, DATA: number among the streams of that role, from 0 */
     uint8_t session[KOLO_SESSION_BYTES]; /* CONTROL, DATA, SHRINK: which creation; JOIN: random, to recognise a rank
                                             that comes again */
     char job[KOLO_NET_JOB_BYTES];        /* name of the job; "" where ranks have none */
 
-    bool foreign; /* set by the listener: it is of another version, this one, and there is no more to be said to it */
+    bool foreign; /* set by the listener: the connector is of another version, `version`, and gets no further answer */
     uint32_t version, layout;
 };
 

@@ -42,8 +42,8 @@ struct pending {
     int fd;
     int64_t since_ns, spared_ns; /* since and until when */
     struct kolo_address from;
-    bool greeted; /* its hello has been answered, and its introduction is due */
-    bool foreign; /* it is of another version: this one */
+    bool greeted; /* the hello has been answered, and the introduction is due */
+    bool foreign; /* the process is of another version: `version` */
     uint32_t version, layout;
     size_t received; /* of the message that is due */
     struct kolo_dialogue dialogue;
@@ -320,7 +320,7 @@ static int let_in(struct kolo_listener *listener, int64_t now_ns) {
         struct pending *one = &listener->pending[listener->count++];
         one->fd = fd;
         one->since_ns = now_ns;
-        /* less what it has waited since it was made, or since something came by it */
+        /* Less the time that the connection has waited since it was made, or since something came by it. */
         one->spared_ns = now_ns + GRACE_NS - (int64_t)measured(fd).tcpi_last_data_recv * KOLO_NS_PER_MS;
         one->from = from;
         one->greeted = false;
