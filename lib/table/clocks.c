@@ -69,7 +69,7 @@ void kolo_clocks_leave(struct kolo_table *table) {
     const bool has_failed = kolo_table_is_synchronous(table) && table->is_broken;
     kolo_waits_let_go(table, table->rank, has_failed ? KOLO_TABLE_DEAD : KOLO_TABLE_LEFT);
     if (kolo_table_is_synchronous(table) && !table->is_broken)
-        kolo_synchronous_help(table); /* others may wait for nobody but this rank */
+        kolo_synchronous_help(table); /* others may wait for this rank alone */
 }
 
 static bool are_workers_gone(const struct kolo_table *table) {
@@ -95,11 +95,11 @@ int kolo_clocks_serve(struct kolo_table *table) {
         const uint64_t events = kolo_load_acquire(&table->self->events); /* pairs with kolo_waits_call_server */
         const bool is_over =
             are_workers_gone(table) && (!table->nodes || kolo_load_acquire(&table->header->ended) != KOLO_ROUNDS_GO_ON);
-        serve_once(table); /* also what workers pushed before they left */
+        serve_once(table); /* applies also what workers pushed before they left */
         if (is_over)
             return 0;
         const int rc = kolo_wait_event(table, events);
-        if (rc < 0 && rc != KOLO_ERR_TIMEOUT) /* it may wait for as long as workers compute */
+        if (rc < 0 && rc != KOLO_ERR_TIMEOUT) /* a server may wait for as long as workers compute */
             return rc;
     }
 }

@@ -186,7 +186,7 @@ static void sort_by_shard(struct kolo_table *table, size_t listed) {
 
 static int push_rows(struct kolo_table *table, const uint64_t *ids, size_t count, const void *updates) {
     const uint8_t *update = updates;
-    if (!needs_shard(table)) { /* both add up what is named several times */
+    if (!needs_shard(table)) { /* both ways add up what is named several times */
         const struct kolo_pieces *pieces = &table->pieces;
         uint64_t pushed = 0;
         for (size_t i = 0; i < count; i++) {

@@ -32,18 +32,19 @@
 
 #include "table/table.h"
 
-/* Updates for one shard: pieces in order, or a list. */
+/* One update of a list. */
 struct kolo_listed {
     uint64_t piece;
     const void *update;
 };
 
+/* Updates for one shard: pieces in order, or a list. */
 struct kolo_updates {
-    uint64_t piece, end;   /* those of piece .. end - 1 that are the shard's, or none */
-    bool has_all;          /* all of them are */
+    uint64_t piece, end;   /* the shard's pieces of piece .. end - 1, or none */
+    bool has_all;          /* all of these are the shard's */
     const uint8_t *values; /* of the elements from first_element on */
     uint64_t first_element;
-    const struct kolo_listed *list; /* or these */
+    const struct kolo_listed *list; /* in place of the pieces; NULL: there is no list */
     size_t listed;
 };
 

@@ -100,7 +100,7 @@ static void close_clock(struct kolo_table *table, uint64_t clock) {
         kolo_atomic_u64 *word = &table->members[worker].clock;
         for (uint64_t found; (found = kolo_load_acquire(word)) < 2 * clock + 1;) {
             KOLO_POINT("synchronous.leaving_out");
-            kolo_compare_and_swap(word, found, 2 * clock + 1); /* or it has ended the clock by now */
+            kolo_compare_and_swap(word, found, 2 * clock + 1); /* fails if the worker has ended the clock by now */
         }
     }
     KOLO_POINT("synchronous.closing");
@@ -244,7 +244,7 @@ static int wait_folded(struct kolo_table *table, uint64_t clocks) {
 
 int kolo_synchronous_wait(struct kolo_table *table) {
     kolo_atomic_u64 *word = &table->self->clock;
-    for (;;) { /* again only if it is left out of one more clock */
+    for (;;) { /* repeats only if this worker is left out of one more clock */
         const uint64_t found = kolo_load_acquire(word), clocks = (found + 1) / 2;
         int rc = wait_folded(table, clocks);
         if (rc == 0 && table->nodes)
@@ -268,7 +268,7 @@ int kolo_synchronous_advance(struct kolo_table *table) {
     if (resumed < 0)
         return resumed;
     KOLO_POINT("synchronous.ending");
-    if (!table->has_ended) /* else the last wait for it has failed */
+    if (!table->has_ended) /* otherwise the last wait for the clock has failed */
         table->has_ended = kolo_compare_and_swap(&table->self->clock, 2 * table->clock, 2 * table->clock + 2);
     KOLO_POINT("synchronous.ended");
     kolo_synchronous_help(table);

@@ -37,7 +37,7 @@ struct kolo_table {
     uint8_t *piece;           /* the first one */
     uint64_t even_rows;       /* how many rows there are, where each is one piece of row_bytes; else 0 */
     size_t row_bytes;
-    uint64_t *places;                /* [pieces]: of each, from there, where rows differ; NULL: by stride */
+    uint64_t *places;                /* [pieces]: places behind `piece`, where rows differ; NULL: by stride */
     size_t stride;                   /* bytes from one piece to the next */
     size_t version_bytes;            /* of the longest piece: where rows do not differ */
     struct kolo_memory_file file;    /* of the first buffer, kept open for observers */
@@ -45,38 +45,38 @@ struct kolo_table {
     size_t memory_bytes;             /* of both buffers */
     uint8_t *rings;                  /* in the second buffer, behind the queues */
     size_t queue_bytes;              /* of a ring */
-    size_t bits_bytes, staged_bytes; /* staleness 0: of a worker's bits, and of all that it has there */
+    size_t bits_bytes, staged_bytes; /* staleness 0: of a worker's bits, and of all its part of `pushes` */
 
     kolo_waiter waiter;
-    uint32_t awaits_shard;  /* which this rank waits for, and may write itself; KOLO_NO_WAIT: none */
+    uint32_t awaits_shard;  /* the shard that this rank waits for, and may write itself; KOLO_NO_WAIT: none */
     uint64_t clock;         /* of this worker */
-    uint64_t *reserved;     /* a bit for each KOLO_TABLE_RESERVED_BYTES of its updates, or each ring, that has memory */
+    uint64_t *reserved;     /* a bit for each KOLO_TABLE_RESERVED_BYTES of own updates, or each ring, that has memory */
     uint64_t *settled;      /* [shards]: `fillings` when all queues of the shard were last seen to be empty, plus one */
-    uint64_t low, high;     /* staleness 0: the words of its bits that this clock may have set: low .. high - 1 */
+    uint64_t low, high;     /* staleness 0: this clock may have set words low .. high - 1 of this worker's bits */
     uint32_t callers_fpenv; /* of cpu/fpenv.h, while this rank holds a role */
-    bool has_queued;        /* in some queue, since it last saw all of them empty */
-    bool has_ended;         /* staleness 0: its clock, and is not left out, and waits for the others */
+    bool has_queued;        /* this rank has put updates in a queue since it last saw all of its queues empty */
+    bool has_ended;         /* staleness 0: this worker has ended its clock, is not left out, and waits */
     bool is_broken;
-    bool is_saving;                   /* the last one of these is not known to be written */
-    bool is_coming;                   /* the last one of these is not copied */
+    bool is_saving;                   /* the last save is not known to be written */
+    bool is_coming;                   /* the last save is not copied */
     uint64_t saves;                   /* calls of kolo_table_save */
-    uint32_t saver;                   /* who saves the last one */
-    struct kolo_table_saving *saving; /* what this rank's thread writes; NULL: nothing */
+    uint32_t saver;                   /* the worker that does the last save */
+    struct kolo_table_saving *saving; /* the save that this rank's thread writes; NULL: none */
     uint64_t pulled_again, left_out;
 
     /* Rows that are named several times in one push, see pushes.c. */
     struct kolo_table_named *named; /* [rows]; NULL: not yet */
-    uint32_t naming;                /* which push it is */
+    uint32_t naming;                /* number of the push */
     uint8_t *sums;                  /* room for sums of updates */
     size_t sums_bytes;
-    struct kolo_listed *list; /* of what a push of rows pushes */
+    struct kolo_listed *list; /* the entries of a push of rows */
     size_t list_bytes;
-    size_t *shard_ends;  /* [shards]: where each shard's part of that ends */
+    size_t *shard_ends;  /* [shards]: ends of the shards' parts of `list` */
     const void **folded; /* [workers]: inputs of a fold */
     uint8_t *zeros;      /* of the longest piece */
-    uint8_t *sum;        /* likewise: what they are folded to */
+    uint8_t *sum;        /* of the longest piece: the result of a fold */
     uint8_t *came;       /* several nodes: a version that has come from another */
-    uint8_t *made;       /* a version: where it is made for thread checkers, which do not see why a rule may store it */
+    uint8_t *made;       /* a version that is made here for thread checkers, which do not see why a rule may store it */
 };
 
 static inline bool kolo_table_is_synchronous(const kolo_table *table) {

@@ -179,7 +179,7 @@ static int place_in_order(struct kolo_pieces *pieces) {
 static int place(struct kolo_pieces *pieces) {
     const bool has_equal = pieces->per_row && pieces->columns % pieces->piece_columns == 0;
     if (pieces->placement == KOLO_PLACEMENT_GREEDY && has_equal)
-        pieces->placement = KOLO_PLACEMENT_ROUND_ROBIN; /* which it is, in no memory */
+        pieces->placement = KOLO_PLACEMENT_ROUND_ROBIN; /* GREEDY does the same, with memory */
     if (pieces->shards == 1 || pieces->placement == KOLO_PLACEMENT_ROUND_ROBIN)
         return 0;
     if (pieces->placement != KOLO_PLACEMENT_RANGE)
