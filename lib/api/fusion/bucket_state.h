@@ -14,8 +14,8 @@ struct kolo_bucket {
     const struct kolo_buckets *buckets;
     size_t first, count;   /* in `order` and `list` */
     size_t compressed_at;  /* of a compressed message, see compressed.h */
-    size_t missing;        /* tensors of it that are not ready in this step */
-    kolo_request *request; /* what it is in flight with; NULL: it is not */
+    size_t missing;        /* tensors of the bucket that are not ready in this step */
+    kolo_request *request; /* of the bucket's message in flight; NULL: none is */
 };
 
 struct kolo_buckets {
@@ -23,18 +23,18 @@ struct kolo_buckets {
     kolo_bucket_options options;
     size_t element_bytes;
     size_t ntensors;
-    pthread_mutex_t lock; /* of all below: tensors become ready in several threads */
+    pthread_mutex_t lock; /* guards all below: tensors become ready in several threads */
     kolo_tensor *tensors; /* [ntensors] as registered */
     kolo_tensor *list;    /* [ntensors] in the agreed order */
-    uint32_t *order;      /* [ntensors]: which tensor each of `list` is */
-    uint32_t *seen;       /* [ntensors]: those that are ready in this step, in the order in which they became so */
+    uint32_t *order;      /* [ntensors]: numbers of the tensors of `list` */
+    uint32_t *seen;       /* [ntensors]: tensors that are ready in this step, in the order in which they became ready */
     size_t nseen;
-    uint32_t *bucket_of; /* [ntensors]: in which bucket each is */
-    uint8_t *ready;      /* [ntensors]: 1: in this step */
+    uint32_t *bucket_of; /* [ntensors]: number of each tensor's bucket */
+    uint8_t *ready;      /* [ntensors]: 1: the tensor is ready in this step */
     struct kolo_bucket *bucket;
     size_t nbuckets;
-    size_t issued; /* buckets of this step, the first ones */
-    bool learning; /* the order; it is the first step */
+    size_t issued; /* number of buckets of this step that are issued, the first ones */
+    bool learning; /* the first step is to learn the order */
     struct kolo_compressed compressed;
     int failed; /* the status with which a step failed; 0: none has */
 };

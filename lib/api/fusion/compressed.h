@@ -32,14 +32,14 @@ struct kolo_compressed {
     uint32_t rank, ranks;  /* of all nodes */
     const kolo_reducer *reducer;
     uint8_t *messages;     /* of all tensors: those of BF16 and F16 once, others of each rank */
-    float *residual;       /* of all tensors, what earlier messages left out; NULL: that is lost */
-    size_t bytes;          /* of messages, residuals and what reading and choosing take */
-    size_t *begins;        /* of each tensor, as registered: where its residual begins */
-    uint32_t *work;        /* and for choosing them */
-    float *rows;           /* of each rank a piece of a tensor, and */
-    const void **rows_of;  /* where that is */
-    const uint8_t **parts; /* of each rank the part of a tensor in its message */
-    size_t *next;          /* of each rank, in TOPK: its next pair */
+    float *residual;       /* of all tensors: the parts that earlier messages left out; NULL: these are lost */
+    size_t bytes;          /* of messages, residuals and work memory */
+    size_t *begins;        /* begin of each tensor's residual, by registered number */
+    uint32_t *work;        /* of TOPK, for choosing elements */
+    float *rows;           /* a piece of a tensor per rank */
+    const void **rows_of;  /* places of these pieces */
+    const uint8_t **parts; /* the part of a tensor in each rank's message */
+    size_t *next;          /* TOPK: the next pair of each rank */
 };
 
 /* The number of a tensor's elements that TOPK sends: the share, rounded up, at least one of any. */
@@ -58,9 +58,9 @@ void kolo_compressed_free(struct kolo_compressed *compressed);
 /* A bucket. */
 struct kolo_compressed_bucket {
     const kolo_tensor *tensors;
-    const uint32_t *order; /* which of those that are registered each of them is */
+    const uint32_t *order; /* registered numbers of the tensors */
     size_t count;
-    size_t at; /* in `messages` of one rank: as many bytes as the tensors of the buckets before it take */
+    size_t at; /* begin in `messages` of one rank, behind the tensors of the buckets before */
 };
 
 /* Makes this rank's message for the bucket and issues the collective that exchanges it; `items` are for messages of

@@ -20,8 +20,8 @@
 struct kolo_optimizer_segment {
     kolo_optimizer *optimizer;
     size_t begin, count;   /* in the message, elements */
-    size_t first, owned;   /* what this rank owns, in the segment */
-    size_t place;          /* where that begins in the arrays of state */
+    size_t first, owned;   /* elements that this rank owns, in the segment */
+    size_t place;          /* begin of these in the arrays of state */
     kolo_request *request; /* of a segment that has begun */
     const void *gradients; /* of the segment, from its beginning on to the end of the step */
     void *parameters;
@@ -39,8 +39,8 @@ struct kolo_optimizer {
     bool has_momentum;
     bool is_under_way; /* a step has begun */
     uint64_t steps;
-    uint64_t settings;  /* digest of what ranks have to agree on */
-    uint64_t under_way; /* and of that and the step that has begun */
+    uint64_t settings;  /* digest of the items that ranks have to agree on */
+    uint64_t under_way; /* digest of `settings` and the step that has begun */
 
     const kolo_steps *kernels;
     const kolo_kernel *convert; /* of F16 and BF16 to f32 and back; NULL: the message needs no conversion */

@@ -17,7 +17,7 @@
 #include "sync/point.h"
 #include "sync/thread.h"
 
-#define SLEEP_NS    INT64_C(1000000000)   /* a wake-up that were lost would cost the thread no more */
+#define SLEEP_NS    INT64_C(1000000000)   /* the most that a lost wake-up would cost the thread */
 #define DEFERRED_NS (10 * KOLO_NS_PER_MS) /* longer than computing that is as long as a call of some MiB */
 
 /* The common lock guards these, for all queues of the process: the bell of threads that sleep until some request is
@@ -98,7 +98,7 @@ static void complete_broken(struct kolo_queue *queue, int rc) {
 
 /* Completes the requests that a forked child has inherited, under the common lock. */
 static void disinherit(struct kolo_queue *queue) {
-    if (queue->event_fd >= 0) /* or what is written there would wake the parent */
+    if (queue->event_fd >= 0) /* a write there would wake the parent */
         close(queue->event_fd);
     queue->event_fd = -1;
     complete_all(queue, KOLO_ERR_STATE,
@@ -158,9 +158,9 @@ static bool work_on(kolo_waiter *waiter) {
 /* The condition until which transfers go on. */
 struct until {
     struct kolo_queue *queue;
-    const kolo_request *request; /* is complete; NULL: any is */
-    uint64_t completed;          /* as `completed` was before */
-    bool is_thread;              /* the progress thread; until it is called */
+    const kolo_request *request; /* until this one is complete; NULL: until any is */
+    uint64_t completed;          /* former value of `completed` */
+    bool is_thread;              /* of the progress thread: until it is called */
     bool waits;
 };
 
@@ -228,7 +228,7 @@ int64_t kolo_queue_elsewhere(kolo_waiter *waiter) {
     if (queue) {
         queue->turn = ++turns;
         moves = queue->comm->channels.moves;
-        do /* also with what is issued meanwhile, which finds that somebody has the communicator */
+        do /* again for transfers issued meanwhile, which found that a thread owns the communicator */
             go_on_with_transfers(queue, &(struct until){.queue = queue});
         while (kolo_load_relaxed(&queue->unbegun));
         has_moved = moves != queue->comm->channels.moves;
@@ -456,7 +456,7 @@ static int check_stopping(kolo_waiter *waiter, const struct kolo_wait *wait) {
     kolo_comm *comm = waiter->owner;
     if (!kolo_load_acquire(&comm->stopping)) /* pairs with kolo_queue_end */
         return comm->queue->check(waiter, wait);
-    if (!waiter->work) /* transfers, which others find incomplete */
+    if (!waiter->work) /* in a wait for transfers, which others find incomplete */
         return KOLO_ERR_STATE;
     return kolo_failure_publish(comm, KOLO_ERR_PEER_DEAD, comm->rank, 0);
 }
@@ -489,7 +489,7 @@ static void *run(void *argument) {
     struct kolo_queue *queue = argument;
     pthread_setname_np(pthread_self(), "kolo-progress");
     const bool has_spare = kolo_spare_processors_take(queue->comm);
-    const bool is_alone = !queue->comm->segment.header; /* and waits for nobody, once its transfers are begun */
+    const bool is_alone = !queue->comm->segment.header; /* waits for no other rank, once its transfers are begun */
     KOLO_POINT("progress.starting");
     kolo_common_lock();
     queue->defers = !has_spare;
@@ -514,7 +514,7 @@ static int start_thread(struct kolo_queue *queue) {
     const int error = kolo_thread_start(&queue->thread, run, queue);
     if (error)
         return kolo_fail_system(error, "rank %u: starting the progress thread", comm->global_rank);
-    comm->waiter.check = check_stopping; /* it has nothing to do yet */
+    comm->waiter.check = check_stopping; /* the thread has nothing to do yet */
     queue->has_thread = true;
     return 0;
 }

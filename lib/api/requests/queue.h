@@ -54,42 +54,42 @@ struct kolo_request {
     struct kolo_arguments call;
     uint64_t order;       /* of issue, among all requests of the process */
     bool carries;         /* a message, whose waits carry out collectives: there is no progress thread */
-    int64_t issued_ns;    /* when, by base/clock.h */
-    kolo_atomic_u64 done; /* 1: `status` and `message` are there, and nobody but the caller knows the request */
+    int64_t issued_ns;    /* time of issue, by base/clock.h */
+    kolo_atomic_u64 done; /* 1: `status` and `message` are set, and only the caller still knows the request */
     int status;
-    char *message;      /* what went wrong; NULL: nothing, or no memory to say it */
-    size_t *offsets[2]; /* where kolo_arguments_resolve says where blocks to send, and to receive, begin */
-    size_t numbers[];   /* those, and the caller's counts, or its list of tensors */
+    char *message;      /* of a failure; NULL: there is none, or no memory for it */
+    size_t *offsets[2]; /* begins of blocks to send, and to receive, by kolo_arguments_resolve */
+    size_t numbers[];   /* the offsets and the caller's counts, or its list of tensors */
 };
 
 enum { KOLO_QUEUE_WHY_BYTES = sizeof((kolo_failure *)NULL)->message };
 
 struct kolo_queue {
-    struct kolo_queue *next; /* of all that there are */
+    struct kolo_queue *next; /* in the list of all queues */
     kolo_comm *comm;
-    uint64_t made;                  /* its requests are those of `comm` with a larger order */
+    uint64_t made;                  /* a request of `comm` is in this queue if its order is larger */
     kolo_request *oldest, *newest;  /* collectives not complete */
     kolo_request *transfers;        /* sends and receives not complete */
-    kolo_atomic_u64 unbegun;        /* of those, not in flight yet */
+    kolo_atomic_u64 unbegun;        /* number of transfers that are not in flight yet */
     uint64_t completed;             /* requests */
-    int64_t look_ns;                /* when a test of a transfer looks next at who has ended */
-    uint64_t turn;                  /* when waits of other communicators have gone on with its transfers */
-    bool running;                   /* a thread has the communicator */
-    kolo_stats stats;               /* while it does: the communicator's, as they were before */
-    kolo_stats other_lanes;         /* and those of its other lanes */
-    int event_fd;                   /* of kolo_comm_eventfd; -1: nobody has asked for it */
-    int ended;                      /* status of all requests that are not complete yet; 0: it goes on */
-    char why[KOLO_QUEUE_WHY_BYTES]; /* their message */
+    int64_t look_ns;                /* when a test of a transfer looks next for peers that have ended */
+    uint64_t turn;                  /* grows each time a wait of another communicator goes on with the transfers */
+    bool running;                   /* a thread owns the communicator */
+    kolo_stats stats;               /* while a thread runs: the communicator's counters from before */
+    kolo_stats other_lanes;         /* likewise of its other lanes */
+    int event_fd;                   /* of kolo_comm_eventfd; -1: the program has not asked for it */
+    int ended;                      /* status of all requests that are not complete yet; 0: the queue goes on */
+    char why[KOLO_QUEUE_WHY_BYTES]; /* message of these requests */
 
     /* The progress thread. */
     bool has_thread, defers;
-    bool thread_sleeps;     /* until its bell rings; otherwise it looks by itself again */
-    bool thread_transfers;  /* it waits for transfers, by its rank's mailbox */
+    bool thread_sleeps;     /* the thread sleeps until its bell rings; otherwise it looks by itself again */
+    bool thread_transfers;  /* the thread waits for transfers, by its rank's mailbox */
     bool wanted;            /* another thread is about to take the communicator */
-    kolo_atomic_u64 called; /* 1: it is to look what else there is to do */
+    kolo_atomic_u64 called; /* 1: the thread is to look for something else to do */
     uint64_t urged;         /* requests up to this one, by their order, are not deferred */
     pthread_t thread;
-    kolo_bell bell;                                                  /* rung when there is something for it to do */
+    kolo_bell bell;                                                  /* rung when the thread has something to do */
     int (*check)(kolo_waiter *waiter, const struct kolo_wait *wait); /* the communicator's own, see queue.c */
 };
 

@@ -139,7 +139,7 @@ int kolo_request_wait_any(kolo_request **requests, size_t count, int *index) {
     kolo_common_lock();
     while ((found = find_over(requests, count)) < 0 && (first = first_issued(requests, count, NULL, true))) {
         struct kolo_queue *queue = kolo_queue_before(first, true), *other;
-        for (size_t i = 0; i < count; i++) /* those with a thread of their own */
+        for (size_t i = 0; i < count; i++) /* queues with a progress thread */
             if (requests[i] && (other = kolo_queue_before(requests[i], true)) && other->has_thread)
                 kolo_queue_urge(other, requests[i]);
         if (queue->running || (queue->has_thread && queue->comm->segment.header))

@@ -6,7 +6,7 @@
 
 struct kolo_transfer {
     kolo_comm *comm;
-    kolo_request *request; /* which completes by it, through `complete`; NULL: a call waits for it */
+    kolo_request *request; /* which completes with the transfer, through `complete`; NULL: a call waits for it */
     void (*complete)(kolo_request *request, int status);
     struct kolo_sending sending;
     struct kolo_receiving receiving;
@@ -15,7 +15,7 @@ struct kolo_transfer {
 
     bool is_begun;
     uint32_t parts; /* in flight */
-    int status;     /* once there are none: 0, or KOLO_ERR_ARG */
+    int status;     /* once no part is in flight: 0, or KOLO_ERR_ARG */
 };
 
 /* Puts the transfer in flight; a part that needs no other rank is done at once. Errors: KOLO_ERR_NO_SPACE, and nothing

@@ -117,19 +117,19 @@ static bool is_folded(const struct kolo_table *table, uint64_t round) {
 /* Waits until the clock is folded, and helps. Where no worker is left to wait for, it helps once. */
 static int await_fold(struct kolo_rounds *rounds) {
     struct kolo_table *table = &rounds->view;
-    for (uint32_t looks = 1;; looks++) { /* for as long as they compute */
+    for (uint32_t looks = 1;; looks++) { /* for as long as the workers compute */
         const bool is_left = !has_workers(table);
         const bool is_closed = kolo_load_acquire(&table->header->closed) > rounds->round;
         int rc = 0;
         if (!is_left && !is_closed)
             rc = wait_slice(rounds, &table->header->closed, rounds->round + 1, &table->header->bell, SLICE_NS);
-        else if (is_left || looks % 64 == 0) /* who folds may have ended */
+        else if (is_left || looks % 64 == 0) /* the rank that folds may have ended */
             rc = look_around(rounds);
         if (rc < 0 && rc != SLICE_OVER)
             return rc;
         if (is_folded(table, rounds->round))
             return 0;
-        kolo_synchronous_help(table); /* others are at it, unless they have ended */
+        kolo_synchronous_help(table); /* other ranks fold, unless they have ended */
         if (is_left)
             return 0;
         if (looks < 64)
@@ -240,7 +240,7 @@ static int exchange_updates(struct kolo_rounds *rounds) {
 
 static int exchange_versions(struct kolo_rounds *rounds) {
     const uint64_t own = rounds->own.used;
-    uint64_t *each = (uint64_t *)(void *)rounds->told; /* which is not needed any more */
+    uint64_t *each = (uint64_t *)(void *)rounds->told; /* `told` is not needed any more */
     size_t at = 0;
     int rc = kolo_allgather(rounds->leaders, &own, each, 1, KOLO_U64);
     if (rc < 0)

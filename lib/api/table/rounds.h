@@ -51,8 +51,8 @@ struct kolo_round_notice {
     uint64_t bytes;   /* of the message */
     uint64_t workers; /* that are there */
     uint64_t dead;
-    uint64_t slowest, slowest_rank, fastest; /* clocks of those that are there; UINT64_MAX, and 0: there is none */
-    uint64_t folded;                         /* staleness 0: workers whose updates are in what is pending */
+    uint64_t slowest, slowest_rank, fastest; /* clocks of workers that are there; UINT64_MAX, and 0: none is */
+    uint64_t folded;                         /* staleness 0: workers whose updates are in the pending ones */
     uint64_t rate_clock, rate;               /* of kolo_shared_table_header */
 };
 
@@ -66,16 +66,16 @@ struct kolo_round_message {
 /* The state of each other node that is left, by its rank among the leaders, which is in the order of nodes. */
 struct kolo_round_peer {
     uint32_t node;
-    size_t to, to_at;     /* bytes for it in `up`, and where they begin */
-    size_t from, from_at; /* likewise from it in `received` */
-    size_t next;          /* staleness 0: what is joined next of `received` */
+    size_t to, to_at;     /* bytes for the node in `up`, and their begin */
+    size_t from, from_at; /* bytes from the node in `received`, and their begin */
+    size_t next;          /* staleness 0: next entry of `received` to join */
 };
 
 enum kolo_round_step { KOLO_ROUND_BEGUN, KOLO_ROUND_TAKEN, KOLO_ROUND_APPLIED };
 
 struct kolo_rounds {
     struct kolo_table view; /* the table as this thread has it, with memory of its own where threads would share some */
-    struct kolo_shared_table_rank *line; /* its counters */
+    struct kolo_shared_table_rank *line; /* the thread's counters */
     kolo_comm *leaders;
     pthread_t thread;
     kolo_atomic_u64 go; /* to the thread: KOLO_ROUNDS_STARTED, or _ABANDONED */
@@ -84,7 +84,7 @@ struct kolo_rounds {
     int64_t slice_ns; /* of the wait under way */
 
     uint64_t round;
-    enum kolo_round_step step; /* that is behind it in this round */
+    enum kolo_round_step step; /* the last step done in this round */
     uint32_t peers, self;
     struct kolo_round_peer *peer;
     struct kolo_round_notice notice, *told, *heard;
@@ -95,15 +95,15 @@ struct kolo_rounds {
     uint64_t sent_bytes;
     uint64_t hurry; /* of the header, when it was looked at last */
     bool has_thread;
-    bool is_over;    /* the others have said in kolo_round_go_on that the round is */
-    bool is_cut_off; /* there, too: the others cannot be gone on with */
+    bool is_over;    /* the others have said in kolo_round_go_on that the round is over */
+    bool is_cut_off; /* found in kolo_round_go_on: this node cannot go on with the others */
     bool was_busy;   /* the last round has carried something */
 };
 
 /* The steps. Each returns 0 or a status. */
 int kolo_round_take(struct kolo_rounds *rounds);
 int kolo_round_apply(struct kolo_rounds *rounds);
-int kolo_round_collect(struct kolo_rounds *rounds); /* what `own` gets, for all */
+int kolo_round_collect(struct kolo_rounds *rounds); /* fills `own`, for all nodes */
 int kolo_round_receive(struct kolo_rounds *rounds);
 
 /* Goes on after the end of a node: 0, or the status with which the rounds end. */

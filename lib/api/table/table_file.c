@@ -223,7 +223,7 @@ static uint32_t choose_saver(struct kolo_table *table) {
 /* Says that this worker has come, once all that it has pushed is applied. */
 static int come(struct kolo_table *table) {
     int rc = kolo_table_file_wait(table);
-    if (table->is_saving) /* else the last save is over, whatever became of it */
+    if (table->is_saving) /* otherwise the last save is over, whatever its status */
         return rc;
     rc = kolo_table_is_synchronous(table) ? kolo_synchronous_wait(table) : kolo_shards_settle_own(table);
     if (rc < 0)
