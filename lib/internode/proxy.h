@@ -1,5 +1,4 @@
-/* The proxy: the part of a node's leader that exchanges the node's partial results with the other nodes, like the proxy
- * thread of NCCL.
+/* The proxy, like NCCL's proxy thread: the part of a node's leader that exchanges partial results with other nodes.
  *
  * The leader orders one exchange after another, a ticket each (kolo_proxy_order), at most KOLO_SLOTS of them at once.
  * The proxy begins them in that order, and moves frames by its engine (net/engine.h). It publishes how far it has got

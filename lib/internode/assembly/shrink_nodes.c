@@ -3,8 +3,7 @@
  * (comm/creation/agreement.h). tests/models/nodes_agreement.pml is a model of this protocol.
  *
  * Roles
- *   leader         the lowest rank of a node. It has kept the socket at which it listened when the communicator was
- *                  made, and all ranks know all those addresses.
+ *   leader         the lowest rank of a node. It keeps its listener from the creation; all ranks know its address.
  *   leaderless     the lowest rank that is left of a node whose leader is not. It takes part in the leader's place, but
  *                  never coordinates, since no other node knows its address.
  *   coordinator    a leader that answers at its listener. It collects which ranks are left, and concludes.
@@ -12,15 +11,14 @@
  *
  * States of another leader. Each rank that takes part keeps a connection to every other leader, a probe. The leader's
  * kernel answers the probe, whatever the process does:
- *   refused        the kernel refuses the probe: the process has ended or left the communicator, or a firewall refuses,
- *                  so that this proves nothing
+ *   refused        the process has ended or left the communicator, or a firewall refuses, so that this proves nothing
  *   lives          the probe is connected. The rank says hello through it, which only a coordinator answers. The probe
  *                  breaks when the process ends
  *   silent         the kernel has neither refused nor answered for KOLO_NET_SILENCE_MS: nothing is known of the leader
  *   unresponsive   the leader lives, and has not answered the hello in time. The time is KOLO_NET_SILENCE_MS where the
  *                  broken communicator's streams have been silent for so long, too, as those of a stopped process are;
- *                  else it ends at the deadline. A leader that has closed those streams is not unresponsive: it may
- *                  have gone on.
+ *                  else it ends at the deadline. A leader that has closed those streams may have gone on, and is not
+ *                  unresponsive
  *
  * Messages between a participant and the coordinator. Their connection is made with a key derived from the secret and
  * the broken communicator's session.
@@ -38,8 +36,7 @@
  * The coordinator's wait. The coordinator waits until each other node has come, or its leader is silent or refused. It
  * waits LEADERLESS_NS more for the other ranks of nodes whose leader is refused: they look for a coordinator like all
  * ranks. It waits for a node of one rank that is unresponsive only if the quorum needs that node. The other ranks of a
- * node whose leader is unresponsive leave their leader out, and then come. At the deadline the coordinator concludes in
- * any case.
+ * node whose leader is unresponsive leave their leader out, and then come. At the deadline it concludes in any case.
  *
  * Quorum. A part goes on if it has more than half of the broken communicator's nodes, or half of them and node 0. A
  * node counts once one of its ranks has come, since all its ranks that go on come together. A node that does not come
@@ -48,8 +45,8 @@
  *
  * Making the communicator. The answer is a proposal to S, the ranks that came. All of S create the new communicator
  * like any other (comm/creation/create.h), or none of them has it: if one of them has ended, is stopped, or has gone to
- * another coordinator, the creation fails on all, and all begin again. Until then the connections stay open as
- * lifelines, so that a rank's end is seen at once.
+ * another coordinator, the creation fails on all, and all begin again. Until then the connections stay as lifelines,
+ * which show at once that a rank ends.
  *
  * Invariants
  *   1. A node is never in two parts. Its ranks decide by compare-and-swap whether they go on with their leader: a
@@ -58,7 +55,6 @@
  *   3. No rank is in two communicators: all of S make one, and each of them is in one creation at a time.
  *
  * What a failure leaves
- *
  *   the coordinator ends or is    a broken or silent connection: its participants look for another one. When it goes on
  *   stopped before its answer     it finds too few that come
  *   the same, after its answer    a proposal that fails, as the coordinator's own ranks do not come
