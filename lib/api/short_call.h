@@ -1,6 +1,6 @@
-/* The short way of a call: a small message in lines, on a communicator that is ready. All of it stays in registers. The
- * long way (collectives.c) writes the arguments into a struct kolo_arguments for the functions that may need it, which
- * takes 10 to 30 ns of the 75 to 105 that a call of 8 bytes took.
+/* The short way of a call: a small message in lines (algo/lines.h), on a communicator that is ready. All of it stays in
+ * registers. The long way (collectives.c) writes the arguments into a struct kolo_arguments for the functions that may
+ * need it, which takes 10 to 30 ns of the 75 to 105 that a call of 8 bytes took.
  *
  * The checks here accept only calls that arguments.c accepts. All other calls take the long way, which says what is
  * wrong. */
