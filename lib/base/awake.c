@@ -1,5 +1,4 @@
-/* Measures the time in which the calling process could run: one look at the clock counts an eighth of the limit at
- * most. */
+/* This file measures awake time (awake.h): one look at the clock counts for an eighth of the limit at most. */
 #include "base/awake.h"
 
 #include "base/clock.h"

@@ -2,9 +2,9 @@
  * stopped as a whole (Ctrl-Z, a frozen control group, a suspended virtual machine) goes on when it is continued,
  * instead of finding every deadline past.
  *
- * Nothing tells a process that it was stopped; it only notices that it looks at the clock much later than it meant to.
- * So one look counts an eighth of the limit at most, however late it comes: a stop costs that much of the limit. A
- * process that gets no processor for longer than that looks the same, and reaches its deadline after eight such looks
+ * A process is not told that it was stopped; it only finds that it looks at the clock much later than it meant to. So
+ * one look counts for an eighth of the limit at most, however late the look comes: a stop costs that much of the limit.
+ * A process that gets no processor for longer than that looks the same, and reaches its deadline after eight such looks
  * at the latest. A process that sleeps must therefore look often: it sleeps in slices (kolo_awake_slice). If one rank
  * alone is stopped, the others are awake and their deadlines pass.
  *
@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-/* A limit that is never reached, of which several can still be added up. */
+/* The limit that is never reached. Several of them can be added up without an overflow. */
 #define KOLO_NEVER_NS (INT64_MAX / 16)
 
 struct kolo_awake {
@@ -30,10 +30,10 @@ int64_t kolo_awake_begin(struct kolo_awake *awake, int64_t limit_ns);
 /* Looks at the clock and returns the time on this scale. */
 int64_t kolo_awake_ns(struct kolo_awake *awake);
 
-/* The same after something that may itself have taken up to that long. */
+/* Like kolo_awake_ns, after an operation that may itself have taken up to `ns`. */
 int64_t kolo_awake_after(struct kolo_awake *awake, int64_t ns);
 
-/* How long to sleep at once, out of `ns`. */
+/* Returns how much of `ns` to sleep at once. */
 int64_t kolo_awake_slice(const struct kolo_awake *awake, int64_t ns);
 
 #endif

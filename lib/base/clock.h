@@ -1,4 +1,4 @@
-/* Monotonic time in nanoseconds. */
+/* The monotonic clock, in nanoseconds. */
 #ifndef KOLO_BASE_CLOCK_H
 #define KOLO_BASE_CLOCK_H
 

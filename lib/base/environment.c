@@ -1,4 +1,4 @@
-/* The table of all environment variables, and how their values are read. */
+/* The list of all environment variables, and the functions that read their values. */
 #include "base/environment.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* The environment variables that kolo reads: one table of them all, and strict parsers. A value that makes no sense
+/* The environment variables that kolo reads: one list of all of them, and strict parsers. A value that makes no sense
  * gives KOLO_ERR_ARG with a message that quotes it; it never silently becomes the default. */
 #ifndef KOLO_BASE_ENVIRONMENT_H
 #define KOLO_BASE_ENVIRONMENT_H
@@ -51,13 +51,13 @@ typedef enum kolo_variable_index {
 
 const char *kolo_environment_name(kolo_variable_index variable);
 
-/* The value; NULL if it is not set, or is empty. */
+/* Returns the variable's value; NULL if it is not set, or is empty. */
 const char *kolo_environment_text(kolo_variable_index variable);
 
 /* Reads `text`, the value of something called `name`, as a decimal integer from low to high. */
 int kolo_integer_parse(const char *name, const char *text, int64_t low, int64_t high, int64_t *value);
 
-/* These two read one variable after another: once one of them was wrong, and has set *rc, they do nothing more. */
+/* The two functions below can read one variable after another: once a wrong value has set *rc, they do nothing more. */
 
 /* Reads a variable as an integer; returns `value` where it is not set. */
 int64_t kolo_environment_integer(int *rc, kolo_variable_index variable, int64_t low, int64_t high, int64_t value);

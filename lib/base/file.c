@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <unistd.h>
 
-/* A group that is the user's own may write: that counts as nobody else. */
+/* The user's own group may write: its members do not count as others. */
 static bool others_could_write(const struct stat *found) {
     return (found->st_uid != geteuid() && found->st_uid != 0) || (found->st_mode & S_IWOTH) ||
            ((found->st_mode & S_IWGRP) && found->st_gid != getegid() && found->st_gid != 0);

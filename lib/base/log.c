@@ -19,7 +19,7 @@ void kolo_log(kolo_log_level limit, kolo_log_level level, int rank, const char *
     const int prefix_bytes = snprintf(prefix, sizeof prefix, "rank %d: ", rank);
     const bool is_named = strncmp(text, prefix, (size_t)prefix_bytes) == 0; /* as most messages of failures */
     const int length = snprintf(line, sizeof line, "kolo: %s%s\n", is_named ? "" : prefix, text);
-    /* Nothing can be done about a log that cannot be written. */
+    /* A log that cannot be written is ignored: nothing can be done about it. */
     ssize_t ignored = write(STDERR_FILENO, line, (size_t)length);
     (void)ignored;
 }

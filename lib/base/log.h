@@ -1,5 +1,5 @@
-/* Messages on standard error, if KOLO_LOG asks for them; silent otherwise. The level is the communicator's own, so that
- * nothing here is kept per process. */
+/* The log: messages on standard error, if KOLO_LOG asks for them. The level is the communicator's own, so that this
+ * file keeps nothing per process. */
 #ifndef KOLO_BASE_LOG_H
 #define KOLO_BASE_LOG_H
 

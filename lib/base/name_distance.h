@@ -1,5 +1,5 @@
-/* How similar two names are, to guess which one was meant. The tools' command lines use it too; of lib/ they see this
- * file alone. */
+/* The distance between two names, by which a message guesses the name that was meant. The tools' command lines use it,
+ * too; this is the only file of lib/ that they include. */
 #ifndef KOLO_BASE_NAME_DISTANCE_H
 #define KOLO_BASE_NAME_DISTANCE_H
 
@@ -13,8 +13,8 @@ static inline size_t kolo_name_least(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/* How many letters to insert, delete, change or swap with their neighbour to get from one name to the other, whose case
- * does not count; SIZE_MAX where one is too long. */
+/* Returns how many letters must be inserted, deleted, changed or swapped with their neighbour to turn one name into the
+ * other; case does not count. SIZE_MAX if a name is too long. */
 static inline size_t kolo_name_distance(const char *from, size_t from_length, const char *to, size_t to_length) {
     size_t rows[3][KOLO_NAME_BYTES_MAX + 1]; /* of the letters so far, of one less, of two less */
     if (from_length > KOLO_NAME_BYTES_MAX || to_length > KOLO_NAME_BYTES_MAX)

@@ -1,14 +1,15 @@
-/* Structs of the public interface that begin with their size as the caller was compiled. So fields can be added at the
- * end, and programs and libraries of different versions still understand each other. One rule holds for all of them:
+/* Structs of the public interface that begin with their size as the caller was compiled. Fields can therefore be added
+ * at the end, and programs and libraries of different versions still understand each other. The rules for all such
+ * structs:
  *   - A struct that the library fills may be shorter or longer than the library knows it. Fields that both know are
  *     filled; those that only the caller knows are zeroed.
  *   - A struct that the library reads may be shorter: the missing fields keep their defaults. It may be longer if what
  *     the library does not know is zero. So zero means the default for every field that is added, and no field may be
  *     added where older versions have padding.
- *   - What the library fills has zeros in its padding, too, so that two such structs can be compared by their bytes:
- *     its own begins with a memset, as an initializer may leave padding as it was.
- *   - The fields of the first version are never missing. A size beyond KOLO_SIZED_BYTES_MAX means that it was not
- *   set. */
+ *   - A struct that the library fills has zeros in its padding, too, so that two of them can be compared by their
+ *     bytes: the library's own copy begins with a memset, since an initializer may leave padding as it was.
+ *   - The fields of the first version are never missing. A larger size than KOLO_SIZED_BYTES_MAX means that the caller
+ *     has not set it. */
 #ifndef KOLO_BASE_SIZED_H
 #define KOLO_BASE_SIZED_H
 
@@ -33,8 +34,8 @@ int kolo_sized_check(const struct kolo_sized *sized, const char *where, const vo
 /* Fills *theirs, which has been checked, with *ours. */
 void kolo_sized_fill(const struct kolo_sized *sized, void *theirs, const void *ours);
 
-/* Reads *theirs into *ours, which holds the defaults. KOLO_ERR_ARG as kolo_sized_check, or the caller has set a field
- * that this version does not know. */
+/* Reads *theirs into *ours, which holds the defaults. KOLO_ERR_ARG: kolo_sized_check fails, or the caller has set a
+ * field that this version does not know. */
 int kolo_sized_read(const struct kolo_sized *sized, const char *where, void *ours, const void *theirs);
 
 #endif

@@ -16,7 +16,7 @@ const char *kolo_error_message(void) {
     return message;
 }
 
-/* Keeps a message. Where it quotes one that begins with the same rank, that is named once. */
+/* Keeps a message. Where the message quotes another one that begins with the same rank, the rank is named only once. */
 static void keep(const char *text) {
     int outer, inner, at = 0, end = 0;
     if (sscanf(text, "rank %d: %nrank %d:%n", &outer, &at, &inner, &end) == 2 && end && inner == outer)
@@ -51,7 +51,7 @@ int kolo_fail_system(int errno_value, const char *format, ...) {
     return KOLO_ERR_SYSTEM;
 }
 
-/* Not sigabbrev_np, which neither musl nor glibc before 2.32 has. */
+/* sigabbrev_np would do this, but neither musl nor glibc before 2.32 has it. */
 const char *kolo_signal_name(int number) {
     static const char *const names[] = {
         [SIGHUP] = "HUP",       [SIGINT] = "INT",     [SIGQUIT] = "QUIT", [SIGILL] = "ILL",   [SIGTRAP] = "TRAP",

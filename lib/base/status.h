@@ -1,4 +1,5 @@
-/* Error messages: the text behind kolo_error_message(). One buffer per thread, written on failure only. */
+/* Error messages: the text behind kolo_error_message(). Each thread has one buffer, which is written on failure
+ * only. */
 #ifndef KOLO_BASE_STATUS_H
 #define KOLO_BASE_STATUS_H
 
@@ -8,11 +9,11 @@
  * `return kolo_fail(KOLO_ERR_ARG, ...)`. */
 int kolo_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 
-/* The same for a failed system call: appends ": <text of errno_value>", and the limit if there are too many open files.
- * Returns KOLO_ERR_SYSTEM. */
+/* Like kolo_fail, for a failed system call: appends ": <text of errno_value>", and the limit if there are too many open
+ * files. Returns KOLO_ERR_SYSTEM. */
 int kolo_fail_system(int errno_value, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 
-/* "KILL" of SIGKILL; NULL for real-time signals, and for numbers that are no signal. */
+/* Returns "KILL" for SIGKILL; NULL for real-time signals, and for numbers that are no signal. */
 const char *kolo_signal_name(int number);
 
 #endif

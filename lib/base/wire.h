@@ -1,5 +1,6 @@
-/* How processes of a job write numbers for each other: little-endian, of a given number of bytes, at any address. Also
- * the library's version as one word, since the other process may have another version. */
+/* The wire format: numbers that processes of a job write for each other are little-endian, have a given number of
+ * bytes, and may stand at any address. The library's version is here as one word, since the other process may have
+ * another version. */
 #ifndef KOLO_BASE_WIRE_H
 #define KOLO_BASE_WIRE_H
 
@@ -28,7 +29,7 @@ struct kolo_wire {
     bool reads;
 };
 
-/* Writes `value`, or reads one; returns which stands there. */
+/* Writes `value`, or reads a number there; returns the number that stands there afterwards. */
 static inline uint64_t kolo_wire_number(struct kolo_wire *wire, uint64_t value, size_t bytes) {
     if (wire->reads)
         value = kolo_wire_get(wire->at, bytes);
@@ -43,7 +44,7 @@ static inline void kolo_wire_bytes(struct kolo_wire *wire, void *field, size_t b
     wire->at += bytes;
 }
 
-/* For printf: the format, and its arguments. */
+/* The format of a version for printf, and the arguments for it. */
 #define KOLO_VERSION_FORMAT      "%u.%u.%u"
 #define KOLO_VERSION_PARTS(word) (unsigned)((word) >> 16 & 255), (unsigned)((word) >> 8 & 255), (unsigned)((word)&255)
 

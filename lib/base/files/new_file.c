@@ -17,7 +17,7 @@
 
 enum { LINKS_MAX = 40, TRIES = 8, MODE = 0666, SHOWN_MAX = 200 /* of a path */ };
 
-/* Adds why to the message, which has the caller's path, and returns -error. */
+/* Appends the reason to the message, which begins with the caller's path, and returns -error. */
 static int fail(struct kolo_new_file *file, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 static int fail(struct kolo_new_file *file, int error, const char *format, ...) {
@@ -58,7 +58,7 @@ static bool is_there(const struct kolo_new_file *file) {
     return lstat(file->path, &named) == 0 && kolo_file_is(file->fd, named.st_dev, named.st_ino);
 }
 
-/* Removes what a process has left that has ended. */
+/* Removes the file that a process left when it ended. */
 static int remove_left(struct kolo_new_file *file) {
     struct stat found;
     const int fd = kolo_file_open_own(file->path, &found);
@@ -74,7 +74,7 @@ static int remove_left(struct kolo_new_file *file) {
     return error ? fail_system(file, error) : 0;
 }
 
-/* Opens a file that is new, and this process's alone. */
+/* Opens a new file that is this process's alone. */
 static int create(struct kolo_new_file *file) {
     for (int tries = 0; tries < TRIES; tries++) {
         file->fd = open(file->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, MODE);
@@ -130,8 +130,8 @@ int kolo_new_file_write(struct kolo_new_file *file, const char *path, const void
     return rc;
 }
 
-/* Has the file's name on the disk, too. A folder that this process may not read, or of a file system that cannot do
- * it, is as safe as it can be. */
+/* Writes the file's name to the disk, too. A folder that this process may not read, or whose file system cannot do
+ * that, is left as it is: nothing more can be done there. */
 static int sync_folder(const struct kolo_new_file *file) {
     char copy[PATH_MAX];
     strcpy(copy, file->place);

@@ -1,10 +1,10 @@
-/* A file that appears whole, or not at all: it is written beside its place, and gets its name at the end. The library
- * and the tools save by it.
+/* A new file appears whole, or not at all: it is written beside its place and gets its name at the end. The library and
+ * the tools save through this.
  *
  * The place is where the caller's path leads: a symbolic link stays, and what it points to is replaced. Until then the
- * file is PLACE.new-PID, in the same folder, and locked (flock). Only this user's own regular file that nobody has
- * locked is taken for one that a process left when it ended, and removed. Nothing that others have put there is
- * followed or written to. */
+ * file is PLACE.new-PID, in the same folder, and locked (flock). A file that a process left when it ended is removed:
+ * it must be a regular file of this user's that nobody has locked. Nothing that other users have put there is followed
+ * or written to. */
 #ifndef KOLO_BASE_FILES_NEW_FILE_H
 #define KOLO_BASE_FILES_NEW_FILE_H
 
@@ -20,13 +20,14 @@ struct kolo_new_file {
     char message[KOLO_NEW_FILE_TEXT_BYTES]; /* of what failed: "cannot write 'PATH': why" */
 };
 
-/* Writes such a file, to the disk. Returns 0 or a negative errno with the message; then there is no file. */
+/* Writes such a file to the disk. Returns 0 or a negative errno with the message; then there is no file. */
 int kolo_new_file_write(struct kolo_new_file *file, const char *path, const void *bytes, size_t count);
 
-/* Gives it its name, on the disk, too. Returns the same; on failure there is no new file. */
+/* Gives the file its name, and writes that to the disk, too. Returns what kolo_new_file_write returns; on failure there
+ * is no new file. */
 int kolo_new_file_name(struct kolo_new_file *file);
 
-/* Removes it instead. */
+/* Removes the file instead of naming it. */
 void kolo_new_file_drop(struct kolo_new_file *file);
 
 #endif
