@@ -1,4 +1,4 @@
-/* Sets of CPUs, and which of them this process may use. */
+/* Sets of CPUs, and the CPUs that this process may use. */
 #include "cpu/cpu_set.h"
 
 #include <sched.h>
@@ -28,7 +28,7 @@ void kolo_cpu_set_allowed(kolo_cpu_set *set) {
 }
 
 bool kolo_cpu_set_bind(const kolo_cpu_set *set) {
-    cpu_set_t mask[8]; /* as above */
+    cpu_set_t mask[8]; /* 8192 CPUs, as above */
     CPU_ZERO_S(sizeof mask, mask);
     for (uint32_t cpu = 0; cpu < KOLO_CPUS_MAX; cpu++)
         if (kolo_cpu_set_has(set, cpu))

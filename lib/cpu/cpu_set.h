@@ -7,7 +7,7 @@
 
 #define KOLO_CPUS_MAX 1024
 
-/* Fit to be kept in a shared segment. CPUs from KOLO_CPUS_MAX on are left out. */
+/* A set has no pointers, so that it can lie in a shared segment. CPUs from KOLO_CPUS_MAX on are left out. */
 typedef struct kolo_cpu_set {
     uint64_t words[KOLO_CPUS_MAX / 64];
 } kolo_cpu_set;
@@ -25,10 +25,12 @@ uint32_t kolo_cpu_set_count(const kolo_cpu_set *set);
 /* Adds the CPUs of `more` to `set`. */
 void kolo_cpu_set_merge(kolo_cpu_set *set, const kolo_cpu_set *more);
 
-/* The calling thread's affinity mask, which a control group's cpuset limits; empty where the kernel does not tell. */
+/* Fills *set with the calling thread's affinity mask, which a control group's cpuset limits; empty where the kernel
+ * does not tell. */
 void kolo_cpu_set_allowed(kolo_cpu_set *set);
 
-/* Moves the calling thread to those CPUs of `set` that its control group allows. False if there are none: it stays. */
+/* Moves the calling thread to those CPUs of `set` that its control group allows. Returns false, and leaves the thread
+ * where it is, if there are none. */
 bool kolo_cpu_set_bind(const kolo_cpu_set *set);
 
 #endif

@@ -1,4 +1,4 @@
-/* Which instruction sets there are, less those that KOLO_CPU masks. */
+/* The instruction sets of this CPU, less those that KOLO_CPU masks. */
 #include "cpu/features.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #endif
 #endif
 
-/* Names as KOLO_CPU and kolo-info have them, in the order in which they are listed. */
+/* The names that KOLO_CPU and kolo-info use, in the order in which they are listed. */
 static const struct {
     const char *name;
     uint32_t feature;
@@ -87,7 +87,7 @@ bool kolo_cpu_is_intel(void) {
 
 #endif
 
-/* Index into names of the `length` characters at text, or NAMES. */
+/* Returns the index in `names` of the `length` characters at text, or NAMES. */
 static int name_index(const char *text, size_t length) {
     int index = 0;
     while (index < NAMES && (strlen(names[index].name) != length || memcmp(names[index].name, text, length) != 0))

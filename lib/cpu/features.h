@@ -14,10 +14,11 @@ enum {
     KOLO_CPU_AVX512BF16 = 1u << 3 /* implies AVX512 */
 };
 
-/* What the CPU and the kernel offer. */
+/* Returns the instruction sets that the CPU and the kernel offer. */
 uint32_t kolo_cpu_features(void);
 
-/* Made by Intel, whose cores hand lines to one another in another way than AMD's: reduce/take.h. */
+/* True for a CPU made by Intel, whose cores pass cache lines to each other in another way than AMD's: see
+ * reduce/take.h. */
 bool kolo_cpu_is_intel(void);
 
 /* Reads a KOLO_CPU value: a comma-separated list of instruction sets that may be used ("avx512,avx2",
@@ -25,7 +26,7 @@ bool kolo_cpu_is_intel(void);
  * quotes the value and lists the known names. */
 int kolo_cpu_mask_parse(const char *text, uint32_t *mask);
 
-/* "avx2 avx512", or "none", written to text. */
+/* Writes "avx2 avx512", or "none", to text. */
 void kolo_cpu_features_format(uint32_t features, char *text, size_t text_bytes);
 
 #endif

@@ -1,7 +1,8 @@
-/* Finds the best levels as a shortest path, from groups of one rank to the group of all, over powers of two. In a step
- * from size a to size b every rank reads from b / a - 1 ranks, those in its own place in the other groups of a. The
- * step costs the time that this takes. Lines that are under way at the same time overlap: the one from furthest away
- * costs its full time, the others a share, which grows with the number of ranks that contend for the way. */
+/* The best levels are a shortest path, from groups of one rank to the group of all ranks, over powers of two. In a step
+ * from size a to size b every rank reads from b / a - 1 ranks: those that have its own place in the other groups of a.
+ * The step's cost is the time that this takes. Lines that are under way at the same time overlap: the line from
+ * furthest away costs its full time, each other line a share of its time, which grows with the number of ranks that
+ * contend for the way. */
 #include "cpu/levels.h"
 
 #include <stdlib.h>
@@ -16,10 +17,10 @@ enum { SIZES_MAX = 11 }; /* 1, 2, 4 .. 512, and all ranks */
  * between cores are near these ratios on x86 and arm64 servers. */
 enum { NEAR = 8, SAME_L3_OTHER_NODE = 12, OTHER_L3 = 24, OTHER_L3_AND_NODE = 26, OTHER_PACKAGE = 56 };
 
-/* What a step costs beside its crossings: to write, to fold, and in slots a part of the pipeline more. */
+/* The cost of a step beside its crossings: it writes, it folds and, in slots, it makes the pipeline longer. */
 enum { STEP = 12 };
 
-/* The one group that holds all CPUs of a rank; KOLO_CPU_NOWHERE if there is none. */
+/* For each kind of group, the group that holds all CPUs of a rank; KOLO_CPU_NOWHERE if there is none. */
 struct place {
     uint16_t l3, node, package;
 };
@@ -49,12 +50,12 @@ static uint32_t distance(const struct place *a, const struct place *b) {
     return same_node ? OTHER_L3 : OTHER_L3_AND_NODE;
 }
 
-/* What a line costs while another one from further away is under way. */
+/* Returns the cost of a line while another one from further away is under way. */
 static uint32_t overlapped(uint32_t crossing) {
     return crossing / (crossing < OTHER_L3 ? 4 : crossing < OTHER_PACKAGE ? 3 : 2);
 }
 
-/* What a step from groups of `from` to groups of `to` costs the slowest rank. */
+/* Returns the cost of a step from groups of `from` to groups of `to` for the slowest rank. */
 static uint32_t step_cost(const struct place *places, uint32_t ranks, uint32_t from, uint32_t to) {
     uint32_t worst = 0;
     for (uint32_t rank = 0; rank < ranks; rank++) {
@@ -71,7 +72,7 @@ static uint32_t step_cost(const struct place *places, uint32_t ranks, uint32_t f
     return worst;
 }
 
-/* Cheapest ways found so far to each size: cost, and the size before. */
+/* The cheapest paths found so far to each size: their cost, and the size before. */
 struct paths {
     uint32_t cost[KOLO_LEVELS_MAX + 2][SIZES_MAX]; /* by number of steps */
     uint32_t before[KOLO_LEVELS_MAX + 2][SIZES_MAX];
@@ -116,7 +117,7 @@ void kolo_levels_choose(uint32_t sizes[KOLO_LEVELS_MAX], const kolo_topology *to
                         const kolo_cpu_set *const *rank_cpus, uint32_t ranks) {
     struct place places[KOLO_CPUS_MAX];
     memset(sizes, 0, KOLO_LEVELS_MAX * sizeof *sizes);
-    /* Where ranks take turns on a processor, each level would cost another turn. */
+    /* No levels where ranks take turns on a processor: each level would cost another turn. */
     if (ranks < 4 || ranks > kolo_cpu_set_count(&topology->allowed))
         return;
     for (uint32_t rank = 0; rank < ranks; rank++) {
@@ -128,7 +129,7 @@ void kolo_levels_choose(uint32_t sizes[KOLO_LEVELS_MAX], const kolo_topology *to
     choose_path(sizes, places, ranks);
 }
 
-/* Reads one size and the separator after it; 0 unless it is a size above `below`. */
+/* Reads one size and the separator after it. Returns 0 unless the size is legal and above `below`. */
 static uint32_t take_size(const char **text, uint32_t below) {
     char *end;
     const unsigned long size = **text >= '0' && **text <= '9' ? strtoul(*text, &end, 10) : 0;

@@ -1,4 +1,4 @@
-/* Levels: the sizes of the groups in which the ranks of a machine reduce before they reduce between groups.
+/* Levels are the sizes of the groups in which the ranks of a machine reduce before they reduce between groups.
  *
  * A group of a level is an aligned block of consecutive ranks, [g * size, (g + 1) * size), its size a power of two, the
  * last one perhaps partial. The canonical order of a reduction splits at powers of two (see reduce/reducer.h), so such
@@ -18,8 +18,8 @@
 void kolo_levels_choose(uint32_t sizes[KOLO_LEVELS_MAX], const kolo_topology *topology,
                         const kolo_cpu_set *const *rank_cpus, uint32_t ranks);
 
-/* Reads such sizes from "8,64" or "none", the value of something called `name`. KOLO_ERR_ARG with a message that quotes
- * it. */
+/* Parses such sizes from "8,64" or "none", the value of the option or variable `name`. KOLO_ERR_ARG with a message that
+ * quotes it. */
 int kolo_levels_parse(uint32_t sizes[KOLO_LEVELS_MAX], const char *name, const char *text);
 
 #endif

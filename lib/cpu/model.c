@@ -1,4 +1,4 @@
-/* The name of the processor. */
+/* The name of the processor model, read from /proc/cpuinfo. */
 #include "cpu/model.h"
 
 #include <stdio.h>

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* The model's name as /proc/cpuinfo has it, without blanks at its end, cut to fit; "" where there is none. */
+/* Writes the model's name from /proc/cpuinfo, without blanks at its end, cut to fit; "" where there is none. */
 void kolo_cpu_model(char *model, size_t model_bytes);
 
 #endif

@@ -1,9 +1,9 @@
-/* Chooses CPUs that no rank uses, from near to far. */
+/* The choice of spare CPUs for a rank's helper thread, from near to far. */
 #include "cpu/spare.h"
 
 #include <string.h>
 
-/* Whether two CPUs are in one of those groups; NULL: the machine. */
+/* Returns whether two CPUs are in one group of `group_of`; NULL: the machine is the only group. */
 static bool are_near(const uint16_t *group_of, uint32_t a, uint32_t b) {
     return !group_of || group_of[a] == group_of[b];
 }
@@ -34,7 +34,7 @@ static kolo_cpu_set without(const kolo_cpu_set *a, const kolo_cpu_set *b) {
     return left;
 }
 
-/* How many ranks run there. */
+/* Returns how many ranks run on the CPUs of `near`. */
 static uint32_t count_ranks(const kolo_cpu_set *near, const kolo_cpu_set *const *rank_cpus, uint32_t ranks) {
     uint32_t count = 0;
     for (uint32_t rank = 0; rank < ranks; rank++) {

@@ -1,4 +1,4 @@
-/* Numbers and lists of CPUs as files below /sys have them. */
+/* The parsers of numbers and lists of CPUs in files below /sys. */
 #include "cpu/sysfs.h"
 
 #include <ctype.h>
@@ -26,7 +26,7 @@ bool kolo_sysfs_line(const char *root, const char *path, char *text, size_t text
     return end > 0;
 }
 
-/* Reads a decimal number; false unless it is one, at most LIST_VALUE_MAX. */
+/* Reads a decimal number. Returns false unless there is one, of at most LIST_VALUE_MAX. */
 static bool take_number(const char **text, uint32_t *number) {
     uint32_t value = 0;
     const char *at = *text;

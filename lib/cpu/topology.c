@@ -1,4 +1,4 @@
-/* Caches, NUMA nodes and cores of the CPUs that this process may use. */
+/* The reader of the topology: caches, NUMA nodes and cores of the CPUs that the ranks may use. */
 #include "cpu/topology.h"
 
 #include <stdio.h>
@@ -15,12 +15,12 @@ enum { CACHES_MAX = 16, PATH_BYTES = 128 };
 
 /* Groups. A CPU is in the first group that claims it, however files contradict each other. */
 
-/* True if `cpu` is allowed and has no group yet. */
+/* Returns true if `cpu` is allowed and has no group yet. */
 static bool is_open(const kolo_topology *topology, const uint16_t *group_of, uint32_t cpu) {
     return kolo_cpu_set_has(&topology->allowed, cpu) && group_of[cpu] == KOLO_CPU_NOWHERE;
 }
 
-/* Makes a group of those members that are allowed and have none yet, if there are any. */
+/* Makes a group of those members that are allowed and have no group yet, if there are any. */
 static void add_group(const kolo_topology *topology, uint16_t *group_of, uint32_t *groups,
                       const kolo_cpu_set *members) {
     bool any = false;
@@ -33,7 +33,7 @@ static void add_group(const kolo_topology *topology, uint16_t *group_of, uint32_
     *groups += any;
 }
 
-/* Reads a list of CPU `cpu`; false unless the CPU itself is in it. */
+/* Reads the list of CPUs that share something with `cpu`. Returns false unless `cpu` itself is in it. */
 static bool read_sharers(const char *root, uint32_t cpu, const char *name, kolo_cpu_set *sharers) {
     char path[PATH_BYTES];
     snprintf(path, sizeof path, "devices/system/cpu/cpu%u/%s", cpu, name);
@@ -50,7 +50,7 @@ static void read_nodes(kolo_topology *topology, const char *root) {
         if (kolo_cpu_set_has(&nodes, node) && kolo_sysfs_list(root, path, &cpus, NULL))
             add_group(topology, topology->node_of, &topology->nodes, &cpus);
     }
-    add_group(topology, topology->node_of, &topology->nodes, &topology->allowed); /* what no node names */
+    add_group(topology, topology->node_of, &topology->nodes, &topology->allowed); /* allowed CPUs that no node names */
 }
 
 static void read_packages(kolo_topology *topology, const char *root) {
@@ -79,7 +79,8 @@ static void read_cores(kolo_topology *topology, const char *root) {
 
 /* Kinds of cores. */
 
-/* The largest cpu_capacity below `limit` of an allowed CPU, and who has it; false where there is none. */
+/* Finds the largest cpu_capacity below `limit` of an allowed CPU, and the CPUs that have it. Returns false where there
+ * is none. */
 static bool find_capacity(const kolo_topology *topology, const uint64_t *capacity_of, uint64_t limit,
                           uint64_t *capacity, kolo_cpu_set *cpus) {
     *capacity = 0;
@@ -128,7 +129,8 @@ static uint64_t smallest_known(uint64_t a, uint64_t b) {
     return a == 0 || (b != 0 && b < a) ? b : a;
 }
 
-/* Reads cache `index` of `cpu`: false past the last one; level 0 for an instruction cache or one that is damaged. */
+/* Reads cache `index` of `cpu`. Returns false past the last one; sets level 0 for an instruction cache, or one whose
+ * files are damaged. */
 static bool read_cache(const char *root, uint32_t cpu, unsigned index, uint64_t *level, uint64_t *bytes,
                        kolo_cpu_set *sharers) {
     char path[PATH_BYTES], type[32];
@@ -169,7 +171,7 @@ static void read_caches(kolo_topology *topology, const char *root, uint32_t cpu)
     }
 }
 
-/* What shares package and node with `cpu`. */
+/* Fills *near with the CPUs that share package and node with `cpu`. */
 static void near_cpus(const kolo_topology *topology, uint32_t cpu, kolo_cpu_set *near) {
     memset(near, 0, sizeof *near);
     for (uint32_t other = 0; other < KOLO_CPUS_MAX; other++)

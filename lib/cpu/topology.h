@@ -1,7 +1,7 @@
 /* The CPUs that ranks may use, and the caches and memory nodes behind them, read from sysfs.
  *
- * What sysfs says is not trusted: a file that is missing, damaged or contradicts another costs the distinction that it
- * would have made, so that the worst that comes out is a machine of one domain. */
+ * The contents of sysfs are not trusted: where a file is missing, damaged or contradicts another, the topology lacks
+ * the distinction that the file would have made. In the worst case the machine looks like one domain. */
 #ifndef KOLO_CPU_TOPOLOGY_H
 #define KOLO_CPU_TOPOLOGY_H
 
@@ -26,7 +26,7 @@ typedef struct kolo_topology {
     uint32_t numa_nodes;  /* of the machine; at least 1 */
     bool is_intel;        /* this machine's CPUs, not those of a sysfs elsewhere: see kolo_cpu_is_intel */
 
-    /* Of the allowed CPUs; at least 1 each unless there are none. */
+    /* The groups of the allowed CPUs; at least 1 of each unless there are none. */
     uint32_t l3_domains;
     uint32_t nodes;
     uint32_t packages;
@@ -34,12 +34,12 @@ typedef struct kolo_topology {
     uint32_t kinds; /* most capable first */
     kolo_core_kind kind[KOLO_CORE_KINDS_MAX];
 
-    /* Of the smallest one; 0: unknown. */
+    /* The sizes of the smallest cache of each level; 0: unknown. */
     uint64_t l1d_bytes;
     uint64_t l2_bytes;
     uint64_t l3_bytes;
 
-    /* Where each allowed CPU is, counted from 0; KOLO_CPU_NOWHERE for the others. CPUs without an L3 are one domain
+    /* The group of each allowed CPU, counted from 0; KOLO_CPU_NOWHERE for the others. CPUs without an L3 are one domain
      * where they share package and node. */
     kolo_cpu_set allowed;
     uint16_t l3_of[KOLO_CPUS_MAX];
@@ -53,7 +53,7 @@ typedef struct kolo_topology {
  * for each core with SMT: some milliseconds on the largest machines, so one rank does it for all. */
 void kolo_topology_read_at(kolo_topology *topology, const kolo_cpu_set *allowed, const char *root);
 
-/* The same from /sys. */
+/* Like kolo_topology_read_at, from /sys. */
 void kolo_topology_read(kolo_topology *topology, const kolo_cpu_set *allowed);
 
 #endif

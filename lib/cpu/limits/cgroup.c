@@ -1,4 +1,4 @@
-/* Finds and reads files of this process's control groups, version 1 or 2. */
+/* The files of this process's control groups, version 1 or 2: finding and reading them. */
 #include "cpu/limits/cgroup.h"
 
 #include <inttypes.h>
@@ -19,8 +19,8 @@ int kolo_cgroup_read(const char *directory, const char *name, int64_t *first, in
     return found < 0 ? 0 : found;
 }
 
-/* The tightest limit from the group `path` under `mount` up to the mount itself: in a container the path may be the
- * host's, and only the mount's own files are there. */
+/* Returns the tightest limit of all groups from `path` under `mount` up to the mount itself: in a container the path
+ * may be the host's, and only the mount's own files exist. */
 static uint64_t tightest(const char *mount, const char *path, kolo_cgroup_limit_fn *limit) {
     char directory[PATH_BYTES];
     uint64_t best = 0;
@@ -37,7 +37,7 @@ static uint64_t tightest(const char *mount, const char *path, kolo_cgroup_limit_
     }
 }
 
-/* True if the comma-separated list, which is cut up, has the entry `controller`. */
+/* Returns true if the comma-separated list has the entry `controller`. Cuts the list up. */
 static bool lists(char *controllers, const char *controller) {
     for (char *rest, *entry = strtok_r(controllers, ",", &rest); entry; entry = strtok_r(NULL, ",", &rest))
         if (strcmp(entry, controller) == 0)

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* What one group directory allows; 0: it sets no limit. */
+/* Returns the limit that one group's directory sets; 0: none. */
 typedef uint64_t kolo_cgroup_limit_fn(const char *directory);
 
 /* The tightest limit on this process among its groups and the groups above them: `v2` in the unified hierarchy, `v1` in

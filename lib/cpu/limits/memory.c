@@ -1,4 +1,4 @@
-/* How much memory is left, with control groups' limits. */
+/* The memory that is left under the machine's limit and those of control groups. */
 #include "cpu/limits/memory.h"
 
 #include <stdio.h>

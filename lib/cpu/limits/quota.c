@@ -1,9 +1,9 @@
-/* How much CPU time control groups leave. */
+/* The CPU time that control groups leave. */
 #include "cpu/limits/quota.h"
 
 #include "cpu/limits/cgroup.h"
 
-/* Quota and period, both in microseconds, as thousandths of a CPU. */
+/* Converts a quota and a period, both in microseconds, to thousandths of a CPU. */
 static uint64_t millicpus(int64_t quota_us, int64_t period_us) {
     if (quota_us <= 0 || period_us <= 0 || quota_us > INT64_MAX / 1000)
         return 0;
