@@ -1,8 +1,8 @@
-/* The atomics of the library. A memory order is part of a helper's name, never an argument; this folder is the only
- * one that names one.
+/* The atomics of the library. A memory order is part of a helper's name, never an argument. Only this folder names
+ * memory orders.
  *
- * Pairs: what a rank writes before kolo_store_release(x) is seen by the rank whose kolo_load_acquire(x) returned that
- * value or a later one in x's order. A relaxed access orders nothing. */
+ * Pairs: a rank whose kolo_load_acquire(x) returns the value of another rank's kolo_store_release(x), or a later value
+ * of x, sees all that the other rank wrote before that store. A relaxed access orders nothing. */
 #ifndef KOLO_SYNC_ATOMIC_H
 #define KOLO_SYNC_ATOMIC_H
 
@@ -32,8 +32,8 @@ static inline void kolo_store_relaxed(kolo_atomic_u64 *word, uint64_t value) {
     atomic_store_explicit(word, value, memory_order_relaxed);
 }
 
-/* The same two for words on which no rank acts: they are there for observers. bench/simulate, which replaces the other
- * helpers by a model, leaves these as they are. */
+/* These two stores are for words that only observers read: no rank acts on them. bench/simulate, which replaces the
+ * other helpers by a model, leaves these two as they are. */
 static inline void kolo_show_release(kolo_atomic_u64 *word, uint64_t value) {
     atomic_store_explicit(word, value, memory_order_release);
 }

@@ -1,4 +1,4 @@
-/* The lock, and what fork does with it. */
+/* The common lock, and its handlers at a fork. */
 #include "sync/common_lock.h"
 
 #include <pthread.h>
@@ -20,7 +20,7 @@ static void after_fork_in_child(void) {
     pthread_mutex_unlock(&mutex);
 }
 
-/* If this fails for lack of memory, only a child that is forked at the wrong moment would notice. */
+/* Registering may fail for lack of memory. Then only a child that is forked while the lock is held is harmed. */
 static void register_handlers(void) {
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }

@@ -1,10 +1,11 @@
-/* An asymmetric fence: the rank that goes to sleep pays, so that the rank that publishes a flag need not.
+/* An asymmetric fence: the rank that goes to sleep pays for it, so that the rank that publishes a flag need not.
  *
  * Publisher: store flag; load sleepers.      Sleeper: add to sleepers; load flag; sleep.
- * Each must see the other's store unless its own is seen (Dekker), which takes a full fence between the two accesses on
- * both sides. membarrier() by the sleeper makes every running thread of a registered process execute one: a publisher
- * whose load of `sleepers` came before that point has its flag's store before it too, so the sleeper's load of
- * the flag sees it; a publisher whose load comes after sees the sleeper. All that the publisher must do is keep the
+ *
+ * At least one of the two ranks must see the other's store (Dekker). That takes a full fence between the two accesses
+ * on both sides. membarrier() by the sleeper makes every running thread of a registered process execute one. A
+ * publisher whose load of `sleepers` came before that point has its flag's store before it too, so the sleeper's load
+ * of the flag sees it; a publisher whose load comes after sees the sleeper. All that the publisher must do is keep the
  * compiler from swapping the two. Source: Dice, Huang, Yang: "Asymmetric Dekker Synchronization", 2001;
  * membarrier(2). */
 #ifndef KOLO_SYNC_FENCE_H
@@ -12,33 +13,33 @@
 
 #include <stdatomic.h>
 
-/* Registers this process for kolo_fence_sleeper(). 0, or -errno where the kernel lacks or refuses it: then publishers
- * must use kolo_fence_full(). */
+/* Registers this process for kolo_fence_sleeper(). Returns 0, or -errno where the kernel lacks or refuses membarrier:
+ * then publishers must use kolo_fence_full(). */
 int kolo_fence_register(void);
 
-/* The sleeper's side, between announcing itself and looking at the flag again. */
+/* The sleeper's side: it stands between counting itself as a sleeper and looking at the flag again. */
 void kolo_fence_sleeper(void);
 
-/* The publisher's side where every process registered. */
+/* The publisher's side where every process has registered. */
 static inline void kolo_fence_publisher(void) {
     atomic_signal_fence(memory_order_seq_cst);
 }
 
-/* The publisher's side where one did not. */
+/* The publisher's side where some process has not registered. */
 static inline void kolo_fence_full(void) {
     atomic_thread_fence(memory_order_seq_cst);
 }
 
-/* After stores that went past the caches (reduce/copy.h), before the release store by which others learn of them: on
- * x86-64 such stores keep no order with those that follow. */
+/* This fence stands between stores that went past the caches (reduce/copy.h) and the release store by which others
+ * learn of them: on x86-64 such stores are not ordered with those that follow. */
 static inline void kolo_fence_stream(void) {
 #if defined(__x86_64__)
     __builtin_ia32_sfence();
 #endif
 }
 
-/* Of memory that is read while others may write to it (sync/racing.h): the loads before it come before all loads after
- * it; the stores after it come after all stores before it. */
+/* This fence is for memory that is read while others may write to it (sync/racing.h). Loads before the fence come
+ * before all loads after it, and stores after the fence come after all stores before it. */
 static inline void kolo_fence_loads(void) {
     atomic_thread_fence(memory_order_acquire);
 }
@@ -47,9 +48,9 @@ static inline void kolo_fence_stores(void) {
     atomic_thread_fence(memory_order_release);
 }
 
-/* Orders what threads of this process do before it and after it, one after another. The job file says when to go on,
- * but each rank maps it at an address of its own: to thread checkers, and to the C language, those are different words.
- */
+/* This fence orders the threads of this process that pass it, one after another. The job file already tells them when
+ * to go on, but each rank maps it at an address of its own: to thread checkers, and to the C language, those are
+ * different words. */
 void kolo_fence_threads(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* Sleeping on and waking a 32-bit word that may be shared between processes. */
+/* Futexes: sleeping on a 32-bit word that may be shared between processes, and waking its sleepers. */
 #ifndef KOLO_SYNC_FUTEX_H
 #define KOLO_SYNC_FUTEX_H
 
@@ -10,7 +10,7 @@
  * where *word holds something else (EAGAIN): the caller looks at its condition again in every case. */
 void kolo_futex_sleep(kolo_atomic_u32 *word, uint32_t expected, int64_t ns);
 
-/* Wakes all that sleep on *word. */
+/* Wakes all threads that sleep on *word. */
 void kolo_futex_wake_all(kolo_atomic_u32 *word);
 
 #endif

@@ -1,9 +1,9 @@
-/* Named points of the protocol, at which a test makes a rank die or stop: around every store that others read, every
- * wait, system call and change of state. They are nothing outside the test build of the library (tests/faults), where
- * KOLO_POINTS is defined and the test defines kolo_point_reached.
+/* Named points of the protocol, at which a test makes a rank die or stop. They stand around every store that others
+ * read, every wait, system call and change of state. Only the test build of the library (tests/faults) defines
+ * KOLO_POINTS, and the test defines kolo_point_reached; in all other builds a point is nothing.
  *
  * A name is "<file or object>.<what has just been done, or is about to be: -ing>", and stands in one place only. All
- * names of a program lie in a section of their own, so that a test also knows those that no rank has passed. */
+ * names of a program lie in a section of their own, so that a test also knows the points that no rank has passed. */
 #ifndef KOLO_SYNC_POINT_H
 #define KOLO_SYNC_POINT_H
 

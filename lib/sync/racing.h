@@ -1,5 +1,5 @@
-/* Memory that some read while others write to it, of which the readers find out afterwards whether what they have read
- * counts; and sums of floats that many add to at once. */
+/* Racing accesses: copies from memory that others may be writing to meanwhile, where the reader finds out afterwards
+ * whether the copy is valid; and sums of floats to which several threads or processes add at once. */
 #ifndef KOLO_SYNC_RACING_H
 #define KOLO_SYNC_RACING_H
 
@@ -15,7 +15,7 @@
 #endif
 #endif
 
-/* Copies `bytes` bytes, which are a unit at least, in units, of which the last two may overlap. */
+/* Copies `bytes` bytes, at least one unit, in units; the last two units may overlap. */
 static inline __attribute__((always_inline)) void kolo_copy_units(uint8_t *to, const uint8_t *from, size_t bytes,
                                                                   size_t unit) {
     for (size_t at = 0; at < bytes - unit; at += unit)
@@ -23,7 +23,8 @@ static inline __attribute__((always_inline)) void kolo_copy_units(uint8_t *to, c
     memcpy(to + bytes - unit, from + bytes - unit, unit);
 }
 
-/* memcpy is called only for so many bytes that it takes longer than to find out how many they are. */
+/* memcpy is called only from 128 bytes on: below that, memcpy's own choice by length would take longer than the
+ * copy. */
 static inline __attribute__((always_inline)) void kolo_copy_any(uint8_t *to, const uint8_t *from, size_t bytes) {
     if (bytes >= 128)
         memcpy(to, from, bytes);
@@ -37,7 +38,7 @@ static inline __attribute__((always_inline)) void kolo_copy_any(uint8_t *to, con
 }
 
 /* to[0 .. bytes-1] = from[...], of which some bytes may be old and others new. Compilers copy by instructions of any
- * width; a thread checker, which knows nothing of what comes after, sees single atomic loads. */
+ * width. A thread checker, which does not know the reader's check that follows, sees single atomic loads. */
 static inline void kolo_copy_racing(void *to, const void *from, size_t bytes) {
 #ifdef KOLO_THREAD_CHECKER
     for (size_t i = 0; i < bytes; i++)
@@ -47,7 +48,7 @@ static inline void kolo_copy_racing(void *to, const void *from, size_t bytes) {
 #endif
 }
 
-/* The other side: stores to what others may be reading. */
+/* The writer's side: stores to memory that others may be reading. */
 static inline void kolo_store_racing(void *to, const void *from, size_t bytes) {
 #ifdef KOLO_THREAD_CHECKER
     for (size_t i = 0; i < bytes; i++)
@@ -57,7 +58,7 @@ static inline void kolo_store_racing(void *to, const void *from, size_t bytes) {
 #endif
 }
 
-/* *sum += addend, as one step; nothing is ordered by it. The sum is aligned to its size. */
+/* Adds atomically: *sum += addend. The addition orders nothing else. The sum is aligned to its size. */
 static inline void kolo_add_f32(void *sum, float addend) {
     _Atomic uint32_t *word = sum;
     uint32_t old = atomic_load_explicit(word, memory_order_relaxed), new;

@@ -1,4 +1,4 @@
-/* Spinning, yielding, sleeping. */
+/* Waiting: spinning, then yielding, then sleeping. */
 #include "sync/wait.h"
 
 #include <sched.h>
@@ -13,12 +13,12 @@ enum {
     YIELDS_TIMED = 8,    /* between two looks at the clock */
     VAIN_ENOUGH = 6,     /* yields that came back at once, before they are taken to be in vain */
     VAIN_MAX = 16,
-    IDLE_NS = 1000000000, /* a wake-up that were lost would cost a thread without work no more */
+    IDLE_NS = 1000000000, /* the most that a lost wake-up could cost a thread without work */
     UNRUNG_NS = 50000,    /* between two looks at a flag that comes without a bell */
-    SPINS_ASKED = 4       /* and between two checks whether another rank needs the processor */
+    SPINS_ASKED = 4       /* looks between two checks whether another rank needs the processor */
 };
 
-/* False: the rank has no other work. */
+/* Does the rank's other work. Returns false if there is none. */
 static inline bool do_work(kolo_waiter *waiter) {
     return __builtin_expect(waiter->work != NULL, 0) && waiter->work(waiter);
 }
@@ -55,8 +55,8 @@ static void sleep_slice(const struct kolo_wait *wait, int64_t ns) {
 }
 
 void kolo_bell_ring_slowly(kolo_bell *bell) {
-    /* After the flag's store and before the wake-up: a sleeper that read the old count has not slept yet, and its
-     * futex call will then find the count changed. */
+    /* The count changes after the flag's store and before the wake-up: a sleeper that has read the old count and does
+     * not sleep yet will find in its futex call that the count has changed. */
     KOLO_POINT("bell.ringing");
     atomic_fetch_add_explicit(&bell->rings, 1, memory_order_release);
     KOLO_POINT("bell.waking");
@@ -68,7 +68,7 @@ static int wait_asleep(kolo_waiter *waiter, struct kolo_wait *wait) {
     struct kolo_awake awake;
     const int64_t start_ns = kolo_awake_begin(&awake, kolo_waiter_timeout_ns(waiter));
     waiter->slept++;
-    /* Bounded by check, which fails at the deadline. */
+    /* The loop is bounded by check, which fails at the deadline. */
     for (;;) {
         wait->waited_ns = kolo_awake_ns(&awake) - start_ns;
         KOLO_POINT("wait.checking");
@@ -76,7 +76,7 @@ static int wait_asleep(kolo_waiter *waiter, struct kolo_wait *wait) {
         if (rc < 0)
             return rc;
         int64_t left_ns = kolo_waiter_timeout_ns(waiter) - wait->waited_ns;
-        /* Past the deadline a check that has not failed has to be called again. */
+        /* A check that has not failed by the deadline has to be called again. */
         const int64_t longest_ns = kolo_wait_work(waiter);
         sleep_slice(wait, left_ns > 0 && left_ns < longest_ns ? left_ns : longest_ns);
         if (kolo_wait_reached(wait))
@@ -99,9 +99,10 @@ static bool spin(kolo_waiter *waiter, const struct kolo_wait *wait) {
 }
 
 /* The affinity of ranks does not tell whether they share a processor: two ranks that may run on two processors can
- * still be on one, where spinning keeps the peer from running. The first yield of a wait tells. If it took as long as
- * it takes another to run, and the flag was there after it, that other was probably the peer: next time spin for a
- * shorter while. If it came back at once, nobody else wants the processor: spin for longer again. */
+ * still be on one, where spinning keeps the peer from running. The first yield of a wait tells. If that yield took so
+ * long that another process ran, and the flag was there afterwards, the other process was probably the peer: the next
+ * wait spins for a shorter while. If the yield came back at once, nobody else wants the processor: waits spin for
+ * longer again. */
 static void learn(kolo_waiter *waiter, bool gave_way, bool reached) {
     if (gave_way && reached)
         waiter->spins = waiter->spins / 4 > KOLO_SPINS_MIN ? waiter->spins / 4 : KOLO_SPINS_MIN;
@@ -109,7 +110,7 @@ static void learn(kolo_waiter *waiter, bool gave_way, bool reached) {
         waiter->spins = waiter->spins < waiter->spins_max / 2 ? waiter->spins * 2 : waiter->spins_max;
 }
 
-/* Linux may share a processor between sessions first (sched_autogroup), and a yield gives way only within one.
+/* Linux may share a processor between sessions first (sched_autogroup), and a yield gives way only within its session.
  * Launchers such as Hydra make each rank a session of its own. Where ranks are behind on this processor, and yields
  * have come back at once again and again, only sleeping lets them run. */
 static bool is_yielding_in_vain(kolo_waiter *waiter) {
@@ -135,8 +136,8 @@ static bool wait_yielding(kolo_waiter *waiter, const struct kolo_wait *wait, int
             learn(waiter, kolo_clock_ns() - start_ns > GIVEN_WAY_NS, reached);
         if (reached)
             return true;
-        /* Where others want the processor each turn can cost a time slice of the scheduler. So there is time to look
-         * who has died. */
+        /* Where others want the processor, each turn can cost a time slice of the scheduler. So the loop ends early
+         * enough to look whether a rank has died. */
         if (i % YIELDS_TIMED == YIELDS_TIMED - 1 &&
             (kolo_clock_ns() - start_ns > KOLO_SLICE_NS || is_yielding_in_vain(waiter)))
             break;

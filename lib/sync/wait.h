@@ -1,15 +1,15 @@
-/* Publishing a flag, and the one function that waits for one.
+/* Flags: how a rank publishes one, and the one function that waits for one.
  *
- * A flag is a 64-bit word in the segment that one rank writes, in increasing order and never resets, and others read.
+ * A flag is a 64-bit word in the segment. One rank writes it, in increasing order, and never resets it; others read it.
  * The writer publishes with a release store; a waiter that sees the value it wants has acquired all that the writer
  * wrote before.
  *
- * A waiter spins, then yields the processor, then sleeps in the kernel in slices. Only the last stage costs
- * anything: there the caller's check looks at aborts, dead peers and the deadline. All flags of a rank share that
- * rank's bell: a sleeper counts itself in the bell of the rank it waits for, and the writer looks at its own bell's
- * count after publishing (a line that nobody else touches unless somebody sleeps), and makes a system call only if
- * somebody does. See fence.h for why no wake-up is lost; a lost one would cost one slice, not a hang. A sleeper that
- * dies leaves a count behind, which costs its writer needless wake-ups in a communicator that is broken anyway. */
+ * A waiter spins, then yields the processor, then sleeps in the kernel in slices. Only the last stage costs anything:
+ * there the caller's check looks at aborts, dead peers and the deadline. All flags of a rank share that rank's bell. A
+ * sleeper counts itself in the bell of the rank that it waits for. The writer looks at its own bell's count after
+ * publishing, on a line that nobody else touches unless somebody sleeps, and makes a system call only if somebody does.
+ * fence.h says why no wake-up is lost; a lost one would cost one slice, not a hang. A sleeper that dies leaves a count
+ * behind, which costs its writer needless wake-ups in a communicator that is broken anyway. */
 #ifndef KOLO_SYNC_WAIT_H
 #define KOLO_SYNC_WAIT_H
 
@@ -21,7 +21,7 @@
 
 #define KOLO_SPINS_MIN 4
 #define KOLO_SLICE_NS  INT64_C(10000000) /* longest sleep before the check is made again */
-#define KOLO_WORK_NS   INT64_C(100000)   /* and where the rank has other work; ten times that where it may get some */
+#define KOLO_WORK_NS   INT64_C(100000)   /* longest where the rank has other work; ten times that if it may get some */
 
 typedef struct kolo_bell {
     kolo_atomic_u32 sleepers; /* ranks that sleep, or are about to, until this bell's owner publishes */
@@ -30,14 +30,14 @@ typedef struct kolo_bell {
 
 typedef struct kolo_waiter kolo_waiter;
 
-/* One wait: until `peer`, who owns flag and bell, has published `target` or more. */
+/* One wait: until `peer`, which owns flag and bell, has published `target` or more. */
 struct kolo_wait {
     const kolo_atomic_u64 *flag;
     uint64_t target;
     kolo_bell *bell;
     uint32_t peer;
-    int64_t start_ns;  /* when spinning was over */
-    int64_t waited_ns; /* in check: so far, asleep, as base/awake.h counts; in note: in all, spinning not counted */
+    int64_t start_ns;  /* the end of spinning */
+    int64_t waited_ns; /* in check: time asleep so far, in awake time; in note: all time beyond spinning */
 };
 
 static inline bool kolo_wait_reached(const struct kolo_wait *wait) {
@@ -48,21 +48,22 @@ struct kolo_waiter {
     uint32_t spins;        /* looks at the flag, a pause between two, before yielding: KOLO_SPINS_MIN .. spins_max */
     uint32_t spins_max;    /* see wait.c for how spins moves */
     uint32_t yields;       /* looks at the flag, a sched_yield between two, before sleeping */
-    uint32_t in_vain;      /* how sure it is that yields let no other rank run: see wait.c */
+    uint32_t in_vain;      /* evidence that yields let no other rank run: see wait.c */
     bool publisher_fences; /* a rank could not register with membarrier: publishers fence themselves */
     kolo_atomic_u64 timeout_ns; /* longest time in one wait; KOLO_NEVER_NS: none. Any thread of the rank sets it */
 
-    /* Called before each sleep; a negative result ends the wait with it. It must fail once waited_ns has reached
-     * timeout_ns, or soon after, and must look at kolo_wait_reached after whatever else makes it fail: what a peer
-     * published before it died still counts. */
+    /* Called before each sleep; a negative result ends the wait with it. check must fail once waited_ns has reached
+     * timeout_ns, or soon after. Before it fails for any other reason it must look at kolo_wait_reached once more: what
+     * a peer published before it died still counts. */
     int (*check)(kolo_waiter *waiter, const struct kolo_wait *wait);
     /* Called when a wait has gone beyond spinning, and when such a wait is over; may be NULL. */
     void (*note)(kolo_waiter *waiter, const struct kolo_wait *wait, bool over);
-    /* Whether spinning keeps a rank with work to do from running on this processor; NULL: not known. */
+    /* Returns whether spinning keeps a rank with work to do from running on this processor; NULL: not known. */
     bool (*oversubscribed)(kolo_waiter *waiter);
-    /* Other work of the rank, done between two looks at the flag. True: there is some. NULL: there will be none. */
+    /* Does other work of the rank between two looks at the flag. Returns whether there is any. NULL: there will be
+     * none. */
     bool (*work)(kolo_waiter *waiter);
-    /* Its work in other communicators, done before each sleep; returns how long that may be. NULL: none. */
+    /* Does the rank's work in other communicators before each sleep; returns how long that sleep may be. NULL: none. */
     int64_t (*elsewhere)(kolo_waiter *waiter);
     void *owner; /* for the five */
     /* The program's own work (kolo_comm_set_progress), done at each yield and before each sleep; NULL: none. */
@@ -73,12 +74,12 @@ struct kolo_waiter {
     uint64_t waited_ns; /* time in waits beyond spinning */
 };
 
-/* A wait that goes on sees a change at its next look. */
+/* A wait that is under way sees a change at its next look. */
 static inline int64_t kolo_waiter_timeout_ns(const kolo_waiter *waiter) {
     return (int64_t)kolo_load_relaxed(&waiter->timeout_ns);
 }
 
-/* Between two looks at a flag. */
+/* Pauses between two looks at a flag. */
 static inline void kolo_pause(void) {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
@@ -99,8 +100,8 @@ static inline int kolo_wait_at_least(kolo_waiter *waiter, const kolo_atomic_u64 
     return kolo_wait_slowly(waiter, flag, target, bell, peer);
 }
 
-/* For a rank whose call has failed: waits for a flag that its owner changes without ringing the bell, for `ns` at most.
- * Returns whether it has reached the target. Nothing is checked meanwhile. */
+/* For a rank whose call has failed: waits, for `ns` at most, for a flag that its owner changes without ringing the
+ * bell. Returns whether the flag has reached the target. Nothing is checked meanwhile. */
 bool kolo_wait_briefly(const kolo_atomic_u64 *flag, uint64_t target, kolo_bell *bell, int64_t ns);
 
 /* Does the rank's other work, and returns for how long its thread may sleep then. */
@@ -112,13 +113,13 @@ void kolo_wait_idly(kolo_waiter *waiter, const kolo_atomic_u64 *flag, uint64_t t
 
 void kolo_bell_ring_slowly(kolo_bell *bell);
 
-/* The futex word as it is before a look at whatever the bell is rung for. */
+/* Returns the futex word. A thread reads it before it looks at whatever the bell is rung for. */
 static inline uint32_t kolo_bell_rings(const kolo_bell *bell) {
     return atomic_load_explicit(&bell->rings, memory_order_acquire);
 }
 
-/* For a thread that sleeps at a bell by itself: between the two it counts as a sleeper. It reads kolo_bell_rings first,
- * and looks once more at what it waits for after it has entered. */
+/* A thread that sleeps at a bell by itself calls these two: between them it counts as a sleeper. It reads
+ * kolo_bell_rings first, and looks once more at what it waits for after it has entered. */
 static inline void kolo_bell_enter(kolo_bell *bell) {
     atomic_fetch_add_explicit(&bell->sleepers, 1, memory_order_relaxed);
     kolo_fence_sleeper();
@@ -128,7 +129,7 @@ static inline void kolo_bell_leave(kolo_bell *bell) {
     atomic_fetch_sub_explicit(&bell->sleepers, 1, memory_order_relaxed);
 }
 
-/* Wakes whoever sleeps until the caller publishes; call it after publishing. */
+/* Wakes the ranks that sleep until the caller publishes. The caller publishes first. */
 static inline void kolo_bell_ring(const kolo_waiter *waiter, kolo_bell *own_bell) {
     if (__builtin_expect(waiter->publisher_fences, 0))
         kolo_fence_full();
@@ -138,7 +139,7 @@ static inline void kolo_bell_ring(const kolo_waiter *waiter, kolo_bell *own_bell
         kolo_bell_ring_slowly(own_bell);
 }
 
-/* Publishes `value` in the caller's own flag and wakes whoever sleeps until then. */
+/* Publishes `value` in the caller's own flag and wakes the ranks that sleep until then. */
 static inline void kolo_publish(const kolo_waiter *waiter, kolo_atomic_u64 *own_flag, uint64_t value,
                                 kolo_bell *own_bell) {
     KOLO_POINT("flag.storing");
