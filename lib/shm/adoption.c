@@ -29,9 +29,8 @@ struct mapping {
     char name[80];
 };
 
-/* Finds the first mapping that reaches beyond `address`. False if there is none; *error is 0 unless /proc is the
- * reason.
- */
+/* Finds the first mapping that reaches beyond `address`. Returns false if there is none; *error is 0 unless /proc is
+ * the reason. */
 static bool find_mapping(uintptr_t address, struct mapping *found, int *error) {
     char line[256]; /* beginnings of lines: names may be longer */
     bool is_found = false, at_begin = true;
@@ -49,7 +48,7 @@ static bool find_mapping(uintptr_t address, struct mapping *found, int *error) {
     return is_found;
 }
 
-/* What keeps the mapping from being adopted; NULL: nothing. */
+/* Returns the reason why the mapping cannot be adopted; NULL: there is none. */
 static const char *objection(const struct mapping *mapping) {
     if (mapping->access[3] == 's')
         return "is shared already";
@@ -102,13 +101,13 @@ int kolo_adoption_begin(const char *function, struct kolo_adopted *adopted, void
         return rc;
     *adopted = (struct kolo_adopted){memory, bytes, file.st_dev, file.st_ino};
     madvise(memory, bytes, MADV_POPULATE_WRITE); /* no page faults later; kernels before 5.14 have them */
-    /* The part is not needed at two addresses. Where this fails it stays. */
+    /* The part is not needed at two addresses. Its second mapping stays where this call fails. */
     (void)!mmap(part, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     return 0;
 }
 
-/* Private memory, filled with what is at `memory`, at an address that has the same place in a huge page. NULL: there is
- * not enough. */
+/* Returns private memory, filled with what is at `memory`, at an address that has the same place in a huge page. NULL:
+ * there is not enough memory. */
 static void *copy_apart(const void *memory, size_t bytes) {
     uint8_t *space =
         mmap(NULL, bytes + HUGE_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -148,7 +147,7 @@ void kolo_adoption_end(struct kolo_adopted *adopted) {
             make_private((void *)first, last - first);
         at = last;
     }
-    if (error) /* without /proc: it is ours, unless the program has broken its promise */
+    if (error) /* without /proc the memory counts as adopted, as the program has promised */
         make_private(adopted->memory, adopted->bytes);
     kolo_common_unlock();
     adopted->inode = 0;

@@ -1,4 +1,4 @@
-/* Locks by which others see that a process's address space is still there. */
+/* Guards: locks by which other processes see that this process's address space still exists. */
 #include "shm/guard.h"
 
 #include <fcntl.h>
@@ -47,7 +47,7 @@ struct guard {
     struct guard *older;
     struct kolo_shared_guard where;
     void *page; /* keeps the open file description whose lock it is */
-    int fd;     /* of another description of that file, to look at locks; -1: an older guard of the same file has it */
+    int fd;     /* of another description of that file, to look at locks; -1: an older guard has one for that file */
 };
 
 static struct {
@@ -81,7 +81,7 @@ static void lock(void) {
     own.users = 0;
 }
 
-/* The guard that has the descriptor of a file. */
+/* Returns the guard that has the descriptor of that file. */
 static struct guard *find(uint64_t device, uint64_t inode) {
     for (struct guard *guard = own.newest; guard; guard = guard->older)
         if (guard->where.device == device && guard->where.inode == inode && guard->fd >= 0)
@@ -105,8 +105,8 @@ void kolo_guards_leave(void) {
     kolo_common_unlock();
 }
 
-/* Opens a file anew, without the locks of this descriptor; where /proc is missing, another descriptor of the same
- * description has to do. */
+/* Opens a file anew, so that the new description does not have the locks of `fd`'s. Where /proc is missing, a duplicate
+ * of `fd` takes its place. */
 static int open_anew(int fd) {
     char path[64];
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
@@ -114,7 +114,7 @@ static int open_anew(int fd) {
     return anew >= 0 ? anew : fcntl(fd, F_DUPFD_CLOEXEC, 3);
 }
 
-/* Fills in a guard, or leaves nothing. */
+/* Fills in a guard. A failure leaves no descriptor and no mapping behind. */
 static bool make(struct guard *guard, int fd, uint64_t place) {
     struct stat found;
     if (fstat(fd, &found) < 0)

@@ -1,22 +1,22 @@
-/* Locks that say that a process lives and still runs the program that created its communicators: for ranks that cannot
- * see each other's pids, since they run in different pid namespaces (containers that share /dev/shm); and for those
- * that can, since a process that execs keeps its pid.
+/* A guard is a lock that says that a process lives and still runs the program that created its communicators. Ranks in
+ * different pid namespaces (containers that share /dev/shm) need guards because they cannot see each other's pids. All
+ * other ranks need them, too, because a process that execs keeps its pid.
  *
- * A rank locks one byte of a file that all have open, far behind its end, through an open file description of its own.
- * The kernel releases the lock when neither a descriptor nor a mapping refers to that description any more. Once the
- * communicator is made only a mapping does, of one page that nobody touches. So the lock is released with the address
- * space: when the process ends, at whatever instruction, and by exec. Closing descriptors (closefrom(3)) does not
- * release it, and a forked child does not keep it, since it does not inherit that mapping.
+ * A rank locks one byte of a file that all ranks have open, far behind the file's end, through an open file description
+ * of its own. The kernel releases the lock when neither a descriptor nor a mapping refers to that description any more.
+ * Once the communicator is made, only a mapping refers to it, of one page that nobody touches. So the lock is released
+ * with the address space: when the process ends, at whatever instruction, and by exec. Closing descriptors
+ * (closefrom(3)) does not release it, and a forked child does not keep it, since it does not inherit that mapping.
  *
  * During a creation every rank locks the byte of its number in the job's file, through its descriptor of that file.
  * Afterwards these locks become guards of the process, or are dropped:
  *   - If all ranks' processes have a guard in one and the same file from an earlier communicator, those guards serve
  *     this communicator too, and the new locks are dropped.
  *   - Otherwise each new lock becomes one more guard of its process.
- * Rank 0 decides that, once all have said which guard they have. So however many communicators the same processes make,
- * they cost one guard and one descriptor, through which the process looks at the locks in that file. A process keeps
- * its guards until it has left its last communicator. So any process that looks at a guard shares a communicator with
- * its owner, or reads there that the owner has left.
+ * Rank 0 decides between the two, once all ranks have said which guard they have. So the same processes need one guard
+ * and one descriptor each, however many communicators they make; through that descriptor a process looks at the locks
+ * in the file. A process keeps its guards until it has left its last communicator. So any process that looks at a guard
+ * shares a communicator with its owner, or reads there that the owner has left.
  *
  * Limits:
  *   - A child that is forked in the middle of a creation and does not exec keeps the lock. Until it ends, only
@@ -30,35 +30,36 @@
 
 #include "shm/layout.h"
 
-/* Which byte stands for `rank` in creation number `epoch` of a job. */
+/* Returns the byte that stands for `rank` in creation number `epoch` of a job. */
 uint64_t kolo_guard_place(uint64_t epoch, uint32_t rank);
 
-/* Locks that byte through fd's open file description. False if that fails. */
+/* Locks the byte `place` through fd's open file description. Returns false if that fails. */
 bool kolo_guard_take(int fd, uint64_t place);
 
-/* Lets go of it. */
+/* Releases that lock. */
 void kolo_guard_drop(int fd, uint64_t place);
 
-/* False only if it is known that nobody holds the lock, except perhaps the caller through the same description. */
+/* Returns false only if it is certain that nobody holds the lock, except perhaps the caller through the same
+ * description. */
 bool kolo_guard_held(int fd, uint64_t place);
 
 /* The guards of this process. Any thread may call these at any time. */
 
-/* Counts one more communicator that needs them. *newest: the newest guard; place 0: there is none. */
+/* Counts one more communicator that needs the guards. *newest: the newest guard; place 0: there is none. */
 void kolo_guards_enter(struct kolo_shared_guard *newest);
 
-/* Counts one less; the last one releases all guards. */
+/* Counts one communicator less; after the last one, releases all guards. */
 void kolo_guards_leave(void);
 
 /* Makes the lock on byte `place`, which fd's open file description holds, a guard of this process from now on; after
- * kolo_guards_enter. False if the system cannot do that: then the lock stays with the descriptor. */
+ * kolo_guards_enter. Returns false if the system cannot do that: then the lock stays with the descriptor. */
 bool kolo_guards_add(int fd, uint64_t place, struct kolo_shared_guard *added);
 
-/* Whether another process is known to have released its guard. False if that cannot be seen, as for a file in which
- * this process has no guard itself. */
+/* Returns whether another process has certainly released its guard. False if that cannot be seen, as for a file in
+ * which this process has no guard itself. */
 bool kolo_guard_is_lost(const struct kolo_shared_guard *guard);
 
-/* Whether this process has a descriptor of that file, to look at locks. */
+/* Returns whether this process has a descriptor of that file, to look at locks. */
 bool kolo_guards_have_file(uint64_t device, uint64_t inode);
 
 #endif

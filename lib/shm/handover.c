@@ -1,4 +1,4 @@
-/* Passes a descriptor through a socket of the abstract namespace. */
+/* The handover of a descriptor, through a socket of the abstract namespace. */
 #include "shm/handover.h"
 
 #include <errno.h>
@@ -128,7 +128,7 @@ ssize_t kolo_descriptor_receive(int socket, void *message, size_t bytes, int *fd
     return got;
 }
 
-/* The descriptor that a caller has sent, or a negative errno. */
+/* Returns the descriptor that a caller has sent, or a negative errno. */
 static int receive_fd(int connection) {
     char byte;
     int fd;
@@ -144,7 +144,7 @@ int kolo_handover_take(int listener, uint32_t user, const struct kolo_memory_fil
         const int connection = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (connection < 0)
             break;
-        /* To close what a stranger sends might take however long. */
+        /* A descriptor from a stranger is not even received, since closing it might take any time. */
         rc = kolo_socket_peer(connection, &caller) == 0 && caller.uid == user ? receive_fd(connection) : -EPERM;
         close(connection);
         if (rc >= 0 && !kolo_file_is(rc, file->device, file->inode)) {

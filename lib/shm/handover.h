@@ -1,14 +1,15 @@
-/* Hands a descriptor to a process of the same machine that may not open it through /proc: after setuid, if the giver is
- * not dumpable, or from another pid namespace. It goes through a socket of the abstract namespace, so that no name is
- * left anywhere. Both processes have to be in one network namespace.
+/* A handover gives a descriptor to a process of the same machine that may not open it through /proc: after setuid, if
+ * the giver is not dumpable, or from another pid namespace. The descriptor goes through a socket of the abstract
+ * namespace, so that no name is left anywhere. Both processes have to be in one network namespace.
  *
- *   1. The taker listens, under a name that both know and nobody can guess; but all see it in /proc/net/unix from now
- * on.
- *   2. The giver, once it is told so, connects, sends and closes.
- *   3. The taker, once it is told so, finds the descriptor waiting.
+ *   1. The taker listens, under a name that both know and nobody can guess; from then on anybody can read the name in
+ *      /proc/net/unix.
+ *   2. The giver, once it is told that the taker listens, connects, sends and closes.
+ *   3. The taker, once it is told that the giver has sent, finds the descriptor waiting.
  * Nobody waits at the socket: each side learns elsewhere that the other has done its part or has died. The giver sends
- * to the taker's process alone or, where pids say nothing, to its own user's. So a taker in another pid namespace that
- * has changed its user gets nothing. The taker accepts only the very file that it expects, from the giver's user. */
+ * only to the taker's process or, where pids say nothing, to a process of its own user. So a taker in another pid
+ * namespace that has changed its user gets nothing. The taker accepts only the very file that it expects, from the
+ * giver's user. */
 #ifndef KOLO_SHM_HANDOVER_H
 #define KOLO_SHM_HANDOVER_H
 
@@ -19,32 +20,36 @@
 
 #include "shm/memory_file.h"
 
-/* Makes an address of the abstract namespace, where a name belongs to no file. Its length; 0: the name is too long. */
+/* Makes an address of the abstract namespace, where a name belongs to no file. Returns its length; 0: the name is too
+ * long. */
 socklen_t kolo_abstract_address(struct sockaddr_un *address, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The process that had listened or connected at the other end of a socket: 0 or a negative errno. pid 0: it is not
- * known here, or of another pid namespace. */
+/* Fills *peer with the process that has listened or connected at the other end of a socket. Returns 0 or a negative
+ * errno. pid 0: the process is not known here, or of another pid namespace. */
 int kolo_socket_peer(int socket, struct ucred *peer);
 
-/* Sends a message through a connected socket, with a descriptor unless that is -1. Never waits: 0 or a negative errno.
- */
+/* Sends a message through a connected socket, with a descriptor unless that is -1. Never waits. Returns 0 or a negative
+ * errno. */
 int kolo_descriptor_send(int socket, const void *message, size_t bytes, int fd);
 
-/* Receives one: its length, more than `bytes` if it was cut off, or a negative errno. *fd: the descriptor that came
- * with it, for the caller to close; or -1. */
+/* Receives a message. Returns its length, more than `bytes` if it was cut off, or a negative errno. *fd: the descriptor
+ * that came with the message, for the caller to close; or -1. */
 ssize_t kolo_descriptor_receive(int socket, void *message, size_t bytes, int *fd);
 
-/* A random number for the socket's name; 0 if the system has none. */
+/* Returns a random number for the socket's name; 0 if the system has none. */
 uint64_t kolo_handover_secret(void);
 
-/* The taker, which is `rank`: returns a descriptor, for kolo_handover_take to close, or a negative errno. */
+/* The taker, which is `rank`, calls this first. Returns a descriptor, for kolo_handover_take to close, or a negative
+ * errno. */
 int kolo_handover_listen(uint64_t secret, uint32_t rank);
 
-/* The giver: 0 or a negative errno. pid: of the taker, which must be the one that listens; 0: not known here. */
+/* The giver calls this. Returns 0 or a negative errno. pid: that of the taker, which must be the process that listens;
+ * 0: not known here. */
 int kolo_handover_give(uint64_t secret, uint32_t rank, uint32_t pid, int fd);
 
-/* The taker: returns a descriptor of that file, or a negative errno. Closes the listener. user: the giver's. */
+/* The taker calls this last. Returns a descriptor of that file, or a negative errno. Closes the listener. user: the
+ * giver's. */
 int kolo_handover_take(int listener, uint32_t user, const struct kolo_memory_file *file);
 
 #endif

@@ -1,4 +1,4 @@
-/* Where the parts of a segment begin, and whether a claimed layout is possible. */
+/* The layout of a segment: where its parts begin, and whether a claimed layout is possible. */
 #include "shm/layout.h"
 
 struct kolo_layout kolo_layout_compute(uint32_t ranks, size_t slot_bytes, uint32_t internode) {

@@ -1,4 +1,4 @@
-/* Everything that ranks share in memory, and who writes and reads it. It is defined nowhere else.
+/* The shared memory: everything that ranks share, and who writes and reads it. Nothing of it is defined elsewhere.
  *
  * A job has one file: at its start a kolo_job_header and a kolo_job_member for each rank, through which ranks find each
  * other; behind that, one segment for each communicator that was created through it (or elsewhere, see
@@ -9,14 +9,15 @@
  *     segment    [ header | members | signals | histories | lines | mailboxes | slots ]
  *                [ internode | internode slots ][ rings | streams ]
  *
- * The internode parts are there only where a job has several nodes. Rings and streams have a place for each pair of
- * ranks and for each rank, but no memory until somebody sends there. Offsets follow from the numbers of ranks, here and
- * on all nodes, and the size of a slot alone (kolo_layout_compute), so that no rank has to trust an offset
- * that it reads.
+ * The internode parts exist only where a job has several nodes. Each pair of ranks has a place for a ring and each rank
+ * one for a stream, but a place has no memory until a rank sends there. Offsets follow only from the size of a slot and
+ * the numbers of ranks, here and on all nodes (kolo_layout_compute), so that no rank has to trust an offset that it
+ * reads.
  *
- * Words that one rank writes while others read are kolo_atomic_*; all else is written before a release store and read
- * after the acquire that pairs with it, as each struct says. Structs that different ranks write keep KOLO_LINE_BYTES
- * apart: two cache lines, since processors fetch them in pairs. */
+ * Words that one rank writes while others read are kolo_atomic_*. Everything else is written before a release store and
+ * read after the acquire that pairs with it, as each struct says; "before x" in a comment means that the field is
+ * written before the release store of x. Structs that different ranks write keep KOLO_LINE_BYTES apart: two cache
+ * lines, since processors fetch them in pairs. */
 #ifndef KOLO_SHM_LAYOUT_H
 #define KOLO_SHM_LAYOUT_H
 
@@ -64,25 +65,25 @@
 
 #define KOLO_ALIGNED _Alignas(KOLO_LINE_BYTES)
 
-/* Which byte of which file a process has locked, see shm/guard.h. */
+/* The byte that a process has locked, and the file, see shm/guard.h. */
 struct kolo_shared_guard {
     uint64_t device;
     uint64_t inode;
     uint64_t place; /* 0: none */
 };
 
-/* A process, as others need it to see whether it lives. */
+/* A process, with all that others need to see whether it lives. */
 struct kolo_shared_process {
     uint32_t pid;
     uint32_t guarded;               /* 1: it has locked its byte of this creation, see shm/guard.h */
-    uint64_t start;                 /* tells it from a later one with the same pid; 0: not known */
-    uint64_t pid_namespace;         /* in which the pid counts, see comm/failure/process.h; 0: not known */
-    struct kolo_shared_guard guard; /* that it has from earlier communicators */
+    uint64_t start;                 /* start time: tells the process from a later one with the same pid; 0: not known */
+    uint64_t pid_namespace;         /* the namespace of the pid, see comm/failure/process.h; 0: not known */
+    struct kolo_shared_guard guard; /* the one that it has from earlier communicators */
 };
 
 /* The job file. */
 
-/* Where rank 0 has placed the segment of a creation. */
+/* The place that rank 0 has given to the segment of a creation. */
 struct kolo_shared_offer {
     uint64_t offset;
     uint64_t bytes;
@@ -93,36 +94,38 @@ struct kolo_shared_offer {
 };
 
 struct kolo_job_header {
-    /* Rank 0 writes these before the file gets its name (or before magic, in an inherited file); constant then. */
+    /* Rank 0 writes these before the file gets its name (or before magic, in an inherited file). They never change
+     * afterwards. */
     KOLO_ALIGNED kolo_atomic_u64 magic; /* stored last, with release */
     uint32_t version;                   /* of the library, KOLO_VERSION_WORD */
     uint32_t layout;                    /* KOLO_LAYOUT */
     uint32_t ranks;
-    struct kolo_shared_process creator; /* its byte is that of rank 0's first creation */
+    struct kolo_shared_process creator; /* its guard is the byte of rank 0's first creation */
 
-    /* By compare-and-swap from 0: the first rank of another version that came, see comm/creation/outcome.h. */
+    /* Written by compare-and-swap from 0: the first rank of another version that came, see comm/creation/outcome.h. */
     KOLO_ALIGNED kolo_atomic_u64 other_version;
 
-    /* Rank 0 writes these before offer, for one creation after another; the others read them after it. */
-    KOLO_ALIGNED kolo_atomic_u64 offer; /* for which creation, from 1, the next is */
+    /* Rank 0 writes `segment` before `offer`, for one creation after another; the others read it after `offer`. */
+    KOLO_ALIGNED kolo_atomic_u64 offer; /* the creation, from 1, to which `segment` belongs */
     struct kolo_shared_offer segment;
 
-    /* By compare-and-swap: rank 0 that one more creation is complete, any rank that one has failed. See
+    /* Written by compare-and-swap: rank 0 says that one more creation is complete, any rank that one has failed. See
      * comm/creation/outcome.h. */
     KOLO_ALIGNED kolo_atomic_u64 outcome;
-    kolo_bell bell; /* of that and of the offer, where all but rank 0 sleep */
+    kolo_bell bell; /* of `outcome` and `offer`: all ranks but rank 0 sleep here */
 
-    /* Rank 0 of a creation: end of the last segment. */
+    /* Written by rank 0 of a creation: the end of the last segment. */
     KOLO_ALIGNED kolo_atomic_u64 file_end;
-    kolo_atomic_u64 arrivals; /* all others, by addition: how often one has attached */
-    kolo_bell arrivals_bell;  /* where rank 0 sleeps */
-    kolo_atomic_u64 watchdog; /* ranks that wait, by compare-and-swap: see comm/failure/watchdog.h */
+    kolo_atomic_u64 arrivals; /* all other ranks, by addition: how often a rank has attached */
+    kolo_bell arrivals_bell;  /* rank 0 sleeps here */
+    kolo_atomic_u64 watchdog; /* a lease, by compare-and-swap of ranks that wait: see comm/failure/watchdog.h */
 
-    /* Rank 0, where there are several nodes, before an outcome of which it is the culprit too: why, in words. */
+    /* Where there are several nodes, rank 0 writes the reason, in words, before an outcome that names it both as
+     * reporter and as the rank at fault. */
     KOLO_ALIGNED char reason[KOLO_REASON_BYTES];
 };
 
-/* Written by its rank; epoch last. Read by all. */
+/* One rank of the job. That rank writes it, `epoch` last; all read it. */
 struct kolo_job_member {
     KOLO_ALIGNED kolo_atomic_u64 epoch; /* creations that this rank has begun */
     kolo_atomic_u64 attached;           /* creations in which it has mapped and checked the segment */
@@ -131,21 +134,21 @@ struct kolo_job_member {
 
 /* A segment. */
 
-/* How to handle messages that are larger than the band before this one allows. */
+/* A band of message sizes: all that are larger than the band before this one allows. */
 struct kolo_shared_band {
     uint64_t bytes_max;   /* of a message; UINT64_MAX in the last band */
     uint32_t algorithm;   /* kolo_algorithm, never AUTO */
     uint32_t chunk_bytes; /* of a message, in one slot; slots that are smaller limit it */
 };
 
-/* How to handle the messages of a collective, by their size. */
+/* The bands of a collective. */
 struct kolo_shared_table {
     uint64_t stream_bytes_min; /* results of messages from here on are stored past the caches */
     uint32_t bands;            /* at least 1 */
     struct kolo_shared_band band[KOLO_BANDS];
 };
 
-/* A collective with several algorithms has a table of its own; all others share the first one. */
+/* A collective with several algorithms has bands of its own; all others share those of KOLO_TABLE_SINGLE. */
 enum { KOLO_TABLE_SINGLE, KOLO_TABLE_ALLREDUCE, KOLO_TABLE_REDUCE, KOLO_TABLES };
 
 /* Sizes from bytes_min to bytes_max; none if bytes_max is 0. */
@@ -156,17 +159,18 @@ struct kolo_shared_range {
 /* The settings that bind all ranks of a communicator. Rank 0 decides them, see plan/plan.h. */
 struct kolo_shared_settings {
     uint32_t algorithm;        /* kolo_algorithm, forced; AUTO: by band */
-    uint32_t threads;          /* with which each rank moves its data, see api/lanes/lanes.h; 0 or 1: its own alone */
+    uint32_t threads;          /* lanes of each rank, see api/lanes/lanes.h; 0 or 1: one */
     uint64_t direct_bytes_min; /* messages from here on may be reduced directly in buffers of kolo_alloc */
-    /* Ranks in a group of each level of a tree: powers of two, ascending; 0: no such level, nor any after it. */
+    /* The number of ranks in a group of each level of a tree: powers of two, ascending; 0: no such level, nor any after
+     * it. */
     uint32_t tree_sizes[KOLO_TREE_LEVELS];
     struct kolo_shared_table tables[KOLO_TABLES];
     struct kolo_shared_range reads[KOLO_COLLECTIVES]; /* blocks that ranks read out of each other's memory */
 };
 
 struct kolo_shared_header {
-    /* Rank 0, before the job's offer; constant. The first three keep their places in versions to come: by them an
-     * observer (kolo_watch.h) of any version recognises a segment. */
+    /* Rank 0 writes these before the job's `offer`. They never change afterwards. The first three keep their places in
+     * all later versions: by them an observer (kolo_watch.h) of any version recognises a segment. */
     KOLO_ALIGNED kolo_atomic_u64 magic; /* stored after what follows, with release */
     uint32_t version;
     uint32_t layout;
@@ -178,36 +182,40 @@ struct kolo_shared_header {
     struct kolo_shared_settings settings;
     uint32_t guards_anew; /* 1: the locks of this creation become guards, see shm/guard.h */
 
-    /* Any rank, by compare-and-swap from 0, once: see comm/failure/failure.h. All look at it when a wait gets long. */
+    /* Written once, by any rank, by compare-and-swap from 0: see comm/failure/failure.h. All ranks look at it when a
+     * wait gets long. */
     KOLO_ALIGNED kolo_atomic_u64 failure;
 
-    /* Any rank that could not read another one's memory stores 1, see algo/direct_buffers.h. */
+    /* Set to 1 by any rank that could not read another rank's memory, see algo/direct_buffers.h. */
     kolo_atomic_u64 reads_refused;
 
-    /* Ranks that wait, by compare-and-swap: which of them checks whether others live, see comm/failure/watchdog.h. */
+    /* A lease, which ranks that wait take by compare-and-swap: its holder checks whether others live, see
+     * comm/failure/watchdog.h. */
     KOLO_ALIGNED kolo_atomic_u64 watchdog;
 
     /* Upper half: ranks that have not left; the last one gives the memory back. Lower half: ranks that use rank 0's
-     * mapping, rank 0 included; the last one removes it. One word, so that leaving touches it once. */
+     * mapping, rank 0 included; the last one removes it. Both are in one word, so that a rank that leaves changes them
+     * in one step. */
     KOLO_ALIGNED kolo_atomic_u64 occupancy;
 
-    /* Any rank in kolo_comm_shrink, by compare-and-swap, once a generation: see comm/creation/agreement.h. */
-    KOLO_ALIGNED kolo_atomic_u64 shrink_decision; /* whose view counts */
-    kolo_atomic_u64 shrink_outcome;               /* why no communicator has come of it */
+    /* Written once a generation, by any rank in kolo_comm_shrink, by compare-and-swap: see
+     * comm/creation/agreement.h. */
+    KOLO_ALIGNED kolo_atomic_u64 shrink_decision; /* the rank whose view counts */
+    kolo_atomic_u64 shrink_outcome;               /* the reason why the generation has made no communicator */
 };
 
-/* What the leader of a generation of kolo_comm_shrink offers: an empty file for the ranks of this node and, with
- * several nodes, which of all ranks go on and where they meet. */
+/* The leader's offer in a generation of kolo_comm_shrink: an empty file for the ranks of this node and, with several
+ * nodes, the ranks that go on and the place where they meet. */
 struct kolo_shrink_offer {
     struct kolo_memory_file file;
     uint64_t left[KOLO_RANK_WORDS];                      /* a bit for each rank, of all nodes, that goes on */
-    char meeting[KOLO_MEETING_WORDS * sizeof(uint64_t)]; /* where they meet, as text; of one node: "" */
+    char meeting[KOLO_MEETING_WORDS * sizeof(uint64_t)]; /* where the ranks meet, as text; with one node: "" */
 };
 
-/* What a rank proposes in one generation of kolo_comm_shrink, see comm/creation/agreement.h. */
+/* A rank's proposal in one generation of kolo_comm_shrink, see comm/creation/agreement.h. */
 struct kolo_shared_proposal {
     KOLO_ALIGNED kolo_atomic_u64 view[KOLO_RANK_WORDS]; /* a bit for each rank that goes on */
-    KOLO_ALIGNED kolo_atomic_u64 offered;               /* the generation of what follows; stored last */
+    KOLO_ALIGNED kolo_atomic_u64 offered;               /* the generation of `offer`; stored last */
     kolo_atomic_u64 offer[sizeof(struct kolo_shrink_offer) / sizeof(uint64_t)]; /* the leader's, word by word */
 };
 
@@ -217,70 +225,71 @@ struct kolo_pair_call {
     uint64_t detail;
 };
 
-/* After a mismatch: what a rank it names passes in that call, see comm/failure/difference.h. Its rank writes it. */
+/* The items that a rank has passed in a mismatched call, see comm/failure/difference.h. That rank writes them. */
 struct kolo_shared_difference {
-    KOLO_ALIGNED kolo_atomic_u64 levels; /* that it has shown; after what they have */
-    kolo_bell bell;                      /* of that */
+    KOLO_ALIGNED kolo_atomic_u64 levels; /* levels that the rank has shown; stored after their words */
+    kolo_bell bell;                      /* of `levels` */
     uint64_t kind;                       /* kolo_items_kind */
     uint64_t words[KOLO_SHOWN_LEVELS][KOLO_SHOWN_WORDS];
 };
 
 enum { KOLO_MEMBER_PRESENT = 1, KOLO_MEMBER_DEPARTED = 2, KOLO_MEMBER_DEAD = 3 };
 
-/* Who a rank is. Its owner writes it before kolo_job_member.attached, and `state`, the failure fields and those of
- * kolo_comm_shrink later. Of a rank that is dead, another one sets `state`, see kolo_segment_mark_dead. */
+/* A rank of the communicator. The rank itself writes this before kolo_job_member.attached; `state`, the failure fields
+ * and those of kolo_comm_shrink later. Another rank sets the `state` of a rank that is dead, see
+ * kolo_segment_mark_dead. */
 struct kolo_shared_member {
     KOLO_ALIGNED struct kolo_shared_process process;
     uint32_t membarrier; /* 1: registered, see sync/fence.h */
     kolo_cpu_set cpus;   /* its affinity at creation */
 
     KOLO_ALIGNED kolo_atomic_u64 state; /* KOLO_MEMBER_* */
-    /* Before the header's failure, if this rank is the reporter. Of several lanes, all in the segment of the first. */
+    /* The reporter of a failure writes its own fields before the header's `failure`. With several lanes, all of this is
+     * in the segment of the first. */
     uint64_t failure_call;
-    uint64_t failure_lane; /* in which it was found, and in which the calls are counted */
+    uint64_t failure_lane; /* the lane that found the failure, and whose calls are counted */
     int64_t failure_code;
     uint64_t failure_peer_calls; /* collectives that the rank at fault had begun by then */
-    uint64_t failure_words[2]; /* what call failure_call was, of the reporter and of the rank at fault; 0: not known */
-    struct kolo_pair_call failure_pair[2]; /* which send or receive the reporter was in, and which it did not match */
-    kolo_atomic_u64 looked_ns;             /* when it last looked whether others live, see comm/failure/watchdog.h */
-    kolo_atomic_u64 processor; /* on which it last waited, plus one; 0: not known. See comm/step/oversubscription.h */
+    uint64_t failure_words[2];   /* call failure_call, of the reporter and of the rank at fault; 0: not known */
+    struct kolo_pair_call failure_pair[2]; /* the send or receive of the reporter, and the one that it did not match */
+    kolo_atomic_u64 looked_ns; /* time of its last look at whether others live, see comm/failure/watchdog.h */
+    kolo_atomic_u64 processor; /* its last in a wait, plus one; 0: not known. See comm/step/oversubscription.h */
 
     struct kolo_shared_difference difference;
 
-    KOLO_ALIGNED kolo_atomic_u64 shrink_arrived;     /* the last generation of kolo_comm_shrink to which it came */
+    KOLO_ALIGNED kolo_atomic_u64 shrink_arrived;     /* the last generation of kolo_comm_shrink in which it arrived */
     struct kolo_shared_proposal shrink_proposals[2]; /* [generation % 2] */
 };
 
-/* How far a rank has got. Its rank writes it; all read it. */
+/* A rank's progress. That rank writes it; all read it. */
 struct kolo_shared_signal {
-    /* The line that peers look at in every call but the smallest. stamps[s % KOLO_STAMPS] tells what the calls up to
-     * that of schedule s are, and is written before the first progress of it. */
+    /* Peers look at this line in every call but the smallest. stamps[s % KOLO_STAMPS] tells what the calls up to that
+     * of schedule s are; it is written before the first progress of schedule s. */
     KOLO_ALIGNED kolo_atomic_u64 progress; /* steps completed, see comm/step/progress.h */
     kolo_atomic_u64 stamps[KOLO_STAMPS];
-    kolo_atomic_u64 places[2]; /* of `send` and `recv`, see algo/direct_buffers.h; before progress */
+    kolo_atomic_u64 places[2]; /* of `send` and `recv`, see algo/direct_buffers.h; before `progress` */
 
-    /* The line that peers look at only when a wait gets long, and others from outside. */
+    /* Peers look at this line only when a wait gets long. Observers look at it from outside. */
     KOLO_ALIGNED kolo_bell bell;
-    kolo_atomic_u64 calls; /* collectives begun; written after the history's word */
-    kolo_atomic_u64 ended; /* and of those, ended, by an error too */
-    kolo_atomic_u64
-        waiting; /* for which rank beyond spinning, and since when: see comm/step/history.h; 0: for nobody */
+    kolo_atomic_u64 calls;   /* collectives begun; written after the history's word */
+    kolo_atomic_u64 ended;   /* those of them that have ended, also by an error */
+    kolo_atomic_u64 waiting; /* the rank that it waits for, and since when: see comm/step/history.h; 0: none */
     kolo_atomic_u64 payload_bytes, sent_bytes, received_bytes; /* as kolo_stats, of the calls that have ended */
 };
 
-/* When a call was and what it waited for. The stores are releases, `number` is the last. */
+/* The times of a call, and its longest wait. All stores are releases; `number` is the last one. */
 struct kolo_shared_record {
     kolo_atomic_u64 number; /* of the call; 0: none */
     kolo_atomic_u64 began_ns;
-    kolo_atomic_u64 ended_ns; /* counts once signal.ended has come to `number` */
+    kolo_atomic_u64 ended_ns; /* valid once signal.ended has reached `number` */
     kolo_atomic_u64 longest;  /* its longest wait beyond spinning: for which rank, how long; 0: none */
 };
 
 /* A rank's last calls, see comm/step/history.h. Its rank writes it. Ranks read it when they report a failure, and
  * observers do. */
 struct kolo_shared_history {
-    /* [c % (2 * KOLO_HISTORY)]: what call c is, see comm/failure/failure.h. Twice as many as are shown: the word of a
-     * call is written before its number, and must not overwrite one that may still be read. */
+    /* [c % (2 * KOLO_HISTORY)]: what call c is, see comm/failure/failure.h. There are twice as many words as are shown:
+     * the word of a call is written before its number, and must not overwrite a word that may still be read. */
     KOLO_ALIGNED kolo_atomic_u64 words[2 * KOLO_HISTORY];
     KOLO_ALIGNED struct kolo_shared_record records[KOLO_HISTORY]; /* [c % KOLO_HISTORY], of calls that took long */
     KOLO_ALIGNED kolo_atomic_u64 waited_ns;                       /* as in kolo_stats */
@@ -294,84 +303,85 @@ struct kolo_shared_line {
 
 #define KOLO_LINE_SET_BYTES (KOLO_LINES * sizeof(struct kolo_shared_line))
 
-/* The lines of one rank: two sets for rounds, then those for passes. Not a multiple of 4096 bytes: a core takes a load
- * for one of what it has just stored if both have the same place in their pages. */
+/* The lines of one rank: two sets for rounds, then those for passes. Their size is not a multiple of 4096 bytes: a core
+ * mistakes a load for one of what it has just stored if both have the same place in their pages. */
 struct kolo_shared_lines {
     KOLO_ALIGNED struct kolo_shared_line lines[2 * KOLO_LINES + KOLO_PASS_LINES];
 };
 
 /* The rest is for sends and receives between two ranks, see comm/channels/transfer.h. */
 
-/* What others have to tell a rank. */
+/* A rank's mailbox: what other ranks have to tell it. */
 struct kolo_shared_mailbox {
     KOLO_ALIGNED kolo_atomic_u64 senders[KOLO_RANK_WORDS]; /* a bit for each rank whose ring to this one has memory; it
                                                               adds its bit once, before its first message */
-    KOLO_ALIGNED kolo_atomic_u64 listens;                  /* by its rank, once: 1: `events` counts from now on */
-    KOLO_ALIGNED kolo_atomic_u64 events; /* any rank, by addition, after it has published something for this one */
-    kolo_bell bell;                      /* of `events`, where its rank sleeps */
+    KOLO_ALIGNED kolo_atomic_u64 listens; /* set once by its rank, to 1: `events` counts from then on */
+    KOLO_ALIGNED kolo_atomic_u64 events;  /* any rank adds, after it has published something for this one */
+    kolo_bell bell;                       /* of `events`: its rank sleeps here */
 
-    /* A bit for each rank of other nodes: to which its ring has memory, by its rank; and for which it has published
-     * something, taken by the relay. */
+    /* A bit for each rank of other nodes. rings: this rank's ring to that one has memory; this rank sets the bits.
+     * news: this rank has published something for that one; this rank sets the bits, and the relay takes them. */
     KOLO_ALIGNED kolo_atomic_u64 rings[KOLO_RANK_WORDS];
     KOLO_ALIGNED kolo_atomic_u64 news[KOLO_RANK_WORDS];
 };
 
-/* Written by the sender; sequence last. Read by the receiver. */
+/* A cell of a ring: one message. The sender writes it, `sequence` last; the receiver reads it. */
 struct kolo_shared_cell {
     _Alignas(64) kolo_atomic_u64 sequence; /* number of the message among those of its pair, from 1 */
     int32_t tag;
     uint32_t dtype;
     uint64_t count;
-    uint64_t chunks_before; /* of the sender's stream; of a message that does not fit a cell. UINT64_MAX: it waits */
+    uint64_t chunks_before; /* of a large message: its place in the sender's stream; UINT64_MAX: none yet */
     uint8_t payload[KOLO_CELL_PAYLOAD];
 };
 
-/* Messages from one rank to another: number m is in cell m % KOLO_CELLS. */
+/* The messages from one rank to another: number m is in cell m % KOLO_CELLS. */
 struct kolo_shared_ring {
-    /* By the receiver. */
+    /* Written by the receiver. */
     KOLO_ALIGNED kolo_atomic_u64 taken; /* messages that it is done with */
     kolo_atomic_u64 asked;              /* how many messages it has asked for */
-    uint64_t asked_number;              /* of the last of them; before `asked` */
+    uint64_t asked_number;              /* the number of the last of them; before `asked` */
 
-    /* By the sender. */
-    KOLO_ALIGNED kolo_atomic_u64 served; /* how many of those it sends, or has sent, through its stream */
+    /* Written by the sender. */
+    KOLO_ALIGNED kolo_atomic_u64 served; /* how many of those asked for it sends, or has sent, through its stream */
     uint64_t served_chunks_before;       /* where the last of them begins there; before `served` */
     uint64_t served_bytes;               /* and how long it is, for the relay */
 
     _Alignas(512) struct kolo_shared_cell cells[KOLO_CELLS];
 };
 
-/* Through which a rank sends what does not fit a cell, to one rank after another. Chunk c is chunks[c % KOLO_CHUNKS],
- * counted over all such messages; who takes it leaves it as it is, but takes the lines over (reduce/take.h). */
+/* A rank's stream, through which it sends messages that do not fit a cell, to one rank after another. Chunk c is
+ * chunks[c % KOLO_CHUNKS], counted over all such messages. The receiver leaves a chunk's contents as they are, but
+ * takes its lines over (reduce/take.h). */
 struct kolo_shared_stream {
-    KOLO_ALIGNED kolo_atomic_u64 filled; /* by its rank: chunks */
-    KOLO_ALIGNED kolo_atomic_u64 taken;  /* by the receiver of the message under way */
+    KOLO_ALIGNED kolo_atomic_u64 filled; /* chunks, by its rank */
+    KOLO_ALIGNED kolo_atomic_u64 taken;  /* chunks, by the receiver of the message under way */
     _Alignas(KOLO_PAGE_BYTES) uint8_t chunks[KOLO_CHUNKS][KOLO_CHUNK_BYTES];
 };
 
-/* Where the ranks of a node work together with one proxy of their leader, see internode/proxy.h. That proxy writes
- * it. */
+/* The words by which the ranks of a node and one proxy of their leader work together, see internode/proxy.h. The proxy
+ * writes them. */
 struct kolo_shared_lane {
-    KOLO_ALIGNED kolo_atomic_u64 done; /* exchanges, over all calls: those with smaller numbers on this lane are over */
+    KOLO_ALIGNED kolo_atomic_u64 done; /* exchanges on this lane with smaller numbers, over all calls, are over */
     kolo_bell bell;
     kolo_atomic_u64 late; /* the node from which the first unfinished exchange lacks data, plus one; 0: none */
     kolo_atomic_u64 lost; /* 1: the connections to some node have ended */
 
-    /* Of the exchanges so far; before `done`. */
+    /* Totals of the exchanges so far; before `done`. */
     KOLO_ALIGNED kolo_atomic_u64 sent_bytes;
     kolo_atomic_u64 received_bytes;
     kolo_atomic_u64 system_calls;
 };
 
-/* What carries sends and receives to other nodes, see internode/relay/relay.h. */
+/* The relay, which carries sends and receives to other nodes, see internode/relay/relay.h. */
 struct kolo_shared_relay {
-    /* By ranks: a bit for each whose mailbox has news; then the number of all. */
+    /* Ranks set their bit in `news` when their mailbox has news, and then add to `events`. */
     KOLO_ALIGNED kolo_atomic_u64 news[KOLO_RANK_WORDS];
     KOLO_ALIGNED kolo_atomic_u64 events;
-    kolo_bell bell; /* where the relay sleeps */
+    kolo_bell bell; /* the relay sleeps here */
 
-    /* By the relay: a bit for each rank of other nodes that has left, and for each with which the connection is lost.
-     */
+    /* Written by the relay: a bit for each rank of other nodes that has left, and for each to which the connection is
+     * lost. */
     KOLO_ALIGNED kolo_atomic_u64 left[KOLO_RANK_WORDS];
     kolo_atomic_u64 lost[KOLO_RANK_WORDS];
 };
@@ -382,13 +392,14 @@ struct kolo_shared_internode {
     struct kolo_shared_lane lanes[KOLO_LANES_MAX];
     struct kolo_shared_relay relay;
 
-    /* Before the header's failure, where that was found by a proxy or on another node: kolo_failure_pack. Written by
-     * whoever has swapped `reporting` from 0. */
+    /* The report of a failure that was found by a proxy or on another node, as kolo_failure_pack makes it; before the
+     * header's `failure`. The thread that has swapped `reporting` from 0 writes it. */
     KOLO_ALIGNED kolo_atomic_u64 reporting;
     uint8_t report[KOLO_REPORT_BYTES];
 
-    /* By node: the listener that its leader keeps, as kolo_address_pack writes it, see
-     * internode/assembly/shrink_nodes.h. The leader writes them before the communicator is complete; constant then. */
+    /* For each node, the listener that its leader keeps, as kolo_address_pack writes it, see
+     * internode/assembly/shrink_nodes.h. The leader writes them before the communicator is complete. They never change
+     * afterwards. */
     KOLO_ALIGNED uint8_t listeners[KOLO_RANKS_MAX][8 * KOLO_ADDRESS_WORDS];
 };
 
@@ -417,7 +428,7 @@ static inline size_t kolo_whole_pages(size_t bytes) {
     return (bytes + KOLO_PAGE_BYTES - 1) / KOLO_PAGE_BYTES * KOLO_PAGE_BYTES;
 }
 
-/* Where the parts of a segment begin, in bytes from its start. */
+/* The offsets of a segment's parts, in bytes from its start. */
 struct kolo_layout {
     size_t members;
     size_t signals;
@@ -425,24 +436,25 @@ struct kolo_layout {
     size_t lines;
     size_t mailboxes;
     size_t slots;     /* slot i of rank r is at slots + (r * KOLO_SLOTS + i) * slot_bytes */
-    size_t internode; /* 0: there is none; behind it, at internode_slots, 2 * KOLO_SLOTS of slot_bytes */
+    size_t internode; /* 0: there is none; its 2 * KOLO_SLOTS slots of slot_bytes are behind it, at internode_slots */
     size_t internode_slots;
     size_t rings;     /* see comm/channels/rings.h */
-    size_t streams;   /* behind them, one a rank of all nodes */
+    size_t streams;   /* behind the rings, one for each rank of all nodes */
     size_t allocated; /* bytes that have memory from the beginning, whole pages: those before the rings */
-    size_t bytes;     /* of all, whole pages */
+    size_t bytes;     /* all bytes, whole pages */
 };
 
 /* slot_bytes: a multiple of KOLO_PAGE_BYTES, at most KOLO_SLOT_BYTES_MAX. internode: as in the header. */
 struct kolo_layout kolo_layout_compute(uint32_t ranks, size_t slot_bytes, uint32_t internode);
 
-/* Whether a segment with these properties, which others claim, can be in a file of so many bytes. */
+/* The properties of a segment as others claim them. kolo_layout_is_legal returns whether such a segment can be in a
+ * file of file_bytes. */
 struct kolo_segment_claim {
     uint64_t ranks, slot_bytes, internode, segment_bytes, offset, file_bytes;
 };
 bool kolo_layout_is_legal(const struct kolo_segment_claim *claim);
 
-/* Bytes of the job file before the first segment, whole pages. */
+/* Returns the bytes of the job file before the first segment, whole pages. */
 size_t kolo_layout_job_bytes(uint32_t ranks);
 
 #endif

@@ -1,4 +1,4 @@
-/* Makes nameless files, and opens those of other processes through /proc. */
+/* Nameless files: this file makes them, and opens those of other processes through /proc. */
 #include "shm/memory_file.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@ int kolo_memory_file_create(const char *title, unsigned flags) {
     const int fd = memfd_create(title, flags | MFD_CLOEXEC);
     if (fd < 0)
         return -errno;
-    if (fchmod(fd, 0600) == 0) /* by default anybody who may look into /proc/PID/fd can open it */
+    if (fchmod(fd, 0600) == 0) /* by default any process that may look into /proc/PID/fd can open the file */
         return fd;
     const int error = errno;
     close(fd);

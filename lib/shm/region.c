@@ -1,4 +1,4 @@
-/* Maps buffers that ranks share, of all ranks side by side. */
+/* Regions: buffers that ranks share, mapped with the parts of all ranks side by side. */
 #include "shm/region.h"
 
 #include <errno.h>
@@ -34,8 +34,8 @@ bool kolo_region_may_be_pooled(const struct kolo_region_shape *shape) {
     return !shape->small_pages && !shape->unpooled && shape->part_bytes % HUGE_PAGE_BYTES == 0;
 }
 
-/* A file of huge pages, or -1 if the pool has fewer than `bytes` left. A shared mapping reserves them for the file,
- * which keeps them when the mapping goes; but a control group may still refuse them, page by page, when they are
+/* Returns a file of huge pages, or -1 if the pool has fewer than `bytes` left. A shared mapping reserves pages for the
+ * file, which keeps them when the mapping goes; but a control group may still refuse them, page by page, when they are
  * filled. */
 static int create_huge(size_t bytes) {
     const int fd = kolo_memory_file_create("kolo-alloc", MFD_HUGETLB | MFD_HUGE_2MB);
@@ -66,7 +66,7 @@ static int refuse_size(const struct kolo_region_shape *shape, size_t bytes, uint
 
 int kolo_region_create(const struct kolo_region_shape *shape) {
     const size_t bytes = shape->part_bytes * shape->parts;
-    struct rlimit file; /* beyond which sizing it would end the process with SIGXFSZ */
+    struct rlimit file; /* a larger file would end the process with SIGXFSZ */
     if (getrlimit(RLIMIT_FSIZE, &file) == 0 && bytes > file.rlim_cur)
         return kolo_fail(KOLO_ERR_NO_SPACE,
                          "%s: a file of %zu bytes needed, and this process may write %llu: raise that limit "
@@ -90,7 +90,7 @@ int kolo_region_create(const struct kolo_region_shape *shape) {
 }
 
 static int refuse_memory(const char *function, size_t bytes, int error) {
-    if (error == ENOMEM || error == ENOSPC || error == EFAULT) /* the last where a store would get SIGBUS */
+    if (error == ENOMEM || error == ENOSPC || error == EFAULT) /* EFAULT: where a store would raise SIGBUS */
         return kolo_fail(KOLO_ERR_NO_SPACE, "%s: the system does not have %zu bytes of memory left: %s", function,
                          bytes, strerror(error == EFAULT ? ENOMEM : error));
     return kolo_fail_system(error, "%s: filling %zu bytes", function, bytes);
@@ -114,8 +114,9 @@ int kolo_region_populate(const char *function, uint8_t *memory, size_t bytes) {
     return refuse_memory(function, bytes, errno);
 }
 
-/* The part of `shape` that this rank fills. Of the only part it is a slice of whole pages, about the one that this rank
- * owns where the ranks divide a message of that size among themselves. */
+/* Returns the bytes of `shape` that this rank fills, and their offset: its own part. If there is only one part, the
+ * rank fills a slice of whole pages of it: about the slice that it owns where the ranks divide a message of that size
+ * among themselves. */
 static size_t own_share(const struct kolo_region_shape *shape, size_t *offset) {
     if (shape->parts == shape->ranks) {
         *offset = shape->rank * shape->part_bytes;
@@ -155,7 +156,7 @@ int kolo_region_map(struct kolo_region *region, int fd, const struct kolo_region
 
 void kolo_region_leave(struct kolo_region *region) {
     KOLO_POINT("region.leaving");
-    if (region->parts > 1 && !region->adopted.inode) /* else others may still use it: ranks, or forked children */
+    if (region->parts > 1 && !region->adopted.inode) /* otherwise other ranks or forked children may still use it */
         madvise(region->own, region->part_bytes, MADV_REMOVE);
     KOLO_POINT("region.returned");
     kolo_region_forget(region);

@@ -1,5 +1,6 @@
-/* Memory for kolo_alloc and kolo_share: a nameless file that all ranks of a node map whole. It has a part for each
- * rank, placed by its owner, or one part for all. It is freed when the last process has unmapped it or has ended. */
+/* A region is the memory of a kolo_alloc or kolo_share: a nameless file that all ranks of a node map whole. It has a
+ * part for each rank, whose pages its owner places, or one part for all. The memory is freed when the last process has
+ * unmapped the file or has ended. */
 #ifndef KOLO_SHM_REGION_H
 #define KOLO_SHM_REGION_H
 
@@ -10,7 +11,7 @@
 #include "shm/adoption.h"
 #include "shm/memory_file.h"
 
-/* What a region is to be. */
+/* The properties of a region. */
 struct kolo_region_shape {
     const char *function; /* of the API, for messages */
     size_t part_bytes;    /* whole pages; of kolo_alloc whole huge pages from one huge page on */
@@ -26,18 +27,18 @@ struct kolo_region {
     uint8_t *own;  /* this rank's part: there, or where the program had it before kolo_share */
     size_t part_bytes;
     uint32_t parts, rank;
-    struct kolo_adopted adopted; /* of kolo_share: the own part */
+    struct kolo_adopted adopted; /* for kolo_share: the own part */
 };
 
-/* The part of `rank`. */
+/* Returns the part of `rank`. */
 static inline uint8_t *kolo_region_part(const struct kolo_region *region, uint32_t rank) {
     return rank == region->rank || region->parts == 1 ? region->own : region->base + rank * region->part_bytes;
 }
 
-/* Bytes of a part that holds `bytes`; 0 if `parts` of them are more than can be mapped. */
+/* Returns the bytes of a part that holds `bytes`; 0 if `parts` such parts are more than can be mapped. */
 size_t kolo_region_part_bytes(size_t bytes, uint32_t parts);
 
-/* Whether the file may be of huge pages of their own, which a rank may then not get when it maps them. */
+/* Returns whether the file may take huge pages from the pool, which a rank may then not get when it maps them. */
 bool kolo_region_may_be_pooled(const struct kolo_region_shape *shape);
 
 /* Returns a descriptor of a new file, of huge pages where the system has set enough of them aside. KOLO_ERR_NO_SPACE,
@@ -48,16 +49,16 @@ int kolo_region_create(const struct kolo_region_shape *shape);
  * thread. KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM, with nothing left mapped. */
 int kolo_region_map(struct kolo_region *region, int fd, const struct kolo_region_shape *shape);
 
-/* Takes the pages of `bytes` bytes of a region that was mapped lazily, before they are used: without them a store could
- * end the process where memory runs out. KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM. Kernels before 5.14 take them at the first
- * use. */
+/* Takes the pages of `bytes` bytes of a region that was mapped lazily, before they are used: otherwise a store could
+ * end the process where memory runs out. KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM. Kernels before 5.14 take the pages at the
+ * first use. */
 int kolo_region_populate(const char *function, uint8_t *memory, size_t bytes);
 
 /* Gives the memory of the own part back, if nobody else uses that, and unmaps all parts. A part that the program had
  * before is memory of this process alone again (shm/adoption.h). */
 void kolo_region_leave(struct kolo_region *region);
 
-/* The same in a forked child, which leaves what is shared alone. */
+/* Like kolo_region_leave, in a forked child: leaves what is shared alone. */
 void kolo_region_forget(struct kolo_region *region);
 
 #endif

@@ -1,4 +1,4 @@
-/* Allocates, maps, leaves and gives back a segment. */
+/* Segments: their allocation, mapping and release. */
 #include "shm/segment.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@
 enum {
     INTERRUPTIONS_MAX = 1000,
     CHECKED_BYTES_MIN = 1 << 20,
-    KEPT_SHARE = 16 /* of the descriptors that this process may have, one in so many at most */
+    KEPT_SHARE = 16 /* at most one in so many of the descriptors that this process may have */
 };
 
 /* Limits that the kernel would enforce with a signal (SIGXFSZ, or a SIGKILL for want of memory) instead of an error. */
@@ -78,7 +78,8 @@ int kolo_segment_allocate_all(int fd, uint64_t offset, const struct kolo_layout 
     return rc;
 }
 
-/* A system call that cannot write where memory is missing says so; a store would end the process. */
+/* The page is written by a system call, which returns an error where memory is missing; a store would end the
+ * process. */
 static bool provide_page(uint8_t *page) {
     return getrandom(page + KOLO_PAGE_BYTES - 1, 1, GRND_NONBLOCK) == 1 || errno != EFAULT;
 }
@@ -143,7 +144,7 @@ void kolo_segment_view(struct kolo_segment *segment, void *mapping, size_t bytes
     segment->allocated = layout.allocated;
 }
 
-/* True if the page at `address` is known to be on the NUMA node `node`. */
+/* Returns true if the page at `address` is certainly on the NUMA node `node`. */
 static bool page_is_on(const uint8_t *address, unsigned node) {
     int found;
     return syscall(SYS_get_mempolicy, &found, NULL, 0UL, address, MPOL_F_NODE | MPOL_F_ADDR) == 0 && found == (int)node;
@@ -154,13 +155,15 @@ void kolo_segment_settle(const struct kolo_segment *segment, uint32_t rank) {
     uint8_t *own = segment->slots + rank * bytes;
     unsigned node;
     madvise(own, bytes, MADV_POPULATE_WRITE);
-    if (segment->rings) /* a core dump would give memory to all of them */
+    if (segment->rings) /* otherwise a core dump would give memory to all of them */
         madvise(segment->rings, segment->bytes - segment->allocated, MADV_DONTDUMP);
-    /* To move a page, the kernel looks at the mappings of all ranks: not where it is in place, as with one node. */
+    /* Pages that are in place, as with one NUMA node, are not moved: to move one, the kernel looks at the mappings of
+     * all ranks. */
     if (syscall(SYS_getcpu, NULL, &node, NULL) == 0 && page_is_on(own, node) &&
         page_is_on(own + bytes - KOLO_PAGE_BYTES, node))
         return;
-    /* No node named: the calling thread's. Pages that another process has touched by now stay where they are. */
+    /* No node is named, which means the calling thread's. Pages that another process has touched by now stay where they
+     * are. */
     syscall(SYS_mbind, own, bytes, MPOL_PREFERRED, NULL, 0UL, MPOL_MF_MOVE);
 }
 
@@ -184,7 +187,7 @@ void kolo_segment_borrow(struct kolo_segment *segment, void *mapping) {
     segment->counted = true;
 }
 
-/* How many descriptors kolo_segment_close has kept. */
+/* The number of descriptors that kolo_segment_close has kept. */
 static struct {
     uint64_t forks; /* see sync/common_lock.h */
     uint32_t count;
@@ -197,7 +200,7 @@ static void lock_kept(void) {
     kept.forks = forks;
 }
 
-/* Counts one more, if it is needed or there may be one more. */
+/* Counts one more descriptor, if it is needed or the limit allows one more. */
 static bool keep(bool needed) {
     struct rlimit limit;
     lock_kept();
@@ -224,7 +227,7 @@ void kolo_segment_close(struct kolo_segment *segment, bool needed) {
 
 static void close_kept(const struct kolo_segment *segment) {
     lock_kept();
-    kept.count -= kept.count > 0; /* 0: in a forked child */
+    kept.count -= kept.count > 0; /* the count is 0 in a forked child */
     kolo_common_unlock();
     kolo_file_close(segment->fd, segment->device, segment->inode);
 }
@@ -261,7 +264,7 @@ void kolo_segment_leave(struct kolo_segment *segment) {
     segment->header = NULL;
 }
 
-/* The mappings that a dead process used went with it: only its place among the ranks is left. */
+/* The mappings of a dead process went with it: only its place among the ranks is left. */
 void kolo_segment_mark_dead(struct kolo_segment *segment, uint32_t rank) {
     KOLO_POINT("segment.marking_dead");
     if (!kolo_compare_and_swap(&segment->members[rank].state, KOLO_MEMBER_PRESENT, KOLO_MEMBER_DEAD))

@@ -1,4 +1,4 @@
-/* Mapping and unmapping of the shared files: the job file and the segments. */
+/* The shared files, which are the job file and the segments: their mapping and unmapping. */
 #ifndef KOLO_SHM_SEGMENT_H
 #define KOLO_SHM_SEGMENT_H
 
@@ -27,27 +27,27 @@ struct kolo_segment {
     bool counted; /* the mapping is rank 0's, shared by threads of its process, and counted in header->occupancy */
 };
 
-/* Allocates `bytes` at `offset` of `fd`, page by page, so that no later access can find memory missing.
- * KOLO_ERR_NO_SPACE (message set: need, limit, remedy), KOLO_ERR_SYSTEM. */
+/* Allocates `bytes` at `offset` of `fd`, page by page, so that no later access finds memory missing. KOLO_ERR_NO_SPACE
+ * (message set: need, limit, remedy), KOLO_ERR_SYSTEM. */
 int kolo_segment_allocate(int fd, uint64_t offset, size_t bytes);
 
 /* Allocates a segment at `offset` of `fd`: the memory that it has from the beginning, and in the file the length for
  * the rest, unless a limit forbids that. *bytes becomes the length. As kolo_segment_allocate. */
 int kolo_segment_allocate_all(int fd, uint64_t offset, const struct kolo_layout *layout, size_t *bytes);
 
-/* Gives memory to whole pages of a part of a segment that had none at the beginning, and that nobody else uses yet: no
- * later access can find it missing. May change the last byte of each page. KOLO_ERR_NO_SPACE, message set. */
+/* Gives memory to whole pages of a segment that had none at the beginning, and that nobody else uses yet: no later
+ * access finds memory missing. May change the last byte of each page. KOLO_ERR_NO_SPACE, message set. */
 int kolo_segment_provide(void *pages, size_t bytes);
 
 /* Maps `bytes` at `offset` of fd for reading and writing, not for forked children. KOLO_ERR_NO_SPACE: address space.
  * KOLO_ERR_SYSTEM. */
 int kolo_segment_map(int fd, uint64_t offset, size_t bytes, void **address);
 
-/* The same of a segment with a length of *bytes. Where a limit forbids all of it, *bytes becomes less: what has memory
- * from the beginning. */
+/* Like kolo_segment_map, for a segment with a length of *bytes. Where a limit forbids a mapping of that length, *bytes
+ * becomes less: the bytes that have memory from the beginning. */
 int kolo_segment_map_all(int fd, uint64_t offset, const struct kolo_layout *layout, size_t *bytes, void **address);
 
-/* Fills the view over a mapping. */
+/* Fills in the view of a mapping. */
 void kolo_segment_view(struct kolo_segment *segment, void *mapping, size_t bytes, uint32_t ranks, size_t slot_bytes,
                        uint32_t internode);
 
@@ -55,29 +55,30 @@ void kolo_segment_view(struct kolo_segment *segment, void *mapping, size_t bytes
  * rank 0 has allocated them all. Best effort: where the system refuses, they stay where they are. */
 void kolo_segment_settle(const struct kolo_segment *segment, uint32_t rank);
 
-/* The initial value of the header's occupancy: `ranks` ranks, of which `users`, rank 0 included, use rank 0's
+/* Returns the initial value of the header's occupancy: `ranks` ranks, of which `users`, rank 0 included, use rank 0's
  * mapping. */
 uint64_t kolo_segment_occupancy(uint32_t ranks, uint32_t users);
 
-/* Rank 0's: counts `users` ranks more as using its mapping or, below 0, fewer. */
+/* For rank 0: counts `users` ranks more as users of its mapping; fewer where `users` is below 0. */
 void kolo_segment_lend(struct kolo_segment *segment, int32_t users);
 
-/* Takes rank 0's mapping, in a thread of its process that is counted there, in place of the rank's own. */
+/* For a rank that is a thread of rank 0's process and counted as a user: replaces its own mapping by rank 0's. */
 void kolo_segment_borrow(struct kolo_segment *segment, void *mapping);
 
-/* Closes the descriptor, unless it is needed. Called once all ranks have mapped the segment: from then on they use only
- * the mapping. The descriptor is kept for the first few segments to which no other descriptor of this process leads,
- * since tools can look at a segment only through one. */
+/* Closes the descriptor, unless it is needed. The caller knows that all ranks have mapped the segment: from then on
+ * they use only the mapping. The first few segments to which no other descriptor of this process leads keep theirs,
+ * since tools can look at a segment only through a descriptor. */
 #define KOLO_SEGMENTS_KEPT_MAX 32
 void kolo_segment_close(struct kolo_segment *segment, bool needed);
 
-/* Leaves for good: unmaps, and gives the memory back if no rank is left. */
+/* Leaves the segment for good: unmaps it, and gives the memory back if no rank is left. */
 void kolo_segment_leave(struct kolo_segment *segment);
 
-/* Leaves on behalf of a rank whose process has ended without leaving. If several ranks try, one of them does it. */
+/* Leaves the segment on behalf of a rank whose process has ended without leaving. If several ranks try, only one of
+ * them does it. */
 void kolo_segment_mark_dead(struct kolo_segment *segment, uint32_t rank);
 
-/* In a forked child, which has not inherited the mapping: closes the descriptor. */
+/* For a forked child, which has not inherited the mapping: closes the descriptor. */
 void kolo_segment_forget(struct kolo_segment *segment);
 
 #endif
