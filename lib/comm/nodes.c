@@ -1,4 +1,4 @@
-/* Numbers the nodes, and the ranks of each node. */
+/* The numbers of nodes, and of the ranks of each node. */
 #include "comm/nodes.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 #include "base/status.h"
 
-/* Numbers the nodes by their lowest rank; returns how many. */
+/* Numbers the nodes by their lowest rank. Returns how many there are. */
 static uint32_t number(uint32_t *node_of, const uint32_t *groups, uint32_t size) {
     uint32_t nodes = 0;
     for (uint32_t rank = 0; rank < size; rank++) {

@@ -1,4 +1,4 @@
-/* Reads tables from outside. */
+/* Observed tables: reading a table from outside. */
 #include "comm/observed_tables.h"
 
 #include <fcntl.h>
@@ -18,14 +18,14 @@
 static_assert(sizeof((kolo_watched_table *)0)->name == KOLO_TABLE_NAME_BYTES, "a table's name fits");
 static_assert(offsetof(struct kolo_shared_table_header, workers) == 72, "up to there for all versions");
 
-/* Up to where it is the same in all versions. */
+/* The bytes of the header that are the same in all versions. */
 static const size_t known_bytes = offsetof(struct kolo_shared_table_header, workers);
 
 static size_t ranks_bytes(uint32_t ranks) {
     return ranks * sizeof(struct kolo_shared_table_rank);
 }
 
-/* Whether all that is used of the header makes sense, in a file of `file_bytes`. */
+/* Returns whether all that is used of the header makes sense, in a file of `file_bytes`. */
 static bool is_legal(const struct kolo_shared_table_header *header, uint64_t file_bytes) {
     return header->ranks >= 1 && header->ranks <= KOLO_RANKS_MAX && header->workers <= header->ranks &&
            header->servers < KOLO_RANKS_MAX && header->shards >= 1 && header->shards <= KOLO_TABLE_SHARDS_MAX &&
@@ -34,7 +34,7 @@ static bool is_legal(const struct kolo_shared_table_header *header, uint64_t fil
            file_bytes >= sizeof *header + ranks_bytes(header->ranks);
 }
 
-/* Names are what programs say. */
+/* Cleans a name, which a program may have chosen freely. */
 static void clean_name(char *name) {
     name[KOLO_TABLE_NAME_BYTES - 1] = '\0';
     for (unsigned char *at = (unsigned char *)name; *at; at++)
@@ -42,7 +42,7 @@ static void clean_name(char *name) {
             *at = '?';
 }
 
-/* Reads the header; false where there is no table. */
+/* Reads the header. Returns false where there is no table. */
 static bool read_header(int fd, struct kolo_shared_table_header *header, int *status) {
     struct stat file;
     memset(header, 0, sizeof *header);
@@ -56,8 +56,8 @@ static bool read_header(int fd, struct kolo_shared_table_header *header, int *st
     return true;
 }
 
-/* Opens a table's file where it was open before: only if that is the same file still, as opening another one might do
- * something. */
+/* Opens a table's file where it was open before, but only if that still is the same file, as opening another one might
+ * have an effect. */
 static int open_again(const struct kolo_memory_file *place) {
     char path[64];
     struct stat found;
@@ -71,7 +71,7 @@ static uint32_t rank_pid(const struct kolo_shared_table_rank *rank) {
     return rank->pid <= INT32_MAX ? (uint32_t)rank->pid : 0;
 }
 
-/* In whatever process it is open; -1: in none. */
+/* Opens the table's file in whatever process has it open; -1: none has. */
 static int open_somewhere(struct kolo_observed_table *table) {
     int fd = open_again(&table->place);
     for (uint32_t rank = 0; fd < 0 && rank < table->ranks_max; rank++) {
@@ -83,7 +83,7 @@ static int open_somewhere(struct kolo_observed_table *table) {
     return fd;
 }
 
-/* Whether the words of all ranks make sense that have only some values. */
+/* Returns whether those words of all ranks make sense that can have only some values. */
 static bool are_ranks_legal(const struct kolo_observed_table *table) {
     for (uint32_t rank = 0; rank < table->header.ranks; rank++)
         if (kolo_load_relaxed(&table->ranks[rank].state) > KOLO_TABLE_DEAD)
@@ -95,7 +95,7 @@ static bool is_there(const struct kolo_observed_table *table, uint32_t rank) {
     return kolo_load_relaxed(&table->ranks[rank].state) == KOLO_TABLE_PRESENT && table->processes[rank];
 }
 
-/* What the ranks' processes do; whether one is left that has not left the table. */
+/* Looks what the ranks' processes do. Returns whether one is left that has not left the table. */
 static bool look_at_processes(struct kolo_observed_table *table) {
     bool lives = false;
     for (uint32_t rank = 0; rank < table->header.ranks; rank++) {
@@ -110,7 +110,7 @@ static bool look_at_processes(struct kolo_observed_table *table) {
     return lives;
 }
 
-/* Reads it from descriptor `fd`; below 0: from none. */
+/* Reads the table through descriptor `fd`; below 0: there is none. */
 static void take(struct kolo_observed_table *table, int fd) {
     struct kolo_shared_table_header header;
     int status;
@@ -158,13 +158,14 @@ static uint64_t clock_of(const struct kolo_observed_table *table, uint32_t rank)
     return kolo_load_relaxed(&table->ranks[rank].clock) / 2;
 }
 
-/* For whom a rank waits; -1: for nobody. */
+/* Returns the rank that a rank waits for; -1: none. */
 static int waits_for(const struct kolo_observed_table *table, uint32_t rank) {
     const uint64_t peer = kolo_load_acquire(&table->ranks[rank].waits_for);
     return is_there(table, rank) && peer >= 1 && peer <= table->header.ranks && peer - 1 != rank ? (int)peer - 1 : -1;
 }
 
-/* Workers that are there, from the slowest to the fastest; and how many wait for the slowest, be it after another. */
+/* Compares the clocks of the workers that are present: the slowest, the fastest, and how many wait for the slowest, now
+ * or after another. */
 static void compare_clocks(const struct kolo_observed_table *table, kolo_watched_table *seen) {
     seen->slowest_rank = -1;
     for (uint32_t rank = 0; rank < table->header.workers; rank++) {

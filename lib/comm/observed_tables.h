@@ -1,11 +1,12 @@
-/* Tables (kolo_table.h) of running jobs, as observers read them.
+/* Observed tables: tables (kolo_table.h) of running jobs, as observers read them.
  *
- * A table is a file without a name, in memory, that all of its ranks have mapped and keep open. An observer opens it
- * for each reading and closes it at once: it must not keep the memory of a table that its ranks have destroyed. Where
- * the process in which it was found has ended, it looks for the file in the others, which the table names.
+ * A table is a file without a name, in memory, that all of its ranks have mapped and keep open. An observer opens the
+ * file for each reading and closes it at once: it must not keep the memory of a table that its ranks have destroyed.
+ * Where the process in which the file was found has ended, the observer looks for it in the others, which the table
+ * names.
  *
- * What is read is not trusted. It is copied, then checked; what is not legal is not used, but for the name and the
- * communicator, which say which table it is. */
+ * The contents are not trusted: they are copied, then checked. Of a table that is not legal only the name and the
+ * communicator are used, which say which table it is. */
 #ifndef KOLO_COMM_OBSERVED_TABLES_H
 #define KOLO_COMM_OBSERVED_TABLES_H
 
@@ -16,11 +17,11 @@
 #include "shm/table_layout.h"
 
 struct kolo_observed_table {
-    /* The last reading; the ranks are behind it. If `status` is below 0 only magic, layout, segment_* and name count.
-     */
+    /* The last reading; the ranks are behind it. If `status` is below 0, only magic, layout, segment_* and name are
+     * valid. */
     struct kolo_shared_table_header header;
-    struct kolo_memory_file place; /* where it was last open */
-    uint32_t ranks_max;            /* that there is room for */
+    struct kolo_memory_file place; /* where the file was last open */
+    uint32_t ranks_max;            /* ranks that there is room for */
     int status;                    /* KOLO_ERR_VERSION: of another layout; KOLO_ERR_SYSTEM: damaged */
     bool over;                     /* all ranks have left it, or have ended */
     int64_t read_ns;
@@ -28,14 +29,14 @@ struct kolo_observed_table {
     struct kolo_shared_table_rank ranks[];
 };
 
-/* The table that begins in file `place`, which `fd` is a descriptor of; for the caller to free. NULL: there is none, or
- * no memory for it. */
+/* Finds the table that begins in file `place`, which `fd` is a descriptor of. The caller frees it. NULL: there is none,
+ * or no memory for it. */
 struct kolo_observed_table *kolo_observed_table_find(int fd, const struct kolo_memory_file *place);
 
-/* Reads it anew. */
+/* Reads the table anew. */
 void kolo_observed_table_read(struct kolo_observed_table *table);
 
-/* Fill what kolo_watch.h says, by the last reading; `rank` is one of the table, which has a status of 0. */
+/* Fill in what kolo_watch.h says, from the last reading; `rank` is a rank of the table, whose status is 0. */
 void kolo_observed_table_tell(const struct kolo_observed_table *table, kolo_watched_table *seen);
 void kolo_observed_table_tell_rank(const struct kolo_observed_table *table, uint32_t rank,
                                    kolo_watched_table_rank *seen);

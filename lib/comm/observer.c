@@ -1,4 +1,4 @@
-/* Finds segments and tables of running jobs through /proc. */
+/* The observer: it finds segments and tables of running jobs through /proc. */
 #include "comm/observer.h"
 
 #include <ctype.h>
@@ -31,7 +31,8 @@ static int refuse_version(uint32_t pid, uint32_t version, uint32_t layout) {
                      pid, KOLO_VERSION_PARTS(version), layout, kolo_version(), KOLO_LAYOUT);
 }
 
-/* Whether a segment of `job` (NULL: of any) begins there: 1, 0, or an error. Fills in what its header says. */
+/* Looks whether a segment of `job` (NULL: of any) begins there. Returns 1, 0, or an error. Fills in what the segment's
+ * header says. */
 static int look_at_segment(uint32_t pid, const char *job, struct kolo_observed *seen) {
     struct kolo_shared_header header;
     struct stat file;
@@ -93,7 +94,7 @@ static bool is_known_table(const struct kolo_observer *observer, uint64_t device
 /* Adds the table that `fd` is a descriptor of, if it is one. */
 static int add_table(struct kolo_observer *observer, int fd, const struct kolo_memory_file *place) {
     if (observer->tables_count == OBSERVED_MAX)
-        return 0; /* there are enough to look at */
+        return 0; /* there are tables enough to look at */
     struct kolo_observed_table *table = kolo_observed_table_find(fd, place);
     struct kolo_observed_table **tables =
         table ? realloc(observer->tables, (observer->tables_count + 1) * sizeof *tables) : NULL;
@@ -127,7 +128,7 @@ static int look_at_mapping(struct kolo_observer *observer, uint32_t pid, struct 
     return rc < 0 ? rc : 0;
 }
 
-/* Reads the next line of a maps file, whatever its length; false at the end. */
+/* Reads the next line of a maps file, whatever its length. Returns false at the end. */
 static bool next_line(FILE *maps, char *line, size_t line_bytes) {
     if (!fgets(line, (int)line_bytes, maps))
         return false;
@@ -239,7 +240,7 @@ static int search(struct kolo_observer *observer, const char *target) {
         return 0;
     if (rc < 0 && (is_process || rc != KOLO_ERR_VERSION))
         return rc;
-    char other[256] = ""; /* a process that could not be looked into may be of that job */
+    char other[256] = ""; /* the error of a process of another version, which may be of that job */
     if (rc == KOLO_ERR_VERSION)
         snprintf(other, sizeof other, "; but %.240s", kolo_error_message());
     return kolo_fail(

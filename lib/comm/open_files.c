@@ -1,4 +1,4 @@
-/* Lists and opens other processes' files through /proc. */
+/* Open files: listing and opening other processes' files through /proc. */
 #include "comm/open_files.h"
 
 #include <ctype.h>

@@ -27,7 +27,7 @@ static inline uint32_t kolo_ranks_count_below(const uint64_t *set, uint32_t end)
     return count;
 }
 
-/* The lowest one; `end` if there is none below. */
+/* Returns the lowest rank of a set; `end` if none is below that. */
 static inline uint32_t kolo_ranks_lowest(const uint64_t *set, uint32_t end) {
     uint32_t rank = 0;
     while (rank < end && !kolo_ranks_have(set, rank))

@@ -1,4 +1,4 @@
-/* The list of messages put aside. */
+/* The messages that a rank has put aside, as a list. */
 #include "comm/channels/channels.h"
 
 #include <stdlib.h>

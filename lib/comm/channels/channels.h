@@ -1,5 +1,5 @@
-/* What a rank keeps of its sends and receives, see comm/channels/transfer.h: those in flight, and the messages that it
- * has put aside. */
+/* A rank's channels: its sends and receives in flight, and the messages that it has put aside. See
+ * comm/channels/transfer.h. */
 #ifndef KOLO_COMM_CHANNELS_CHANNELS_H
 #define KOLO_COMM_CHANNELS_CHANNELS_H
 
@@ -8,7 +8,7 @@
 #include "kolo.h"
 #include "shm/layout.h"
 
-/* What a message is, as its cell says. */
+/* The envelope of a message, as its cell has it. */
 struct kolo_envelope {
     uint32_t from;
     int32_t tag;
@@ -18,10 +18,11 @@ struct kolo_envelope {
     uint64_t chunks_before; /* as in kolo_shared_cell */
 };
 
-/* Called when a send or a receive is done, which is no longer in flight then. */
+/* Called when a send or a receive is done and no longer in flight. */
 typedef void kolo_transfer_over_fn(void *owner);
 
-/* Why a send or a receive cannot go on: *flag, of `peer`, is not yet `target`. flag NULL: no one flag would do. */
+/* The reason why a send or a receive cannot go on: *flag, which `peer` writes, has not yet reached `target`. flag NULL:
+ * the reason is more than one flag. */
 struct kolo_obstacle {
     const kolo_atomic_u64 *flag;
     uint64_t target;
@@ -35,10 +36,10 @@ struct kolo_sending {
     uint32_t to;
     int tag;
     bool is_blocking;            /* this rank begins nothing else before it is done */
-    kolo_transfer_over_fn *over; /* NULL: nobody asks for it */
+    kolo_transfer_over_fn *over; /* NULL: nothing is called */
     void *owner;
 
-    /* How far it has got; 0 at the beginning. */
+    /* Its progress; 0 at the beginning. */
     struct kolo_sending *next; /* the one that was begun after it */
     uint64_t number;           /* of the message, once it is posted */
     uint64_t filled;           /* chunks */
@@ -48,14 +49,14 @@ struct kolo_sending {
 
 struct kolo_receiving {
     uint8_t *data;
-    uint64_t count; /* that `data` has room for */
+    uint64_t count; /* elements that `data` has room for */
     kolo_dtype dtype;
     uint32_t from; /* KOLO_RANKS_MAX: any */
     int tag;       /* KOLO_ANY_TAG: any */
     kolo_transfer_over_fn *over;
     void *owner;
 
-    /* How far it has got; 0 at the beginning. */
+    /* Its progress; 0 at the beginning. */
     struct kolo_receiving *next;
     struct kolo_envelope message; /* once it is matched: what is received */
     uint64_t taken;               /* chunks */
@@ -64,7 +65,7 @@ struct kolo_receiving {
     struct kolo_obstacle obstacle;
 };
 
-/* How far a rank has got with one other rank. */
+/* A rank's progress with one other rank. */
 struct kolo_pair {
     uint64_t sent;                 /* messages to it */
     uint64_t taken;                /* of those, as far as this rank has seen */
@@ -77,35 +78,35 @@ struct kolo_pair {
     bool is_awaited;               /* of another node: the relays know that this rank may wait for it */
 };
 
-/* A message that was taken before a receive asked for it, or that a rank has sent to itself. */
+/* A message put aside: one that was taken before a receive wanted it, or that a rank has sent to itself. */
 struct kolo_aside {
     struct kolo_aside *next; /* the one that came after it */
     struct kolo_envelope envelope;
-    bool is_whole; /* it is in `payload`; otherwise its sender still waits with it */
+    bool is_whole; /* its data is in `payload`; otherwise its sender still has it */
     uint8_t payload[];
 };
 
 struct kolo_channels {
     struct kolo_pair *pairs; /* one for each rank; NULL: nothing has been sent or received */
     struct kolo_sending *sends;
-    struct kolo_receiving *receives;      /* both: in flight, in the order in which they were begun */
+    struct kolo_receiving *receives;      /* sends and receives in flight, in the order in which they were begun */
     struct kolo_aside *aside;             /* the one that came first */
     struct kolo_aside **end;              /* where the next one's address goes; NULL: there has been none */
     uint64_t chunks;                      /* of this rank's stream that earlier messages took */
-    const struct kolo_sending *streaming; /* whose message goes through the stream; NULL: none does */
-    uint64_t moves;                       /* how often this rank has published something */
+    const struct kolo_sending *streaming; /* the send whose message goes through the stream; NULL: none does */
+    uint64_t moves;                       /* counts what this rank has published */
     bool has_stream;                      /* this rank's stream has memory */
     bool listens;                         /* as in kolo_shared_mailbox */
     uint32_t next;                        /* the rank to begin with when a message from any rank is looked for */
 
-    /* For checks and messages, while this rank waits for what is in flight, and not for a collective. */
-    struct kolo_pair_call own;         /* one of these calls; word 0: it does not wait so */
-    struct kolo_pair_call theirs;      /* what it was found not to match; word 0: nothing */
+    /* For checks and messages, while this rank waits for sends and receives and not for a collective. */
+    struct kolo_pair_call own;         /* one of these calls; word 0: this rank does not wait for them */
+    struct kolo_pair_call theirs;      /* the call that `own` was found not to match; word 0: none */
     uint64_t awaited[KOLO_RANK_WORDS]; /* the ranks that it waits for, as a set (comm/ranks.h) */
-    bool awaits_any;                   /* it waits for whichever rank comes, too */
+    bool awaits_any;                   /* it also waits for a message from any rank */
 };
 
-/* Whether this rank waits for sends and receives, and so what is waited for does not concern a collective. */
+/* Returns whether this rank waits for sends and receives, and so for no collective. */
 static inline bool kolo_channels_busy(const struct kolo_channels *channels) {
     return channels->own.word != 0;
 }
@@ -117,13 +118,13 @@ static inline bool kolo_channels_in_flight(const struct kolo_channels *channels)
 /* Makes `pairs`, once: 0 or KOLO_ERR_NO_SPACE. */
 int kolo_channels_prepare(struct kolo_channels *channels, uint32_t ranks);
 
-/* Puts a message aside, as the last one. payload: a copy is taken of so many bytes; NULL: it is not whole. False: out
- * of memory. */
+/* Puts a message aside, as the last one. payload: so many bytes of it are copied; NULL: the message is not whole.
+ * Returns false if out of memory. */
 bool kolo_aside_add(struct kolo_channels *channels, const struct kolo_envelope *envelope, const uint8_t *payload,
                     size_t bytes);
 
-/* The first message from `from` (KOLO_RANKS_MAX: any rank) with that tag (KOLO_ANY_TAG: any), as the place that holds
- * its address, for kolo_aside_remove; NULL: there is none. */
+/* Finds the first message from `from` (KOLO_RANKS_MAX: any rank) with that tag (KOLO_ANY_TAG: any). Returns the place
+ * that holds its address, for kolo_aside_remove; NULL: there is none. */
 struct kolo_aside **kolo_aside_find(struct kolo_channels *channels, uint32_t from, int tag);
 void kolo_aside_remove(struct kolo_channels *channels, struct kolo_aside **place);
 void kolo_aside_remove_last(struct kolo_channels *channels);

@@ -1,11 +1,11 @@
-/* How the two ends of a channel publish, see comm/channels/transfer.h. */
+/* The ends of a channel: how sender and receiver publish, see comm/channels/transfer.h. */
 #ifndef KOLO_COMM_CHANNELS_ENDS_H
 #define KOLO_COMM_CHANNELS_ENDS_H
 
 #include "comm/channels/rings.h"
 #include "sync/point.h"
 
-/* Says that there is news for a rank of another node. */
+/* Tells the relay that this rank has news for a rank of another node. */
 static inline void kolo_tell_relay(kolo_comm *comm, uint32_t peer) {
     struct kolo_shared_relay *relay = &comm->segment.internode->relay;
     KOLO_POINT("transfer.telling");

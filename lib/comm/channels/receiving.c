@@ -1,4 +1,4 @@
-/* Matches messages and receives, and takes those that are matched as far as they get. */
+/* The receiver's part: it matches messages with receives, and takes matched messages as far as possible. */
 #include "comm/channels/transfer.h"
 
 #include <string.h>
@@ -11,7 +11,8 @@
 #include "reduce/take.h"
 #include "sync/point.h"
 
-/* The first receive that has no message yet and would take one from `from` with that tag (KOLO_ANY_TAG: with any). */
+/* Returns the first receive that has no message yet and would take one from `from` with that tag (KOLO_ANY_TAG: with
+ * any). */
 static struct kolo_receiving *find(const struct kolo_channels *channels, uint32_t from, int tag) {
     struct kolo_receiving *found = channels->receives;
     while (found && (found->is_matched || (found->from != from && found->from != KOLO_RANKS_MAX) ||
@@ -20,7 +21,7 @@ static struct kolo_receiving *find(const struct kolo_channels *channels, uint32_
     return found;
 }
 
-/* A rank's message to itself that its own receive cannot take: nobody else is concerned. */
+/* Refuses a rank's message to itself that its own receive cannot take. No other rank is concerned. */
 static void refuse_own(const kolo_comm *comm, struct kolo_receiving *receiving, const struct kolo_envelope *message) {
     receiving->is_done = true;
     receiving->status =
@@ -30,7 +31,8 @@ static void refuse_own(const kolo_comm *comm, struct kolo_receiving *receiving, 
                   (size_t)message->count, kolo_dtype_name((kolo_dtype)message->dtype));
 }
 
-/* The receive gets this message, of which `payload` has all if it is small. KOLO_ERR_MISMATCH: it must not. */
+/* Gives this message to a receive; `payload` has the whole message if it is small, and is NULL otherwise.
+ * KOLO_ERR_MISMATCH: the two do not match. */
 static int match(kolo_comm *comm, struct kolo_receiving *receiving, const struct kolo_envelope *message,
                  const uint8_t *payload) {
     const bool fits = message->dtype == (uint32_t)receiving->dtype && message->count <= receiving->count;
@@ -55,7 +57,7 @@ static int match(kolo_comm *comm, struct kolo_receiving *receiving, const struct
     return 0;
 }
 
-/* Lets the relays know of which node something may be waited for: they see to it that deaths there are found. */
+/* Tells the relays that this rank may wait for the node of rank `from`: they see to it that deaths there are found. */
 static void introduce(kolo_comm *comm, uint32_t from) {
     struct kolo_pair *pair = &comm->channels.pairs[from];
     if (kolo_is_near(comm, from) || pair->is_awaited)
@@ -103,7 +105,8 @@ bool kolo_send_to_self(kolo_comm *comm, struct kolo_sending *sending) {
     return true;
 }
 
-/* Takes messages from `from` as long as a receive wants one. 0, or the status with which the communicator broke. */
+/* Takes messages from `from` as long as a receive wants one. Returns 0, or the status with which the communicator
+ * broke. */
 static int look_at(kolo_comm *comm, uint32_t from) {
     struct kolo_pair *pair = &comm->channels.pairs[from];
     struct kolo_shared_ring *ring = kolo_ring(comm, from, comm->global_rank);
@@ -158,7 +161,8 @@ static int look_for(kolo_comm *comm, struct kolo_receiving *receiving) {
     return rc;
 }
 
-/* Asks for a message that waits for that. False: not yet, or it has not been served yet. */
+/* Asks for a message that waits to be asked for. Returns false while another receive asks, or the sender has not served
+ * this one. */
 static bool ask(kolo_comm *comm, struct kolo_receiving *receiving) {
     struct kolo_pair *pair = &comm->channels.pairs[receiving->message.from];
     struct kolo_shared_ring *ring = kolo_ring(comm, receiving->message.from, comm->global_rank);
@@ -177,7 +181,7 @@ static bool ask(kolo_comm *comm, struct kolo_receiving *receiving) {
     return true;
 }
 
-/* Empties chunks, as far as they are filled. True: now another receive may ask its sender. */
+/* Empties chunks, as far as they are filled. Returns true if another receive may ask the sender now. */
 static bool receive_chunks(kolo_comm *comm, struct kolo_receiving *receiving) {
     const struct kolo_envelope *message = &receiving->message;
     struct kolo_pair *pair = &comm->channels.pairs[message->from];
@@ -201,7 +205,8 @@ static bool receive_chunks(kolo_comm *comm, struct kolo_receiving *receiving) {
     return true;
 }
 
-/* *again: one that was looked at before may ask now; nothing else would have this rank look at it again. */
+/* Looks at all receives. *again: a receive that was looked at before may ask now, and nothing else would make this rank
+ * look at it again. */
 static int look_at_all(kolo_comm *comm, bool *again) {
     int rc = 0;
     *again = false;

@@ -1,8 +1,9 @@
-/* Where the rings and streams of sends and receives are, by ranks of all nodes, and what fits into them.
+/* The places of the rings and streams of sends and receives, by ranks of all nodes, and what fits into them.
  *
- * On one node there is a ring for each pair. Of several, a node has those of all pairs of which one rank is its own:
- * first those from its ranks, then those from other nodes' ranks to its own. A pair on two nodes has a ring on each,
- * which the relay keeps alike (internode/relay/relay.h). Likewise each node has a stream for each rank of all nodes. */
+ * With one node there is a ring for each pair. With several, a node has the rings of all pairs of which one rank is its
+ * own: first those from its ranks, then those from other nodes' ranks to its own. A pair on two nodes has a ring on
+ * each, which the relay keeps alike (internode/relay/relay.h). Likewise each node has a stream for each rank of all
+ * nodes. */
 #ifndef KOLO_COMM_CHANNELS_RINGS_H
 #define KOLO_COMM_CHANNELS_RINGS_H
 

@@ -1,4 +1,4 @@
-/* Takes the sends in flight as far as they get. */
+/* The sender's part: it takes sends in flight as far as possible. */
 #include "comm/channels/transfer.h"
 
 #include <string.h>
@@ -17,7 +17,8 @@ int kolo_sending_prepare(kolo_comm *comm, const struct kolo_sending *sending) {
     }
     if (rc == 0 && !pair->has_ring) {
         KOLO_POINT("transfer.provided");
-        /* Pairs with kolo_receives_advance, or with the relay's look: the other node's relay does the rest. */
+        /* This release pairs with look_for or, for another node's rank, with the relay's look: the other node's relay
+         * does the rest. */
         const bool is_near = kolo_is_near(comm, sending->to);
         const uint32_t which = is_near ? comm->global_rank : sending->to;
         kolo_atomic_u64 *bits = is_near ? comm->segment.mailboxes[kolo_local_of(comm, sending->to)].senders
@@ -34,13 +35,13 @@ static void begin_stream(kolo_comm *comm, struct kolo_sending *sending) {
     sending->is_streamed = true;
 }
 
-/* Whether a large message may go into the stream before its receiver asks for it: nothing that this rank sends can want
- * the stream before. */
+/* Returns whether a large message may go into the stream before its receiver asks for it: no other message of this rank
+ * can want the stream before it. */
 static bool may_stream_at_once(const kolo_comm *comm, const struct kolo_sending *sending) {
     return sending->is_blocking && comm->channels.sends == sending && !sending->next;
 }
 
-/* Puts the message, or what it is, into a cell. False: there is none free. */
+/* Puts the message, or only its envelope if it is large, into a cell. Returns false if no cell is free. */
 static bool post(kolo_comm *comm, struct kolo_sending *sending) {
     struct kolo_pair *pair = &comm->channels.pairs[sending->to];
     struct kolo_shared_ring *ring = kolo_ring(comm, comm->global_rank, sending->to);
@@ -93,7 +94,7 @@ static void send_chunks(kolo_comm *comm, struct kolo_sending *sending) {
     const size_t bytes = kolo_elements_bytes(sending->dtype, sending->count);
     const uint64_t before = comm->channels.chunks, chunks = kolo_chunks_of(bytes);
     for (;;) {
-        /* All chunks are filled: the last one has to be taken. */
+        /* is_last: all chunks are filled, and the last one has to be taken. */
         const bool is_last = sending->filled == chunks;
         const uint64_t needed = is_last ? before + chunks : before + sending->filled + 1 - KOLO_CHUNKS;
         if ((is_last || before + sending->filled >= KOLO_CHUNKS) && kolo_load_acquire(&stream->taken) < needed) {
@@ -130,8 +131,8 @@ static void look_at_all(kolo_comm *comm) {
     }
 }
 
-/* Once the stream is free, a message that was looked at before may have it: nothing else would have this rank look at
- * that again. */
+/* A message that was looked at before may have the stream once that is free. Nothing else would make this rank look at
+ * the message again, so the loop does. */
 void kolo_sends_advance(kolo_comm *comm) {
     const struct kolo_sending *streaming;
     do {

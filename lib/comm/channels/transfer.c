@@ -1,4 +1,4 @@
-/* Begins sends and receives, and waits for them. */
+/* The life of sends and receives in flight: beginning, advancing, waiting. */
 #include "comm/channels/transfer.h"
 
 #include <string.h>
@@ -22,7 +22,7 @@ int kolo_transfer_advance(kolo_comm *comm) {
     return comm->channels.receives ? kolo_receives_advance(comm) : 0;
 }
 
-/* What is said of the wait in which something goes wrong. */
+/* Describes this wait, for the message of a failure. */
 static void describe(kolo_comm *comm) {
     struct kolo_channels *channels = &comm->channels;
     const struct kolo_sending *sending = channels->sends;
@@ -51,7 +51,7 @@ static void describe(kolo_comm *comm) {
     }
 }
 
-/* The one flag without which nothing in flight can go on; flag NULL: there is none such. */
+/* Returns the one flag without which nothing in flight can go on; flag NULL: there is no such flag. */
 static struct kolo_obstacle only_obstacle(const struct kolo_channels *channels) {
     const struct kolo_sending *sending = channels->sends;
     const struct kolo_receiving *receiving = channels->receives;
@@ -62,18 +62,18 @@ static struct kolo_obstacle only_obstacle(const struct kolo_channels *channels) 
     return (struct kolo_obstacle){0};
 }
 
-/* As a wait says it: a local rank, or the proxy, which has the relay. */
+/* Returns the peer of a wait for `rank`: a local rank, or the proxy, which runs the relay. */
 static uint32_t peer_of(const kolo_comm *comm, uint32_t rank) {
     return kolo_is_near(comm, rank) ? kolo_local_of(comm, rank) : KOLO_PEER_PROXY;
 }
 
-/* Some rank that something in flight waits for. */
+/* Returns a peer that something in flight waits for. */
 static uint32_t awaited_peer(const kolo_comm *comm) {
     const uint32_t all = comm->global_size, first = kolo_ranks_lowest(comm->channels.awaited, all);
     return peer_of(comm, first < all ? first : (comm->global_rank + 1) % all);
 }
 
-/* From now on `events` counts. Returns whether it has done so before. */
+/* Makes `events` count from now on. Returns whether it has counted before. */
 static bool listen(kolo_comm *comm) {
     struct kolo_channels *channels = &comm->channels;
     const bool has_listened = channels->listens;
@@ -90,7 +90,7 @@ static bool listen(kolo_comm *comm) {
 static int await_event(kolo_comm *comm, uint64_t seen) {
     struct kolo_shared_mailbox *mailbox = &comm->segment.mailboxes[comm->rank];
     if (!listen(comm))
-        return 0; /* and look at everything again */
+        return 0; /* the caller looks at everything again */
     KOLO_POINT("transfer.awaiting_event");
     return kolo_wait_at_least(&comm->waiter, &mailbox->events, seen + 1, &mailbox->bell, awaited_peer(comm));
 }
@@ -112,7 +112,7 @@ int kolo_transfer_look(kolo_comm *comm) {
     if (rc < 0 || !kolo_channels_in_flight(&comm->channels))
         return rc;
     describe(comm);
-    /* What a rank published before it ended, or left, still counts: then there is an event. */
+    /* A message that a rank published before it ended or left still counts: then there is an event. */
     const struct kolo_wait wait = {
         .flag = &mailbox->events, .target = seen + 1, .bell = &mailbox->bell, .peer = awaited_peer(comm)};
     rc = kolo_failure_check(&comm->waiter, &wait);
@@ -120,7 +120,7 @@ int kolo_transfer_look(kolo_comm *comm) {
     return rc;
 }
 
-/* Whether to look at everything again before this rank sleeps, for the `turn`th time. */
+/* Returns whether to look at everything again, for the `turn`th time, before this rank sleeps. */
 static bool may_spin(kolo_waiter *waiter, uint32_t turn) {
     return turn < waiter->spins && !(waiter->oversubscribed && waiter->oversubscribed(waiter));
 }

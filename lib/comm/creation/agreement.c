@@ -19,7 +19,7 @@ enum { OFFER_WORDS = sizeof(struct kolo_shrink_offer) / sizeof(uint64_t) };
 
 enum kind { DECIDED, ABORTED, FAILED };
 
-/* A word of the header. */
+/* The words of the header. */
 
 static uint64_t pack(uint64_t generation, enum kind kind, int status, uint32_t rank) {
     return generation << 32 | (uint64_t)kind << 24 | (uint64_t)-status << 16 | rank;
@@ -41,8 +41,8 @@ static uint32_t rank_of(uint64_t word) {
     return word & 0xffff;
 }
 
-/* Makes *word `value` unless it says something of that generation, or a later one, already. Returns what it says. The
- * loop ends, because each turn finds another generation. */
+/* Stores `value` in *word unless the word already is of that generation or a later one. Returns what the word says
+ * then. The loop ends, because each turn finds another generation. */
 static uint64_t settle(kolo_atomic_u64 *word, uint64_t value) {
     for (;;) {
         const uint64_t found = kolo_load_acquire(word);
@@ -93,7 +93,7 @@ static void begin_wait(struct kolo_agreement *a, int64_t ns) {
     a->pause_ns = PAUSE_NS_FIRST;
 }
 
-/* Waits a moment, and checks now and then which ranks have ended. False once the deadline has passed. */
+/* Waits a moment, and checks now and then which ranks have ended. Returns false once the deadline has passed. */
 static bool wait_briefly(struct kolo_agreement *a) {
     if (kolo_clock_ns() >= a->look_ns)
         look(a);
@@ -118,7 +118,7 @@ int kolo_agreement_fail_damaged(const struct kolo_agreement *a, uint32_t rank) {
                      rank);
 }
 
-/* 1. Coming. */
+/* 1. Arriving. */
 
 static bool has_come(const struct kolo_agreement *a, uint32_t rank) {
     return kolo_load_acquire(&a->comm->segment.members[rank].shrink_arrived) >= a->generation; /* pairs with come */
@@ -233,8 +233,8 @@ static int await_offer(struct kolo_agreement *a, int64_t more_ns, struct kolo_sh
     return 0;
 }
 
-/* Opens the leader's file: a descriptor, or -errno. A process that dies closes its files a moment before others can see
- * that it is dead: if there is nothing to open, this waits until its death can be seen. */
+/* Opens the leader's file. Returns a descriptor, or -errno. A process that dies closes its files a moment before others
+ * can see that it is dead: if there is nothing to open, this function waits until the leader's death can be seen. */
 static int open_offered(struct kolo_agreement *a, const struct kolo_memory_file *file) {
     const kolo_comm *comm = a->comm;
     const struct kolo_shared_member *members = comm->segment.members;

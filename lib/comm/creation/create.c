@@ -1,4 +1,4 @@
-/* Makes a communicator over a file that its ranks have in common. */
+/* The creation of a communicator over a file that its ranks have in common. */
 #include "comm/creation/create.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@
 
 /* Rank 0: the segment. */
 
-/* Allocates in the job file or, where its mount has no room, in a memfd, which no mount limits. */
+/* Allocates the segment in the job file or, where that file's mount has no room, in a memfd, which no mount limits. */
 static int allocate_segment(struct kolo_job *job, struct kolo_segment *segment, const struct kolo_layout *layout,
                             size_t *bytes) {
     segment->offset = kolo_fetch_add(&job->header->file_end, layout->bytes);
@@ -50,7 +50,7 @@ static int allocate_segment(struct kolo_job *job, struct kolo_segment *segment, 
     return kolo_segment_allocate_all(segment->fd, 0, layout, bytes);
 }
 
-/* As in kolo_shared_header.internode. */
+/* Returns what kolo_shared_header.internode is to be. */
 static uint32_t ranks_of_all(const kolo_comm *comm) {
     return comm->nodes ? comm->nodes->size : 0;
 }
@@ -112,7 +112,7 @@ static int open_segment(struct kolo_segment *segment, struct kolo_job *job, cons
         segment->fd = fcntl(job->fd, F_DUPFD_CLOEXEC, 3);
         return segment->fd < 0 ? kolo_fail_system(errno, "duplicating the job file's descriptor") : 0;
     }
-    /* If rank 0 has died or given up there is nothing to open, a moment before that can be seen. */
+    /* Where rank 0 has died or given up, its file is gone a moment before that can be seen. */
     const int64_t end_ns = kolo_awake_ns(job->awake) + DYING_NS_MAX;
     int fd;
     while ((fd = kolo_memory_file_open(&offer->file, O_RDWR)) < 0 && fd != -EMFILE && fd != -ENFILE && fd != -ENOMEM &&
@@ -131,9 +131,9 @@ static int open_segment(struct kolo_segment *segment, struct kolo_job *job, cons
     return 0;
 }
 
-/* A thread of rank 0's own process uses rank 0's mapping: one address for one datum, as thread checkers need. It takes
- * that mapping when the creation is complete: by then rank 0 has counted it as a user, and so does not unmap it. Until
- * then it has a mapping of its own. */
+/* A rank that is a thread of rank 0's own process uses rank 0's mapping: one address for one datum, as thread checkers
+ * need. It takes that mapping when the creation is complete: by then rank 0 has counted it as a user, and so does not
+ * unmap it. Until then the rank has a mapping of its own. */
 static bool shares_rank0s_process(const struct kolo_job *job, uint32_t rank) {
     return kolo_liveness_is_same(&job->members[0].process, &job->members[rank].process);
 }
@@ -179,7 +179,7 @@ static int accept_segment(kolo_comm *comm, struct kolo_job *job, void **lent) {
     return 0;
 }
 
-/* Everyone's part. */
+/* The part of all ranks. */
 
 static void introduce(kolo_comm *comm, const struct kolo_job *job) {
     struct kolo_shared_member *self = &comm->segment.members[comm->rank];
@@ -196,11 +196,11 @@ static void introduce(kolo_comm *comm, const struct kolo_job *job) {
     KOLO_POINT("create.settled");
 }
 
-/* How long to spin and to yield. Where every rank has a processor, spinning costs nobody anything, and a wake-up from
- * the kernel would cost more than most waits last. Where ranks outnumber processors, a rank that spins may keep its
- * peer from running: it yields almost at once (50 looks instead of 4 cost 40 % of 8 bytes between four ranks on two
- * processors, and 75 % between sixteen), unless all that share the processor are as far (comm/step/oversubscription.h);
- * but it sleeps only after many others have had their turn. */
+/* Sets how long this rank spins and yields. Where every rank has a processor, spinning costs nobody anything, and a
+ * wake-up from the kernel would cost more than most waits last. Where ranks outnumber processors, a rank that spins may
+ * keep its peer from running. There a rank yields almost at once (50 looks instead of 4 cost 40 % of 8 bytes between
+ * four ranks on two processors, and 75 % between sixteen), unless all ranks that share the processor are as far
+ * (comm/step/oversubscription.h); but it sleeps only after many others have had their turn. */
 static void set_waiting(kolo_comm *comm, kolo_wait_mode mode) {
     enum { SPINS_AS_FAR = 100 };
     static const struct {
@@ -217,7 +217,7 @@ static void set_waiting(kolo_comm *comm, kolo_wait_mode mode) {
         comm->waiter.publisher_fences |= !comm->segment.members[rank].membarrier;
     }
     const uint32_t cpus = kolo_cpu_set_count(&all), quota = kolo_quota_read();
-    /* Lane 0 is also that of small calls, in which the others sleep. */
+    /* Small calls take lane 0 alone, while the other lanes sleep. */
     const uint32_t threads = comm->size * (comm->origin.lane ? comm->origin.threads : 1);
     const uint32_t quota_used = 1000 * (threads < cpus ? threads : cpus);
     const bool is_oversubscribed = threads > cpus, is_limited = quota > 0 && quota < quota_used;
@@ -226,7 +226,8 @@ static void set_waiting(kolo_comm *comm, kolo_wait_mode mode) {
         mode = KOLO_WAIT_YIELD;
     comm->waiter.spins = budgets[mode].spins;
     comm->waiter.yields = budgets[mode].yields;
-    /* Not with a quota, since spinning takes the others' share, nor with proxies, which need the processors, too. */
+    /* No such spinning with a quota, since it takes the others' share, nor with proxies, which need the processors,
+     * too. */
     if (is_auto && is_oversubscribed && !is_limited && !comm->nodes) {
         comm->waiter.spins = SPINS_AS_FAR;
         comm->waiter.oversubscribed = kolo_oversubscription_is_behind;
@@ -248,7 +249,7 @@ static void attach(const kolo_comm *comm, struct kolo_job *job) {
         kolo_job_arrive(job);
 }
 
-/* For rank 0: waits until all are ready, and decides what binds all. */
+/* Rank 0's part: waits until all ranks are ready, and decides the settings of all. */
 static int complete(kolo_comm *comm, struct kolo_job *job) {
     int32_t borrowers = 0;
     for (uint32_t rank = 1; rank < comm->size; rank++) {
@@ -285,12 +286,12 @@ static int complete(kolo_comm *comm, struct kolo_job *job) {
     return 0;
 }
 
-/* For the others. */
+/* The other ranks' part. */
 static int await_completion(kolo_comm *comm, struct kolo_job *job, void *lent) {
     KOLO_POINT("create.awaiting");
     while (!kolo_job_is_complete(job)) {
         int rc = kolo_job_wait(job);
-        if (rc < 0 && !kolo_job_is_complete(job)) /* it was complete before this rank could give up */
+        if (rc < 0 && !kolo_job_is_complete(job)) /* otherwise it was complete before this rank could give up */
             return rc;
     }
     KOLO_POINT("create.complete");
@@ -321,7 +322,7 @@ size_t kolo_comm_bytes(uint32_t ranks) {
     return sizeof(kolo_comm) + KOLO_PAGE_BYTES + kolo_call_bytes(ranks) + ranks * sizeof(struct kolo_watched);
 }
 
-/* Everyone's last part, once all are attached and rank 0 has decided what binds all. */
+/* The last part of all ranks, once all are attached and rank 0 has decided the settings. */
 static void finish(kolo_comm *comm) {
     comm->settings = comm->segment.header->settings;
     comm->signal = &comm->segment.signals[comm->rank];
@@ -331,7 +332,7 @@ static void finish(kolo_comm *comm) {
     kolo_watchdog_begin(comm);
 }
 
-/* From now on guards tell which ranks live, and the segment needs no descriptor. */
+/* Guards tell from now on which ranks live, and the segment needs no descriptor. */
 static void close_segment(kolo_comm *comm, const struct kolo_job *job) {
     struct kolo_segment *segment = &comm->segment;
     struct kolo_shared_process *self = &segment->members[comm->rank].process;
@@ -414,7 +415,7 @@ int kolo_comm_begin(kolo_comm **result, const struct kolo_settings *settings, co
     return rc;
 }
 
-/* Meets the ranks of all nodes; *local: the settings with which those of this node go on. */
+/* Meets the ranks of all nodes. *local becomes the settings with which the ranks of this node go on. */
 static int meet_all(struct kolo_job *job, struct kolo_settings *local, const struct kolo_internode_calls *calls) {
     if (!local->net.rendezvous[0] || local->place.size == 1)
         return 0;
@@ -436,7 +437,7 @@ static int make(kolo_comm **comm, struct kolo_job *job, const struct kolo_settin
     struct kolo_remote_ranks *remote = job->remote;
     const bool meets = local.place.size > 1 || remote;
     if (meets)
-        rc = kolo_job_open(job, &local); /* first: the others are told what fails from here on */
+        rc = kolo_job_open(job, &local); /* comes first: from here on the others are told of a failure */
     if (rc == 0) {
         rc = kolo_comm_begin(comm, &local, &settings->place, above);
         if (rc == 0 && remote)
@@ -463,7 +464,7 @@ void kolo_settings_inherit(struct kolo_settings *settings, const kolo_comm *comm
     settings->net.rendezvous[0] = '\0';
     settings->lane = 0;
     settings->first = NULL;
-    if (comm->segment.header) { /* else there is one rank, whose own they are */
+    if (comm->segment.header) { /* otherwise there is one rank, and the settings are its own */
         settings->algorithm = (kolo_algorithm)comm->settings.algorithm;
         settings->slot_bytes = comm->segment.slot_bytes;
     }
@@ -480,11 +481,11 @@ int kolo_comm_make(kolo_comm **result, const struct kolo_settings *settings, con
         kolo_log(settings->log_level, KOLO_LOG_ERROR, (int)settings->place.rank, "%s", kolo_error_message());
     if (job.remote)
         job.remote->calls->end(job.remote, rc);
-    if (rc < 0 && comm && comm->listener && rejoin) { /* it belongs to the broken communicator again */
+    if (rc < 0 && comm && comm->listener && rejoin) { /* the listener belongs to the broken communicator again */
         rejoin->listener = comm->listener;
         comm->listener = NULL;
     }
-    if (rc == 0 && rejoin && rejoin->listener) { /* of one node: not needed, but ranks that come late find it open */
+    if (rc == 0 && rejoin && rejoin->listener) { /* not needed with one node, but ranks that come late find it open */
         comm->listener = rejoin->listener;
         rejoin->listener = NULL;
     }

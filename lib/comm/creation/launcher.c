@@ -1,10 +1,10 @@
-/* Finds out which rank this process is, from the variables of kolo and of other launchers.
+/* The launcher of this process: its variables, or kolo's own, say which rank the process is.
  *
  * Launchers run inside launchers: mpirun inside an allocation of Slurm, torchrun inside `srun -n 1`. A process then
- * inherits the variables of all of them, and its place is the one that the innermost has given it. Each launcher starts
- * its ranks from a process that does not have their variables itself. So the origin of a launcher's variables is the
- * nearest process, upward from this one, that was started without them, or is that launcher by its name. /proc shows
- * what variables a process was started with.
+ * inherits the variables of all of them. Its place is the one that the innermost launcher has given it. Each launcher
+ * starts its ranks from a process that does not have their variables itself. So the origin of a launcher's variables is
+ * the nearest process, upward from this one, that was started without them, or is that launcher by its name. /proc
+ * shows what variables a process was started with.
  *
  * | where variables come from                               | whose place holds                                     |
  * |---------------------------------------------------------|-------------------------------------------------------|
@@ -16,7 +16,7 @@
  * |                                                         | (TORCHELASTIC_RUN_ID is not set)                      |
  * | one origin, which /proc does not show, or process 1     | an error if the places differ                         |
  *
- * All that the place is made of comes from that launcher: numbers, job, rendezvous. */
+ * The whole place comes from that launcher: numbers, job, rendezvous. */
 #include "comm/creation/launcher.h"
 
 #include <ctype.h>
@@ -36,18 +36,18 @@
 
 enum { ANCESTORS_MAX = 64, NAME_BYTES = 64 };
 enum { ENVIRONMENT_BYTES_MIN = 1 << 14, ENVIRONMENT_BYTES_MAX = 1 << 24 };
-enum { TORCHRUN_PORT_MIN = 10000, SLURM_PORT_MIN = 20000, PORTS = 10000 }; /* below those that systems give to anyone */
+enum { TORCHRUN_PORT_MIN = 10000, SLURM_PORT_MIN = 20000, PORTS = 10000 }; /* below ports that systems give away */
 enum { KOLORUN, TORCHRUN, OPEN_MPI, SLURM, MPICH, LAUNCHERS };
 
 static const struct launcher {
     const char *name;
     const char *rank, *size, *local_rank, *local_size;
-    const char *witness;  /* also set by this launcher, if rank and size alone could be set by something else */
-    const char *seal;     /* set by this launcher only, if scripts may set all of the above; NULL: they do not */
-    const char *machines; /* variables, the first of which that is set says on how many machines the ranks are */
-    const char *job;      /* variables that together name the job; the unset ones are left out */
-    const char *programs; /* how the names of processes that start its ranks begin */
-    bool job_is_process;  /* the nearest of these names the job: there is one for each job and machine */
+    const char *witness;  /* also set by this launcher, where something else could set rank and size alone */
+    const char *seal;     /* set by this launcher only, where scripts may set all of the above; NULL: no scripts do */
+    const char *machines; /* variables; the first that is set says on how many machines the ranks are */
+    const char *job;      /* variables that together name the job; those not set are left out */
+    const char *programs; /* prefixes of the names of processes that start its ranks */
+    bool job_is_process;  /* the nearest such process names the job: there is one for each job and machine */
 } launchers[LAUNCHERS] = {
     [KOLORUN] = {"kolorun", "KOLO_RANK", "KOLO_SIZE", "KOLO_LOCAL_RANK", "KOLO_LOCAL_SIZE", "KOLO_RESTARTS", NULL, "",
                  "KOLO_SHM_FD", "kolorun", false},
@@ -70,7 +70,7 @@ static const char *text_of(const char *variable) {
     return text && *text ? text : NULL;
 }
 
-/* Cuts the next name off a list of them; false at its end. */
+/* Cuts the next name off a list of names. Returns false at the list's end. */
 static bool next_name(const char **names, char name[NAME_BYTES]) {
     int length;
     if (sscanf(*names, "%63s%n", name, &length) != 1)
@@ -79,7 +79,8 @@ static bool next_name(const char **names, char name[NAME_BYTES]) {
     return true;
 }
 
-/* Reads a launcher's variable; leaves *value alone where it is not set, or once *rc says that one was wrong. */
+/* Reads a launcher's variable. Leaves *value alone where the variable is not set, or once *rc says that a variable was
+ * wrong. */
 static void read_integer(int *rc, const char *variable, int64_t low, int64_t high, int64_t *value) {
     const char *text = text_of(variable);
     if (text && *rc == 0)
@@ -103,8 +104,9 @@ static void append_job(char *job, const char *text) {
         snprintf(job + used, KOLO_JOB_NAME_BYTES - used, "%016" PRIx64, hash);
 }
 
-/* Ports of an address that leads to the host itself are those of one network namespace: containers with a common
- * /dev/shm each have their own, where two jobs may have the same. */
+/* Appends the network namespace where `host` leads to the host itself: ports of such an address are those of one
+ * namespace. Containers with a common /dev/shm each have their own namespace, and two jobs in them may have the same
+ * port. */
 static void append_network(char *job, const char *host) {
     struct stat found;
     char text[32];
@@ -116,7 +118,7 @@ static void append_network(char *job, const char *host) {
     append_job(job, text);
 }
 
-/* True if a process of that name is one that starts the launcher's ranks. */
+/* Returns true if a process of that name starts the launcher's ranks. */
 static bool is_program(const struct launcher *from, const char *process_name) {
     char program[NAME_BYTES];
     for (const char *names = from->programs; next_name(&names, program);)
@@ -143,8 +145,8 @@ static void job_from_process(const struct launcher *from, char *job) {
     }
 }
 
-/* The variables that a process was started with, one NUL-terminated after the other, and an empty one at the end; NULL:
- * they cannot be read. The caller frees them. */
+/* Returns the variables that a process was started with, one NUL-terminated after the other, and an empty one at the
+ * end; NULL: they cannot be read. The caller frees them. */
 static char *read_started_with(uint32_t pid) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%u/environ", pid);
@@ -162,7 +164,7 @@ static char *read_started_with(uint32_t pid) {
     return NULL;
 }
 
-/* A variable of `started_with`; NULL: it is not there, or empty. */
+/* Returns a variable of `started_with`; NULL: it is not there, or empty. */
 static const char *find_text(const char *started_with, const char *variable) {
     const size_t length = strlen(variable);
     for (const char *entry = started_with; *entry; entry += strlen(entry) + 1)
@@ -175,8 +177,8 @@ static bool is_same_text(const char *a, const char *b) {
     return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-/* True if a process had the launcher's variables from its start, with the values that this process `own` was started
- * with. */
+/* Returns true if a process had the launcher's variables from its start, with the same values as in `own`, which this
+ * process was started with. */
 static bool is_inherited(const struct launcher *from, const char *own, const char *started_with) {
     char name[NAME_BYTES];
     bool is_same = is_same_text(find_text(own, from->rank), find_text(started_with, from->rank)) &&
@@ -186,14 +188,14 @@ static bool is_inherited(const struct launcher *from, const char *own, const cha
     return is_same;
 }
 
-/* Where variables come from. */
+/* The origin of a launcher's variables. */
 struct origin {
     unsigned distance; /* 0: this process, which has set them itself; 1: its parent; ...; ANCESTORS_MAX: not known */
-    bool is_known;     /* false also if it may be that another process was in between */
+    bool is_known;     /* false also where another process may have been in between */
     char name[32];     /* of that process; "": not known, or this one */
 };
 
-/* Follows the launcher's variables up from this process, which `own` is started with, to where they come from. */
+/* Follows the launcher's variables up from this process, which was started with `own`, to their origin. */
 static void find_origin_above(const struct launcher *from, const char *own, uint32_t parent, struct origin *origin) {
     for (unsigned distance = 1; distance < ANCESTORS_MAX && parent > 0; distance++) {
         struct kolo_process process;
@@ -237,7 +239,7 @@ static bool agrees(const struct launcher *a, const struct launcher *b) {
     return is_same_text(text_of(a->rank), text_of(b->rank)) && is_same_text(text_of(a->size), text_of(b->size));
 }
 
-/* Of launchers that have one origin: that which it is by its name, else the first. */
+/* Returns, of launchers that have one origin, the launcher whose name the origin has, else the first. */
 static size_t first_of_origin(const struct origin origins[LAUNCHERS], unsigned distance) {
     size_t first = LAUNCHERS;
     for (size_t i = 0; i < LAUNCHERS; i++)
@@ -249,7 +251,7 @@ static size_t first_of_origin(const struct origin origins[LAUNCHERS], unsigned d
     return first;
 }
 
-/* True if it cannot be told which of two launchers with one origin, which differ, is the inner one: see above. */
+/* Returns true if two launchers with one origin differ and nothing tells which of them is the inner one: see above. */
 static bool is_unclear(const struct launcher *chosen, const struct launcher *other, const struct origin *origin) {
     return is_program(chosen, origin->name) ? other->seal && !text_of(other->seal) : !origin->is_known;
 }
@@ -279,7 +281,7 @@ static const struct launcher *find_innermost(struct kolo_place *place) {
     return chosen;
 }
 
-/* How many of the ranks are here, or on how many machines they are. */
+/* Reads how many of the ranks are on this machine, or on how many machines they are. */
 static int read_machines(const struct launcher *from, struct kolo_place *place) {
     int rc = 0;
     char name[NAME_BYTES];
@@ -298,7 +300,8 @@ static int read_launcher(const struct launcher *from, struct kolo_place *place) 
     read_integer(&rc, from->local_rank, 0, place->size - 1, &place->local_rank);
     if (rc == 0)
         rc = read_machines(from, place);
-    /* A script that sets torchrun's variables in ranks of srun may leave it to Slurm to say where they are. */
+    /* A script that sets torchrun's variables in ranks of srun may leave it to Slurm to say on which machines they
+     * are. */
     const bool is_script = from->seal && !text_of(from->seal);
     for (size_t i = 0; is_script && rc == 0 && place->local_size < 0 && place->machines < 0 && i < LAUNCHERS; i++)
         if (is_present(&launchers[i]) && is_same_text(text_of(launchers[i].size), text_of(from->size)))
@@ -357,10 +360,10 @@ const char *kolo_launcher_own_text(const struct kolo_place *place, kolo_variable
     return find_origin(&alone).distance < place->kolorun_distance ? text : NULL;
 }
 
-/* The first of a list as Slurm writes them: "node[07-12,15],gpu1" begins with node07. */
+/* Finds the first host of a list as Slurm writes it: "node[07-12,15],gpu1" begins with node07. */
 static bool first_of_list(const char *list, char *host, size_t host_bytes) {
     size_t used = 0;
-    bool inside = false, taken = false; /* of brackets, whose first number has been taken */
+    bool inside = false, taken = false; /* inside: within brackets; taken: their first number has been taken */
     for (const char *c = list; *c && (inside || *c != ','); c++) {
         if (*c == '[' || *c == ']') {
             inside = *c == '[';

@@ -1,4 +1,5 @@
-/* This process's place in a job: from kolo's own variables, else from those of the innermost launcher around it. */
+/* The place of this process in a job, from kolo's own variables, else from those of the innermost launcher around
+ * it. */
 #ifndef KOLO_COMM_CREATION_LAUNCHER_H
 #define KOLO_COMM_CREATION_LAUNCHER_H
 
@@ -18,27 +19,27 @@ struct kolo_place {
     char job[KOLO_JOB_NAME_BYTES]; /* unique to the job on this machine; "": none */
     bool job_is_local;             /* ranks on other machines have another name for it */
     const char *launcher;          /* "Open MPI", ...; NULL: none, or kolo's own */
-    char dispute[256];             /* which place another launcher around this one has given it, in words; "": none */
-    bool is_unclear;               /* which of the two is the inner one cannot be told */
-    unsigned kolorun_distance;     /* processes up to a kolorun that is not the innermost launcher; 0: there is none */
+    char dispute[256];         /* the place that another launcher around this one has given it, in words; "": none */
+    bool is_unclear;           /* nothing tells which of the two is the inner one */
+    unsigned kolorun_distance; /* processes up to a kolorun that is not the innermost launcher; 0: there is none */
 };
 
 /* Fills *place from the environment. KOLO_ERR_ARG with a message that quotes the variable. */
 int kolo_launcher_place(struct kolo_place *place);
 
-/* As kolo_environment_text, but NULL for what a kolorun has left there that is not the innermost launcher, or what is
- * from outside of it. */
+/* Like kolo_environment_text, but returns NULL for a variable that comes from a kolorun which is not the innermost
+ * launcher, or from outside of that kolorun. */
 const char *kolo_launcher_own_text(const struct kolo_place *place, kolo_variable_index variable);
 
-/* Writes into text where ranks of several machines can meet, "HOST:PORT", if the launcher tells: MASTER_ADDR and
+/* Writes into `text` where ranks of several machines can meet, "HOST:PORT", if the launcher tells: MASTER_ADDR and
  * MASTER_PORT or, under Slurm, the first machine of its list and a port from 20000 to 29999 made of job and step.
- * torchrun's own store listens at MASTER_PORT, which it may have chosen itself: there it is 10000 + (MASTER_PORT + 1)
- * mod 10000. "" if it does not tell: another launcher's variables do not count. KOLO_ERR_ARG with a message that quotes
- * the variable. */
+ * torchrun's own store listens at MASTER_PORT, which torchrun may have chosen itself: under torchrun the port is 10000
+ * + (MASTER_PORT + 1) mod 10000. "" if the launcher does not tell: another launcher's variables do not count.
+ * KOLO_ERR_ARG with a message that quotes the variable. */
 int kolo_launcher_rendezvous(const struct kolo_place *place, char *text, size_t text_bytes);
 
-/* Whether kolorun says that *rank or, if that is -1, any rank that `place` belongs with has ended: which one, and why
- * the others need not wait for it, in words. fd: of the file at which its ranks meet. */
+/* Returns whether kolorun says that *rank or, if that is -1, any rank of the job of `place` has ended. *rank becomes
+ * that rank; `why` says, in words, why the others need not wait for it. fd: of the file at which the ranks meet. */
 bool kolo_launcher_ended(const struct kolo_place *place, int fd, int64_t *rank, char *why, size_t why_bytes);
 
 #endif

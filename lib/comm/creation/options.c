@@ -1,4 +1,4 @@
-/* Puts together options, environment and defaults. */
+/* The settings of a communicator: options, else environment, else defaults. */
 #include "comm/creation/options.h"
 
 #include <ctype.h>
@@ -16,7 +16,7 @@
 #include "shm/layout.h"
 
 #define SLOT_BYTES_DEFAULT (UINT64_C(256) << 10)
-#define SLOTS_TOTAL_BYTES  (UINT64_C(256) << 20) /* of all ranks together: the default slot shrinks to keep to it */
+#define SLOTS_TOTAL_BYTES  (UINT64_C(256) << 20) /* of all ranks together: the default slot shrinks to fit */
 #define TIMEOUT_MS_DEFAULT 300000
 #define CREATE_MS_DEFAULT  60000
 #define STALL_MS_DEFAULT   10000
@@ -37,8 +37,9 @@ bool kolo_settings_job_is_legal(const char *job) {
     return length > 0 && length < KOLO_JOB_NAME_BYTES;
 }
 
-/* Where ranks of several machines meet: the options' rendezvous; else KOLO_RENDEZVOUS, unless the options' descriptor
- * says that all are here; else what a launcher says that has started ranks elsewhere. */
+/* Finds where ranks of several machines meet: at the options' rendezvous; else at KOLO_RENDEZVOUS, unless the options
+ * have a descriptor, which means that all ranks are here; else where the launcher says, if it has started ranks
+ * elsewhere. */
 static int resolve_rendezvous(struct kolo_settings *settings, const kolo_options *options) {
     const struct kolo_place *place = &settings->place;
     char *rendezvous = settings->net.rendezvous;
@@ -67,8 +68,8 @@ static int resolve_rendezvous(struct kolo_settings *settings, const kolo_options
     return rc;
 }
 
-/* Where the ranks of this machine meet. The first of: the options' job, the options' descriptor, KOLO_JOB, KOLO_SHM_FD,
- * the launcher's job. */
+/* Finds where the ranks of this machine meet: by the first of the options' job, the options' descriptor, KOLO_JOB,
+ * KOLO_SHM_FD, the launcher's job. */
 static int resolve_meeting(struct kolo_settings *settings, const kolo_options *options) {
     struct kolo_place *place = &settings->place;
     const char *job = options->job;
@@ -100,8 +101,8 @@ static int resolve_meeting(struct kolo_settings *settings, const kolo_options *o
     return 0;
 }
 
-/* The name that tools show: that by which ranks meet. If they meet by a descriptor it is KOLO_JOB, else the
- * launcher's. */
+/* Finds the name that tools show: the name by which the ranks meet. If they meet by a descriptor, it is KOLO_JOB, else
+ * the launcher's job. */
 static void resolve_title(struct kolo_settings *settings) {
     const char *job = settings->shm_fd >= 0 ? kolo_launcher_own_text(&settings->place, KOLO_VARIABLE_JOB) : NULL;
     strcpy(settings->title, job && kolo_settings_job_is_legal(job) ? job : settings->place.job);
@@ -113,7 +114,7 @@ static int resolve_place(struct kolo_settings *settings, const kolo_options *opt
     if (rc < 0)
         return rc;
     if (options->rank >= 0 || options->size >= 0) {
-        /* A group that the caller defines: what the launcher says about the machine does not apply to it. */
+        /* The caller defines the group: what the launcher says about the machine does not apply to it. */
         place->rank = options->rank >= 0 ? options->rank : place->rank;
         place->size = options->size >= 0 ? options->size : place->size;
         place->local_rank = place->local_size = place->machines = -1;
@@ -200,7 +201,7 @@ static int resolve_tree_levels(struct kolo_settings *settings) {
     return text ? kolo_levels_parse(settings->tree_levels, kolo_environment_name(KOLO_VARIABLE_TREE_LEVELS), text) : 0;
 }
 
-/* A time in nanoseconds: the option, else the variable, else the default. */
+/* Returns a time in nanoseconds: the option, else the variable, else the default. */
 static int64_t resolve_time(int *rc, const char *field, int64_t option_ms, kolo_variable_index variable,
                             int64_t default_ms) {
     if (*rc == 0 && (option_ms < -1 || option_ms > KOLO_TIMEOUT_MS_MAX))
@@ -211,7 +212,7 @@ static int64_t resolve_time(int *rc, const char *field, int64_t option_ms, kolo_
     return *rc == 0 ? ms * KOLO_NS_PER_MS : 0;
 }
 
-/* The same for a limit on waiting; 0 means that there is none. */
+/* Like resolve_time, for a limit on waiting; 0 means that there is no limit. */
 static int64_t resolve_limit(int *rc, const char *field, int64_t option_ms, kolo_variable_index variable,
                              int64_t default_ms) {
     const int64_t ns = resolve_time(rc, field, option_ms, variable, default_ms);
@@ -258,7 +259,7 @@ static int resolve_net(struct kolo_net_settings *net) {
     return rc;
 }
 
-/* What is of this rank alone: how it waits, what it logs, which instructions it uses. */
+/* Resolves the settings of this rank alone: how it waits, what it logs, which instructions it uses. */
 static int resolve_own(struct kolo_settings *settings, const kolo_options *options) {
     static const char *const waits[] = {"auto", "spin", "yield", "sleep", NULL};
     static const char *const levels[] = {"off", "error", "warn", "info", NULL};

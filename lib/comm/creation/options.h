@@ -1,4 +1,4 @@
-/* The settings of a new communicator: from options, else environment, else defaults; all checked. */
+/* The settings of a new communicator, from options, else environment, else defaults. All are checked. */
 #ifndef KOLO_COMM_CREATION_OPTIONS_H
 #define KOLO_COMM_CREATION_OPTIONS_H
 
@@ -13,10 +13,10 @@
 
 typedef enum kolo_wait_mode { KOLO_WAIT_AUTO, KOLO_WAIT_SPIN, KOLO_WAIT_YIELD, KOLO_WAIT_SLEEP } kolo_wait_mode;
 
-/* How frames move between nodes, see net/engine.h. */
+/* The engine that moves frames between nodes, see net/engine.h. */
 typedef enum kolo_net_engine { KOLO_NET_ENGINE_AUTO, KOLO_NET_ENGINE_URING, KOLO_NET_ENGINE_POLL } kolo_net_engine;
 
-/* How nodes reduce their partial results, see internode/exchange.h. */
+/* The algorithm by which nodes reduce their partial results, see internode/exchange.h. */
 typedef enum kolo_exchange {
     KOLO_EXCHANGE_AUTO,
     KOLO_EXCHANGE_MESH,    /* every node owns a slice */
@@ -28,7 +28,7 @@ typedef enum kolo_exchange {
 
 /* For jobs on several machines. */
 struct kolo_net_settings {
-    char rendezvous[256];   /* "HOST:PORT" where ranks may be on several; "": they are all on this one */
+    char rendezvous[256];   /* "HOST:PORT" where ranks may be on several machines; "": all are on this one */
     kolo_net_engine engine; /* KOLO_NET: auto, uring, poll */
     uint32_t lanes;         /* KOLO_NET_THREADS: see internode/proxy.h, 1 to KOLO_LANES_MAX, default 1 */
     uint32_t streams;       /* KOLO_NET_STREAMS: data sockets of a lane to each other node, 1 to 16, default 4 */
@@ -44,7 +44,7 @@ struct kolo_net_settings {
 struct kolo_settings {
     struct kolo_place place;         /* rank and size known; job "" only with shm_fd >= 0, a rendezvous or one rank */
     int shm_fd;                      /* -1: by name */
-    char title[KOLO_JOB_NAME_BYTES]; /* what tools call the job, also where its ranks meet without a name; "": none */
+    char title[KOLO_JOB_NAME_BYTES]; /* the job's name for tools, even if its ranks meet without a name; "": none */
     kolo_algorithm algorithm;
     kolo_wait_mode wait;
     kolo_log_level log_level;
@@ -57,9 +57,9 @@ struct kolo_settings {
     int64_t create_timeout_ns;
     int64_t stall_warn_ns; /* 0: never */
     bool progress;         /* a thread carries out calls in the background */
-    uint32_t threads;      /* lanes, see api/lanes/lanes.h; of a lane, those that it is one of */
-    uint32_t lane;         /* which of them the communicator is */
-    kolo_comm *first;      /* the one that it is a lane of; NULL: it is lane 0 */
+    uint32_t threads;      /* number of lanes, see api/lanes/lanes.h; in a lane's settings, of all lanes together */
+    uint32_t lane;         /* the number of this lane */
+    kolo_comm *first;      /* lane 0; NULL: this is lane 0 */
     struct kolo_net_settings net;
 };
 
@@ -70,10 +70,10 @@ int kolo_options_read(kolo_options *options, const kolo_options *theirs);
  * value. */
 int kolo_settings_resolve(struct kolo_settings *settings, const kolo_options *options);
 
-/* Whether `job` can be a job's name. Reads at most KOLO_JOB_NAME_BYTES of it. */
+/* Returns whether `job` can be a job's name. Reads at most KOLO_JOB_NAME_BYTES of it. */
 bool kolo_settings_job_is_legal(const char *job);
 
-/* The default slot size for `ranks` ranks of `threads` lanes each. */
+/* Returns the default slot size for `ranks` ranks of `threads` lanes each. */
 size_t kolo_settings_slot_bytes(uint32_t ranks, uint32_t threads);
 
 #endif

@@ -1,4 +1,4 @@
-/* Waiting in a creation, and its one word of outcome. */
+/* The waits in a creation, and its one word of outcome. */
 #include "comm/creation/outcome.h"
 
 #include <inttypes.h>
@@ -29,8 +29,8 @@ enum {
     BATCH = 64    /* looks after which a watchdog renews its lease */
 };
 
-/* The outcome: how many creations are complete (38 bits); if there will be no more, the negated status (6), the rank at
- * fault (10) and the reporter (10). */
+/* The outcome: the number of creations that are complete (38 bits) and, if there will be no more, the negated status
+ * (6), the rank at fault (10) and the reporter (10). */
 
 static_assert(KOLO_RANKS_MAX <= 1 << 10, "a rank fits");
 
@@ -55,8 +55,8 @@ static void ring_all(const struct kolo_job *job) {
     kolo_bell_ring_slowly(&job->header->bell);
 }
 
-/* Writes what comes of this creation or, for a rank that has not registered, of the one under way; status 0: success.
- * False if it has an outcome already. */
+/* Writes the outcome of this creation or, for a rank that has not registered, of the one under way; status 0: success.
+ * Returns false if the creation has an outcome already. */
 static bool conclude(struct kolo_job *job, int status, uint32_t culprit) {
     kolo_atomic_u64 *outcome = &job->header->outcome;
     const uint64_t before = job->epoch ? job->epoch - 1 : kolo_job_completed(job);
@@ -68,7 +68,7 @@ static bool conclude(struct kolo_job *job, int status, uint32_t culprit) {
     return true;
 }
 
-/* Whether this rank's creation has one. */
+/* Returns whether this rank's creation has an outcome. */
 static bool is_concluded(const struct kolo_job *job) {
     const uint64_t outcome = kolo_load_acquire(&job->header->outcome); /* pairs with conclude */
     return status_of(outcome) != 0 || completed_of(outcome) >= job->epoch;
@@ -107,8 +107,8 @@ static void list_behind(const struct kolo_job *job, bool ready, char *text, size
     kolo_ranks_list(behind, text, text_bytes);
 }
 
-/* The first rank that is waited for: until rank 0 has offered the segment, and once all have attached, that is rank 0.
- */
+/* Returns the first rank that is waited for. Without any other it is rank 0, which has to offer the segment and, once
+ * all have attached, to complete the creation. */
 static uint32_t first_late(const struct kolo_job *job) {
     for (int ready = 0; ready < 2; ready++) {
         if (ready && kolo_load_acquire(&job->header->offer) < job->epoch)
@@ -120,7 +120,7 @@ static uint32_t first_late(const struct kolo_job *job) {
     return 0;
 }
 
-/* The deadline of `reporter` has passed, which waited for `culprit`, among others: fails with the missing ranks. */
+/* Fails with the missing ranks: the deadline of `reporter`, which waited for `culprit` among others, has passed. */
 static int fail_late(const struct kolo_job *job, uint32_t reporter, uint32_t culprit) {
     const bool is_own = reporter == job->rank;
     char late[512] = "", time[64];
@@ -154,18 +154,18 @@ int kolo_job_fail_dead(const struct kolo_job *job, uint32_t rank, const struct k
         job->global_rank, kolo_job_rank(job, rank), process->pid);
 }
 
-/* Looks whether kolorun says that `rank` has ended; -1: that any has. */
+/* Looks whether kolorun says that `rank` has ended; rank -1: that any rank has. */
 static int look_at_ends(const struct kolo_job *job, int64_t rank, uint32_t *culprit) {
     char why[160];
-    /* On several machines all ranks look as they look elsewhere. */
+    /* With several machines ranks find ends as look_elsewhere does. */
     if (job->path[0] || job->remote || !kolo_launcher_ended(&job->settings->place, job->fd, &rank, why, sizeof why))
         return 0;
     *culprit = (uint32_t)rank;
     return kolo_fail(KOLO_ERR_PEER_DEAD, "rank %u: %s", job->global_rank, why);
 }
 
-/* Which process a rank is, if it has registered. Before rank 0 has, in the first creation, it has written its name into
- * the header. NULL: not known. */
+/* Returns the process of a rank that has registered; NULL: not known. In the first creation the header names rank 0's
+ * process before rank 0 registers. */
 static const struct kolo_shared_process *process_of(const struct kolo_job *job, uint32_t rank) {
     const struct kolo_job_member *member = &job->members[rank];
     if (kolo_load_acquire(&member->epoch) >= job->epoch) /* pairs with register_rank */
@@ -180,8 +180,8 @@ static int fail_as_told(const struct kolo_job *job, int status) {
     return kolo_fail(status, "rank %u: %.*s", job->global_rank, (int)sizeof reason - 1, reason);
 }
 
-/* Ranks of other versions. The word that such a rank writes has its rank plus one (16 bits), version (24) and layout
- * (24), in this and all later versions. */
+/* Ranks of other versions. Such a rank writes a word of its rank plus one (16 bits), version (24) and layout (24), in
+ * this and all later versions. */
 
 int kolo_job_announce_version(const struct kolo_job *job, struct kolo_job_header *header) {
     const uint32_t version = header->version, layout = header->layout;
@@ -195,7 +195,7 @@ int kolo_job_announce_version(const struct kolo_job *job, struct kolo_job_header
                      job->global_rank, kolo_version(), KOLO_LAYOUT, KOLO_VERSION_PARTS(version), layout);
 }
 
-/* 0: none has come. */
+/* Returns the failure if a rank of another version has come; 0: none has. */
 static int version_failure(const struct kolo_job *job) {
     const uint64_t word = kolo_load_acquire(&job->header->other_version); /* pairs with kolo_job_announce_version */
     const uint32_t version = word >> 16 & 0xffffff, rank = (uint32_t)(word & 0xffff);
@@ -208,7 +208,7 @@ static int version_failure(const struct kolo_job *job) {
                      (uint32_t)(word >> 40), kolo_version(), KOLO_LAYOUT);
 }
 
-/* Why this rank's creation has failed; 0 if it has not. */
+/* Fails with the reason why this rank's creation has failed; 0 if it has not. */
 static int published_failure(const struct kolo_job *job) {
     const uint64_t outcome = kolo_load_acquire(&job->header->outcome); /* pairs with conclude */
     const int status = status_of(outcome);
@@ -240,7 +240,8 @@ int kolo_job_complete(struct kolo_job *job) {
                               "rank 0: the job file is damaged: something else has written to it; start the job again");
 }
 
-/* For rank 0: a file that has lost its name cannot get it again, and the ranks that have not come would not find it. */
+/* Checks, on rank 0, that the file still has its name: a file that has lost it cannot get it again, and the ranks that
+ * have not come would not find it. */
 static int check_name(const struct kolo_job *job) {
     struct stat found;
     if (!job->linked || fstat(job->fd, &found) < 0 || found.st_nlink > 0)
@@ -269,9 +270,9 @@ static int look_at_members(struct kolo_job *job, uint32_t *culprit) {
     return 0;
 }
 
-/* The same, if this rank is the watchdog. */
+/* Looks at the members, if this rank is the watchdog. */
 static int look_as_watchdog(struct kolo_job *job, uint32_t *culprit) {
-    /* If this rank has overslept, the watchdog may have, too. */
+    /* The watchdog may have overslept if this rank has. */
     const struct kolo_watchdog_times times = {.renewed_ns = LOOK_NS, .stale_ns = STALE_NS + 2 * job->overslept_ns};
     job->is_watchdog = job->is_blind || kolo_watchdog_take(&job->header->watchdog, job->rank, kolo_clock_ns(), &times);
     if (!job->is_watchdog)
@@ -290,7 +291,7 @@ static int look_elsewhere(struct kolo_job *job, uint32_t *culprit) {
     return fail_late(job, job->rank, *culprit);
 }
 
-/* Looks at what is not in the job's file. */
+/* Asks the caller of the creation (job->rejoin) whether to go on. */
 static int look_as_asked(const struct kolo_job *job, uint32_t *culprit) {
     const int rc = job->rejoin->look(job->rejoin);
     if (job->rejoin->culprit < job->ranks)
@@ -298,7 +299,7 @@ static int look_as_asked(const struct kolo_job *job, uint32_t *culprit) {
     return rc;
 }
 
-/* Pauses; used while there is no bell to sleep at. */
+/* Pauses while there is no bell to sleep at. */
 static void pause_briefly(struct kolo_job *job) {
     const int64_t longest_ns = PAUSE_NS_MAX * (1 + (job->ranks - 1) / SEEKERS);
     const int64_t next_ns = job->pause_ns == 0 ? PAUSE_NS_FIRST : job->pause_ns * 2;
@@ -307,13 +308,13 @@ static void pause_briefly(struct kolo_job *job) {
     kolo_clock_sleep(job->pause_ns);
 }
 
-/* How long to sleep at a bell. */
+/* Returns how long to sleep at a bell. */
 static int64_t slice_ns(const struct kolo_job *job, int64_t now_ns) {
     const bool is_asked = job->is_watchdog || job->remote || job->rejoin || job->linked;
     const int64_t all_ns = LOOK_NS * (1 + (job->ranks - 1) / LOOKERS);
     const int64_t seldom_ns = all_ns < SLEEP_NS_MAX ? all_ns : SLEEP_NS_MAX;
     const int64_t left_ns = kolo_awake_slice(job->awake, job->deadline_ns - now_ns);
-    /* At first less, so that ranks that begin together do not wake up together. */
+    /* The first sleep differs by rank, so that ranks that begin together do not wake up together. */
     const int64_t ns = is_asked         ? LOOK_NS
                        : job->has_slept ? seldom_ns
                                         : LOOK_NS + (seldom_ns - LOOK_NS) * job->rank / job->ranks;
@@ -376,7 +377,7 @@ void kolo_job_arrive(struct kolo_job *job) {
         kolo_bell_ring_slowly(&job->header->arrivals_bell);
 }
 
-/* For rank 0: keeps the name until all ranks have found it, or have had the time to. */
+/* Keeps the name, on rank 0, until all ranks have found it, or have had the time to. */
 static void await_seekers(const struct kolo_job *job) {
     uint32_t rank = 0;
     while (rank < job->ranks && kolo_clock_ns() < job->linked_ns + NAME_NS_MIN) {

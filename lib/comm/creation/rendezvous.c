@@ -1,4 +1,4 @@
-/* Opens, fills, names and checks the job's file. */
+/* The job's file: opening, filling, naming and checking it. */
 #include "comm/creation/rendezvous.h"
 
 #include <errno.h>
@@ -61,7 +61,7 @@ static int fill_file(struct kolo_job *job) {
     return 0;
 }
 
-/* Checks a header that somebody else wrote: 0, 1 if it is not written yet, or an error. */
+/* Checks a header that another rank wrote. Returns 0, 1 if it is not written yet, or an error. */
 static int check_header(const struct kolo_job *job, struct kolo_job_header *header) {
     uint64_t magic = kolo_load_acquire(&header->magic); /* pairs with fill_file */
     const uint32_t version = header->version, layout = header->layout, ranks = header->ranks;
@@ -89,7 +89,7 @@ static int link_file(const struct kolo_job *job) {
         return 0;
     if (errno == EEXIST)
         return -EEXIST;
-    /* Without the privilege for an empty path, by way of /proc. */
+    /* A process without the privilege for an empty path links by way of /proc. */
     snprintf(self, sizeof self, "/proc/self/fd/%d", job->fd);
     return linkat(AT_FDCWD, self, AT_FDCWD, job->path, AT_SYMLINK_FOLLOW) == 0 ? 0 : -errno;
 }
@@ -102,7 +102,8 @@ static int open_name(const struct kolo_job *job, struct stat *found, int *fd) {
     if (*fd < 0)
         return kolo_fail_system(errno, "rank %u: opening %s%s", job->global_rank, job->path,
                                 errno == EMFILE || errno == ENFILE ? "" : " (another user's? choose another KOLO_JOB)");
-    /* With a second link somebody could make one job open another's file; 0 links: removed meanwhile. */
+    /* A file with a second link is refused: somebody could make one job open another's file. 0 links: the name was
+     * removed meanwhile. */
     if (fstat(*fd, found) == 0 && S_ISREG(found->st_mode) && found->st_uid == geteuid() &&
         (found->st_mode & 077) == 0 && found->st_nlink <= 1)
         return 0;
@@ -122,7 +123,7 @@ bool kolo_job_header_read(int fd, struct kolo_job_header *header) {
 
 bool kolo_job_creator_alive(uint64_t own_namespace, int fd, const struct kolo_job_header *header) {
     const struct kolo_shared_process *creator = &header->creator;
-    if (header->layout != KOLO_LAYOUT) /* of another version, which may say less */
+    if (header->layout != KOLO_LAYOUT) /* of another version, whose header may say less */
         return kolo_process_alive(creator->pid, creator->start);
     return kolo_liveness_is_alive(creator, own_namespace, fd, kolo_guard_place(1, 0));
 }
@@ -159,8 +160,9 @@ static int64_t age_ms(const struct stat *found) {
     return (now.tv_sec - found->st_mtim.tv_sec) * 1000 + (now.tv_nsec - found->st_mtim.tv_nsec) / 1000000;
 }
 
-/* Removes the names, and with them the memory, that this user's earlier jobs have left: those whose rank 0 was killed
- * while they met. Ranks of such a job may learn of that by the name for a moment. What cannot be removed stays. */
+/* Removes the names, and with them the memory, that this user's earlier jobs have left because their rank 0 was killed
+ * while they met. A name stays for LEFT_MS_MIN, so that the other ranks of such a job can learn of that end by it. A
+ * name that cannot be removed stays. */
 static void sweep(const struct kolo_job *job) {
     char path[sizeof job->path];
     struct stat found;
@@ -195,7 +197,7 @@ static int remove_stale(struct kolo_job *job) {
     return rc;
 }
 
-/* If no name can be made in the directory, all ranks find that, and none need wait for rank 0. */
+/* Checks that a name can be made in the directory. If not, all ranks find that, and none need wait for rank 0. */
 static int check_directory(const struct kolo_job *job) {
     struct statvfs mount;
     const int error = statvfs(KOLO_JOB_DIRECTORY, &mount) < 0 ? errno : mount.f_flag & ST_RDONLY ? EROFS : 0;
@@ -233,7 +235,7 @@ static int create_named(struct kolo_job *job) {
                               job->path, REPLACEMENTS_MAX);
 }
 
-/* One attempt to open the name: 0 with job->fd < 0 where there is nothing to attach to yet. */
+/* Tries once to open the name. Returns 0 with job->fd < 0 where there is nothing to attach to yet. */
 static int try_attach_named(struct kolo_job *job) {
     struct stat found;
     struct kolo_job_header header;
@@ -261,8 +263,8 @@ static int try_attach_named(struct kolo_job *job) {
 
 /* By descriptor. */
 
-/* Through /proc each rank gets an open file description of its own, which locks need; a duplicate would share that of
- * the process that started the ranks. */
+/* Opens the file anew through /proc, so that each rank has an open file description of its own, which locks need; a
+ * duplicate would share that of the process that started the ranks. */
 static int duplicate(struct kolo_job *job) {
     struct stat found;
     char path[64];
@@ -273,14 +275,15 @@ static int duplicate(struct kolo_job *job) {
     if (job->fd < 0)
         job->fd = fcntl(job->settings->shm_fd, F_DUPFD_CLOEXEC, 3);
     job->is_borrowed = job->fd < 0 && errno != EBADF;
-    if (job->is_borrowed) /* no descriptor is left: the file is the place to tell the others */
+    if (job->is_borrowed) /* where no descriptor is left the file is the place to tell the others */
         job->fd = job->settings->shm_fd;
     if (job->fd < 0)
         return kolo_fail(KOLO_ERR_ARG,
                          "rank %u: KOLO_SHM_FD=%d is not an open descriptor: start the program with kolorun, or let it "
                          "inherit the descriptor",
                          job->global_rank, job->settings->shm_fd);
-    /* A file from ranks of another communicator may belong to another user: one of them may have changed its user. */
+    /* A file that comes from ranks of another communicator may belong to another user: one of them may have changed its
+     * user. */
     if (fstat(job->fd, &found) < 0 || !S_ISREG(found.st_mode) || (found.st_uid != geteuid() && !job->rejoin))
         return kolo_fail(KOLO_ERR_ARG,
                          "rank %u: KOLO_SHM_FD=%d is not this user's shared file: start the program with kolorun",
@@ -314,9 +317,9 @@ static int fill_inherited(struct kolo_job *job) {
                : rc;
 }
 
-/* Either way. */
+/* By name or by descriptor. */
 
-/* Maps the file if rank 0 has given it a size. A file for fewer ranks is shorter: its first page says so. */
+/* Maps the file if rank 0 has given it a size. A file for fewer ranks is shorter: its first page says how many. */
 static int try_map(struct kolo_job *job) {
     struct stat found;
     if (fstat(job->fd, &found) < 0)
@@ -329,7 +332,7 @@ static int try_map(struct kolo_job *job) {
     return map_file(job);
 }
 
-/* One attempt to attach: 0 once the header is there and right, 1 if it is not there yet, or an error. */
+/* Tries once to attach. Returns 0 once the header is there and right, 1 if it is not there yet, or an error. */
 static int try_attach(struct kolo_job *job) {
     int rc = 0;
     if (job->fd < 0)
@@ -353,9 +356,9 @@ static int attach(struct kolo_job *job) {
     int rc = job->path[0] ? 0 : duplicate(job);
     if (rc < 0)
         return rc;
-    /* Bounded by kolo_job_wait's deadline. */
+    /* The loop is bounded by kolo_job_wait's deadline. */
     while ((rc = try_attach(job)) > 0) {
-        /* Until the header is known to be right, the wait must not look into it. */
+        /* The wait must not look into the header before it is known to be right. */
         struct kolo_job_header *header = job->header;
         job->header = NULL;
         rc = kolo_job_wait(job);

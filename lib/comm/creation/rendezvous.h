@@ -1,10 +1,10 @@
-/* How the ranks of a job find each other: the job file.
+/* The rendezvous of a job's ranks: how they find each other, by the job file.
  *
  * The ranks find the file in one of two ways:
  *   - By name. Rank 0 makes a file without a name in /dev/shm, fills in its header and then links it to its name, so
  *     that a rank that opens the name finds a complete header. A name that exists already and whose creator is dead is
- *     removed first; names that other jobs have left so are removed next. The others try to open the name until it
- *     exists and its creator lives. Rank 0 removes the name when all are attached.
+ *     removed first; such names of other jobs are removed next. The others try to open the name until it exists and its
+ *     creator lives. Rank 0 removes the name when all are attached.
  *   - By descriptor (kolorun). The file exists, is empty, and has no name; rank 0 fills it.
  *
  * One file serves one creation after another. Each has a number, the epoch, which every rank counts for itself in its
@@ -13,7 +13,7 @@
  *   2. Rank 0 allocates the segment and offers it.
  *   3. The others map it, write their shared member and say `attached`.
  *   4. When all have, rank 0 says that it is complete.
- * comm/creation/outcome.h says how that ends, whichever rank dies or gives up, and when. */
+ * comm/creation/outcome.h says how a creation ends, whichever rank dies or gives up, and when. */
 #ifndef KOLO_COMM_CREATION_RENDEZVOUS_H
 #define KOLO_COMM_CREATION_RENDEZVOUS_H
 
@@ -25,22 +25,23 @@
 #define KOLO_JOB_DIRECTORY "/dev/shm"
 #define KOLO_JOB_PATH      KOLO_JOB_DIRECTORY "/kolo-%u-" /* of a user's jobs, before the job's name */
 
-/* Opens (rank 0: makes) the job file and registers this rank. The caller sets job->remote and job->rejoin before. The
+/* Opens (on rank 0: makes) the job file and registers this rank. The caller has set job->remote and job->rejoin. The
  * job must be closed even if this fails. KOLO_ERR_TIMEOUT, MISMATCH, VERSION, NO_SPACE, SYSTEM. */
 int kolo_job_open(struct kolo_job *job, const struct kolo_settings *settings);
 
-/* Goes on through KOLO_JOB_DIRECTORY to the next file of this user's with the name of a job: a descriptor to read it,
- * or -1 at the end. */
+/* Goes on through KOLO_JOB_DIRECTORY to the next file of this user's with the name of a job. Returns a descriptor to
+ * read it, or -1 at the end. */
 int kolo_job_names_next(DIR *directory, char *path, size_t path_bytes, struct stat *found);
 
-/* Reads the header of the file behind fd: false where it holds no complete one. */
+/* Reads the header of the file behind fd. Returns false where there is no complete one. */
 bool kolo_job_header_read(int fd, struct kolo_job_header *header);
 
-/* False if the process that made that file has ended; true if nothing tells. */
+/* Returns false if the process that made that file has ended; true if nothing tells. */
 bool kolo_job_creator_alive(uint64_t own_namespace, int fd, const struct kolo_job_header *header);
 
-/* Removes the name `path` if it still names the file behind fd: 0 or a negative errno. A lock on the file makes check
- * and removal one step among all that would remove it, so that none removes the name of a file that has replaced it. */
+/* Removes the name `path` if it still names the file behind fd. Returns 0 or a negative errno. All that would remove
+ * the name lock the file, which makes check and removal one step: none of them removes the name of a file that has
+ * replaced this one. */
 int kolo_job_name_remove_of(const char *path, int fd);
 
 /* Removes the name, if it is this rank's. */

@@ -1,12 +1,12 @@
-/* kolo_comm_shrink. The ranks of a node agree which of them go on (comm/creation/agreement.h), and make a communicator
- * as any other is made (comm/creation/create.h): over an empty memory file that their leader has made for it.
+/* kolo_comm_shrink: the ranks of a node agree which of them go on (comm/creation/agreement.h). They make a communicator
+ * as any other is made (comm/creation/create.h), over an empty memory file that their leader has made for it.
  *
- * The file has no name, and is not one more piece of the job's file: the kernel takes it back with the last descriptor,
- * however its holders ended, while a piece that a dead rank should have given back would stay for as long as the job.
- * The leader keeps its descriptor, by which the others find the file, until its own creation is over; the creation is
- * over only when all have opened the file, or when it has failed.
+ * The file has no name, and is not one more piece of the job's file. The kernel takes it back with the last descriptor,
+ * however its holders ended, while a piece that a dead rank should have given back would stay as long as the job. The
+ * leader keeps its descriptor, by which the others find the file, until its own creation is over; the creation is over
+ * only when all have opened the file, or when it has failed.
  *
- * Whether the creation succeeds is one word, the same for all ranks of the node (comm/creation/outcome.h). Where it
+ * One word, the same for all ranks of the node, says whether the creation succeeds (comm/creation/outcome.h). Where it
  * fails, the agreement's outcome says, alike on all, whether the call fails or the next generation begins. While they
  * wait in the creation, ranks look at that outcome, and at the broken communicator's ranks: the creation alone does not
  * show the end of a rank that has not registered in it yet.
@@ -30,9 +30,9 @@
 struct shrink {
     kolo_comm *comm; /* the broken one */
     struct kolo_agreement agreement;
-    struct kolo_nodes_agreement met; /* of one node, only what is offered */
+    struct kolo_nodes_agreement met; /* with one node, only the offer */
     kolo_comm *made;                 /* NULL: not yet */
-    int fd;                          /* of the file in which they meet; -1: none */
+    int fd;                          /* of the file in which the ranks meet; -1: none */
 };
 
 /* The leader's part: makes the file and, where there are several nodes, asks the others. */
@@ -56,7 +56,7 @@ static int convene(struct shrink *s) {
     return 0;
 }
 
-/* For the others: takes what the leader offers. */
+/* The others' part: takes the leader's offer. */
 static int follow(struct shrink *s) {
     const kolo_comm *comm = s->comm;
     const int64_t more_ns =
@@ -70,7 +70,7 @@ static int follow(struct shrink *s) {
     return 0;
 }
 
-/* Whether waiting in the creation can still succeed; see kolo_rejoin. */
+/* Returns whether waiting in the creation can still succeed; see kolo_rejoin. */
 static int look_at_others(struct kolo_rejoin *rejoin) {
     struct shrink *s = rejoin->owner;
     uint32_t culprit;
@@ -84,7 +84,7 @@ static int look_at_others(struct kolo_rejoin *rejoin) {
                      s->comm->global_rank);
 }
 
-/* The rank of this communicator that is number `index` of the survivors. */
+/* Returns the rank of this communicator that is number `index` of the survivors. */
 static uint32_t survivor(const kolo_comm *comm, uint32_t index) {
     for (uint32_t rank = 0; rank < comm->size; rank++)
         if (kolo_ranks_have(comm->survivors, rank) && index-- == 0)
@@ -92,7 +92,8 @@ static uint32_t survivor(const kolo_comm *comm, uint32_t index) {
     return KOLO_NOBODY;
 }
 
-/* Closes those that were not used; but the one that this rank keeps belongs to the broken communicator again. */
+/* Closes the listeners that were not used; but the one that this rank keeps belongs to the broken communicator
+ * again. */
 static void close_listeners(kolo_comm *comm, struct kolo_rejoin *rejoin, bool keeps) {
     comm->above->internode->close_listener(rejoin->rendezvous);
     if (keeps)
@@ -101,7 +102,7 @@ static void close_listeners(kolo_comm *comm, struct kolo_rejoin *rejoin, bool ke
         comm->above->internode->close_listener(rejoin->listener);
 }
 
-/* Makes the new communicator with those that are left, as any other is made. If that fails because a rank has ended
+/* Makes the new communicator with the ranks that are left, as any other is made. If that fails because a rank has ended
  * meanwhile, they try again. */
 static int make(struct shrink *s, uint32_t *culprit) {
     kolo_comm *comm = s->comm;
@@ -154,7 +155,7 @@ static int attempt(struct shrink *s) {
 int kolo_shrink_run(kolo_comm *comm, kolo_comm **shrunk) {
     struct shrink s = {.comm = comm};
     int rc = comm->global_size == 1 ? kolo_comm_make(&s.made, &comm->origin, comm->above, NULL) : KOLO_AGREEMENT_OVER;
-    /* Each attempt has at least one rank less. */
+    /* The loop is bounded: each attempt has at least one rank less. */
     for (uint32_t attempts = 0; rc == KOLO_AGREEMENT_OVER && attempts <= comm->global_size; attempts++)
         rc = attempt(&s);
     if (rc == KOLO_AGREEMENT_OVER)

@@ -1,5 +1,5 @@
 /* kolo_comm_shrink: the survivors of a broken communicator agree on which ranks are left, and make a communicator of
- * them. shrink.c says how, and why that holds whichever rank dies, and when. */
+ * them. shrink.c says how they do that, and why it holds whichever rank dies, and when. */
 #ifndef KOLO_COMM_CREATION_SHRINK_H
 #define KOLO_COMM_CREATION_SHRINK_H
 

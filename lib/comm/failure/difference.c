@@ -1,4 +1,4 @@
-/* Finds the first item of a call that two ranks pass differently. */
+/* The search for the first item of a call that two ranks pass differently. */
 #include "comm/failure/difference.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@ static struct kolo_shared_difference *shown_by(const kolo_comm *comm, uint32_t r
     return &comm->first->segment.members[rank].difference;
 }
 
-/* Shows items from `first` on, `span` of them a word. */
+/* Shows the items from `first` on, `span` items in each word. */
 static void show(kolo_comm *comm, uint32_t level, size_t first, size_t span) {
     const struct kolo_items *items = &comm->call.items;
     struct kolo_shared_difference *own = shown_by(comm, comm->rank);
@@ -31,7 +31,8 @@ static void show(kolo_comm *comm, uint32_t level, size_t first, size_t span) {
     kolo_publish(&comm->waiter, &own->levels, level + 1, &own->bell); /* pairs with await */
 }
 
-/* Waits until `rank` has shown that level of items of the same kind as this rank's. */
+/* Waits until `rank` has shown that level. Returns whether it has, and its items are of the same kind as this
+ * rank's. */
 static bool await(const kolo_comm *comm, uint64_t call, uint32_t rank, uint32_t level, int64_t until_ns) {
     struct kolo_shared_difference *theirs = shown_by(comm, rank);
     for (;;) {

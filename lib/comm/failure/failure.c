@@ -1,4 +1,4 @@
-/* Finds what is wrong in a long wait, publishes it once, and puts it into words. */
+/* The failure of a communicator: finding it in a long wait, publishing it once, and putting it into words. */
 #include "comm/failure/failure.h"
 
 #include <inttypes.h>
@@ -17,16 +17,16 @@
 #include "sync/common_lock.h"
 #include "sync/point.h"
 
-/* A wait for other nodes goes on for so long beyond the deadline. By then a rank that shares memory with the late rank
- * has named it to all. */
+/* The time for which a wait for other nodes goes on beyond the deadline. By then a rank that shares memory with the
+ * late rank has named it to all. */
 #define REMOTE_GRACE_NS (250 * KOLO_NS_PER_MS)
 
 /* The published word: a mark, detail (8 bits), cause (8), the negated status (8), the rank at fault (16) and the
  * reporter (16). */
 #define PUBLISHED (UINT64_C(1) << 63)
 
-/* The details are in a report, see kolo_shared_internode; otherwise in the member of the reporter, which is on this
- * node. */
+/* Set if the details are in a report, see kolo_shared_internode; otherwise they are in the member of the reporter,
+ * which is on this node. */
 #define REPORTED (UINT64_C(1) << 62)
 
 static uint64_t pack(const struct kolo_failure_report *report) {
@@ -74,12 +74,12 @@ bool kolo_failure_parse(const uint8_t *bytes, uint32_t ranks, struct kolo_failur
            report->lane < KOLO_THREADS_MAX && report->rank < ranks && report->reporter < ranks && report->node <= ranks;
 }
 
-/* What call number `call` of `rank` was, if it is one of its last ones. */
+/* Returns the word of call number `call` of `rank`, if it is one of its last ones. */
 static uint64_t call_of(const kolo_comm *comm, uint32_t rank, uint64_t call) {
     return kolo_load_acquire(&comm->segment.histories[rank].words[call % (2 * KOLO_HISTORY)]);
 }
 
-/* "was killed by signal 9 (KILL)" */
+/* Writes "was killed by signal 9 (SIGKILL)", or how else the process has ended. */
 static void describe_end(kolo_cause cause, int detail, char *text, size_t text_bytes) {
     const char *name = cause == KOLO_CAUSE_KILLED ? kolo_signal_name(detail) : NULL;
     if (cause == KOLO_CAUSE_KILLED)
@@ -95,7 +95,7 @@ static void describe_end(kolo_cause cause, int detail, char *text, size_t text_b
         snprintf(text, text_bytes, "has ended (the system does not tell how)");
 }
 
-/* The local rank of a global rank; comm->size if it is on another node. */
+/* Returns the local rank of a global rank; comm->size if it is on another node. */
 static uint32_t local_rank(const kolo_comm *comm, uint32_t rank) {
     if (!comm->nodes)
         return rank < comm->size ? rank : 0;
@@ -115,7 +115,7 @@ bool kolo_failure_collect(const kolo_comm *any, struct kolo_failure_report *repo
     if (word == 0 || reporter == comm->size)
         return false;
     report->code = comm->failure_code;
-    if (!members) /* one rank, which has aborted it */
+    if (!members) /* there is one rank, which has aborted the communicator */
         return true;
     report->code = members[reporter].failure_code;
     report->call = members[reporter].failure_call;
@@ -131,7 +131,7 @@ bool kolo_failure_collect(const kolo_comm *any, struct kolo_failure_report *repo
     return true;
 }
 
-/* "rank 2 (pid 4711)", "node 1 (ranks 2, 5)" */
+/* Writes "rank 2 (pid 4711)", or "node 1 (ranks 2, 5)". */
 static void describe_culprit(const kolo_comm *comm, const struct kolo_failure_report *report, char *text,
                              size_t text_bytes) {
     size_t used = 0;
@@ -150,10 +150,10 @@ static void describe_culprit(const kolo_comm *comm, const struct kolo_failure_re
     }
 }
 
-/* The code of a mismatch of counts: those that are larger are shown as this. */
+/* The largest count that the code of a mismatch has room for: larger counts are shown as this one. */
 #define COUNT_MAX UINT64_C(0x7fffffff)
 
-/* Where it was found. `pair`: the send or receive, if it was in one. */
+/* Writes where the failure was found. `pair`: the send or receive in which it was, if any. */
 static void describe_place(const struct kolo_failure_report *report, const char *pair, char *text, size_t text_bytes) {
     if (report->pair[0].word)
         snprintf(text, text_bytes, "in %s", pair);
@@ -165,7 +165,8 @@ static void describe_place(const struct kolo_failure_report *report, const char 
         snprintf(text, text_bytes, "between calls");
 }
 
-/* Who has died, or left, and who found that; one that leaves with a call under way says so itself. */
+/* Writes which rank has died or left, and which rank has found that. A rank that leaves with a call under way reports
+ * that itself. */
 static void describe_death(const struct kolo_failure_report *report, const char *culprit, const char *where, char *text,
                            size_t text_bytes) {
     char end[96];
@@ -180,14 +181,14 @@ static void describe_death(const struct kolo_failure_report *report, const char 
         snprintf(text, text_bytes, "%s %s; found by rank %u %s", culprit, end, report->reporter, where);
 }
 
-/* What calls differ in whose words may be alike. */
+/* Returns in what two calls differ whose words may be alike. */
 static const char *describe_likeness(uint64_t theirs, uint64_t own) {
     return theirs != own                 ? ""
            : kolo_call_parts(own).digest ? ", but the digest is of other counts, or they differ in an earlier call"
                                          : ", but they differ in an earlier call";
 }
 
-/* Fills in what is zeroed. */
+/* Fills in *failure, which is zeroed. */
 static void describe_report(const kolo_comm *comm, const struct kolo_failure_report *report, kolo_failure *failure) {
     char where[KOLO_CALL_TEXT_BYTES + 4], culprit[128];
     failure->status = report->status;
@@ -279,7 +280,7 @@ static int adopt(kolo_comm *comm) {
     return kolo_fail(failure.status, "rank %u: %s", comm->global_rank, failure.message);
 }
 
-/* The same for the thread that is in the call that failed. In a mismatch it finds what differs first. */
+/* Like adopt, for the thread that is in the call that failed. In a mismatch it first finds the item that differs. */
 static int adopt_in_call(kolo_comm *comm) {
     struct kolo_failure_report report;
     if (!comm->call.items.item || !kolo_failure_collect(comm, &report) || report.status != KOLO_ERR_MISMATCH ||
@@ -293,9 +294,10 @@ static int adopt_in_call(kolo_comm *comm) {
     return adopt(comm);
 }
 
-/* The first call that both have begun and that differs, 0 if there is none, among this rank's last KOLO_HISTORY. Ranks
- * that disagree do not get further than that, but a root may be past the call before it has to wait for a peer. The
- * peer's word of a call cannot be that of a later call, since the peer is never KOLO_HISTORY ahead. */
+/* Returns the first call, among this rank's last KOLO_HISTORY, that both ranks have begun and that differs; 0 if there
+ * is none. Ranks that disagree do not get further than KOLO_HISTORY, but a root may be past the call before it has to
+ * wait for a peer. The peer's word of a call cannot be that of a later call, since the peer is never KOLO_HISTORY
+ * ahead. */
 static uint64_t first_difference(const kolo_comm *comm, uint32_t peer) {
     const uint64_t theirs = kolo_load_acquire(&comm->segment.signals[peer].calls); /* pairs with kolo_call_begin */
     const uint64_t last = theirs < comm->call.number ? theirs : comm->call.number;
@@ -318,15 +320,16 @@ static int publish_alone(kolo_comm *comm, struct kolo_failure_report found) {
     return adopt(comm);
 }
 
-/* Publishes what this rank has found: as in a report, but `rank` is one of this node's, unless is_far. Under the common
- * lock, since the caller may abort while a progress thread finds something, as may two lanes, and all write into this
- * rank's member. */
+/* Publishes what this rank has found: as in a report, but `rank` is a rank of this node, unless is_far. The common lock
+ * is held, since the program may abort while a progress thread or another lane finds a failure, and all of them write
+ * into this rank's member. */
 static int publish(kolo_comm *comm, struct kolo_failure_report found, bool is_far) {
     struct kolo_shared_member *self = &comm->first->segment.members[comm->rank];
     kolo_atomic_u64 *word = kolo_comm_failure_word(comm);
     bool first = false;
     kolo_common_lock();
-    /* Before the swap that publishes them; read after the acquire of the header's failure. */
+    /* The details are stored before the swap that publishes them, and read after the acquire of the header's
+     * failure. */
     if (kolo_load_acquire(word) == 0) {
         KOLO_POINT("failure.found");
         self->failure_code = found.code;
@@ -349,7 +352,7 @@ static int publish(kolo_comm *comm, struct kolo_failure_report found, bool is_fa
     }
     kolo_common_unlock();
     const int rc = found.status == KOLO_ERR_MISMATCH ? adopt_in_call(comm) : adopt(comm);
-    if (first) /* one table of all ranks is enough; the others have logged one line each */
+    if (first) /* one list of all ranks is enough; the others have logged one line each */
         kolo_history_log(comm, level_of(found.status));
     return rc;
 }
@@ -382,7 +385,7 @@ void kolo_failure_relay(kolo_comm *comm, const struct kolo_failure_report *repor
     kolo_atomic_u64 *word = kolo_comm_failure_word(comm);
     struct kolo_shared_internode *shared = comm->first->segment.internode;
     if (kolo_load_acquire(word) || !kolo_compare_and_swap(&shared->reporting, 0, 1))
-        return; /* it is published, or is about to be: the leader's other lanes are threads of the same process */
+        return; /* a failure is published, or soon will be: the leader's other lanes are threads of its process */
     KOLO_POINT("failure.relaying");
     kolo_failure_pack(report, shared->report); /* read after the acquire of the header's failure */
     if (kolo_compare_and_swap(word, 0, pack(report) | REPORTED))
@@ -391,7 +394,7 @@ void kolo_failure_relay(kolo_comm *comm, const struct kolo_failure_report *repor
     KOLO_POINT("failure.relayed");
 }
 
-/* The node that is late according to the lane that is waited for, plus one; 0: none. */
+/* Returns the node that is late according to the lane that `wait` waits for, plus one; 0: none. */
 static uint64_t late_node(const kolo_comm *comm, const struct kolo_wait *wait) {
     for (uint32_t i = 0; i < KOLO_LANES_MAX; i++) {
         const struct kolo_shared_lane *lane = &comm->segment.internode->lanes[i];
@@ -405,7 +408,7 @@ static bool has_departed(const kolo_comm *comm, uint32_t rank) {
     return kolo_load_acquire(&comm->segment.members[rank].state) == KOLO_MEMBER_DEPARTED; /* pairs with destroy */
 }
 
-/* The rank of this node that has left, though the wait needs it; comm->size: none. */
+/* Returns the rank of this node that has left, though the wait needs it; comm->size: none. */
 static uint32_t find_departed(const kolo_comm *comm, uint32_t peer) {
     const struct kolo_channels *channels = &comm->channels;
     if (!kolo_channels_busy(channels))
@@ -427,11 +430,11 @@ static bool has_bit(const kolo_atomic_u64 *bits, uint32_t rank) {
     return kolo_load_acquire(&bits[rank / 64]) >> rank % 64 & 1; /* pairs with the relay */
 }
 
-/* What sends and receives wait for on other nodes. */
+/* The ranks of other nodes that sends and receives wait for. */
 struct far_ranks {
     uint32_t lost;    /* a rank whose node cannot be reached; comm->global_size, as in the next two: there is none */
-    uint32_t left;    /* one that has left, though it is needed */
-    uint32_t awaited; /* one that may still come */
+    uint32_t left;    /* a rank that has left, though it is needed */
+    uint32_t awaited; /* a rank that may still come */
 };
 
 static struct far_ranks find_far(const kolo_comm *comm) {
@@ -440,7 +443,7 @@ static struct far_ranks find_far(const kolo_comm *comm) {
     const uint32_t none = comm->global_size;
     struct far_ranks far = {none, none, none};
     uint32_t any_left = none;
-    bool is_alone = channels->awaits_any; /* all of this node have left, and with them, in the end, all others */
+    bool is_alone = channels->awaits_any; /* any rank may send, and all others of this node have left */
     for (uint32_t rank = 0; rank < comm->size; rank++)
         is_alone = is_alone && (rank == comm->rank || has_departed(comm, rank));
     for (uint32_t rank = 0; rank < comm->global_size; rank++) {
@@ -459,7 +462,7 @@ static struct far_ranks find_far(const kolo_comm *comm) {
     return far;
 }
 
-/* The same as find_cause for that: `rank` is one of all nodes. */
+/* Like find_cause, for ranks of other nodes: `rank` is numbered among those of all nodes. */
 static struct kolo_failure_report find_far_cause(const kolo_comm *comm, const struct kolo_wait *wait) {
     const struct far_ranks far = find_far(comm);
     if (far.lost < comm->global_size)
@@ -542,7 +545,7 @@ int kolo_failure_check(kolo_waiter *waiter, const struct kolo_wait *wait) {
 int kolo_failure_look(kolo_comm *comm, uint32_t peer, int64_t waited_ns) {
     static const kolo_atomic_u64 never;
     const struct kolo_wait wait = {.flag = &never, .target = 1, .peer = peer, .waited_ns = waited_ns};
-    if (!comm->first->segment.header)                                             /* one rank, which waits for nobody */
+    if (!comm->first->segment.header) /* there is one rank, which waits for nobody */
         return kolo_load_acquire(kolo_comm_failure_word(comm)) ? adopt(comm) : 0; /* pairs with publish_alone */
     return kolo_failure_check(&comm->waiter, &wait);
 }

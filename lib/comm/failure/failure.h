@@ -1,5 +1,6 @@
-/* The one failure that breaks a communicator: published once, by compare-and-swap, in the segment's header, and found
- * by every other rank when a wait gets long. A rank that waits looks here at least every KOLO_SLICE_NS.
+/* The failure: a communicator breaks by one failure. It is published once, by compare-and-swap, in the segment's
+ * header, and every other rank finds it when a wait gets long. A rank that waits looks for it at least every
+ * KOLO_SLICE_NS.
  *
  * What kolo_failure_check finds for a rank that waits for `peer`:
  *   a failure has been published       this rank returns it, too
@@ -9,7 +10,7 @@
  *   the same number
  *   the deadline has passed            TIMEOUT, the rank that is furthest behind, and whether it is stopped; in a send
  *                                      or a receive the one that it waits for in the end
- * The result is in one word, so that every rank reports the same: two ranks that look at the same death may see
+ * The failure is in one word, so that every rank reports the same: two ranks that look at the same death may see
  * different things, since the parent may wait for the dead process meanwhile. Before it believes any finding but the
  * first, the check looks at the flag once more: what `peer` published before it died or left still counts.
  *
@@ -23,63 +24,64 @@
 #include "comm/step/call_word.h"
 
 /* Publishes a failure unless there is one already, breaks this rank's communicator and sets the error message. Returns
- * the status of the published failure. PEER_DEAD: this rank leaves, with a call under way. */
+ * the status of the published failure. Status PEER_DEAD: this rank leaves, with a call under way. */
 int kolo_failure_publish(kolo_comm *comm, int status, uint32_t rank, int64_t code);
 
-/* MISMATCH: a message of `rank`, of all nodes, does not fit this rank's receive; comm->channels has both calls. */
+/* Publishes a MISMATCH: a message of `rank`, numbered among all nodes, does not fit this rank's receive; comm->channels
+ * has both calls. */
 int kolo_failure_publish_pair(kolo_comm *comm, uint32_t rank);
 
-/* MISMATCH: `rank` sends this one `sent` elements where it expects another number. */
+/* Publishes a MISMATCH: `rank` sends this rank `sent` elements where it expects `expected`. */
 int kolo_failure_publish_counts(kolo_comm *comm, uint32_t rank, uint64_t sent, uint64_t expected);
 
-/* The same as the code of a report: of two counts, each as far as there is room; 0 for none. */
+/* Returns the two counts as the code of a report, each as far as there is room; 0 means that there are none. */
 int64_t kolo_failure_counts(uint64_t sent, uint64_t expected);
 
 /* The waiter's check; waiter->owner is the communicator. */
 int kolo_failure_check(kolo_waiter *waiter, const struct kolo_wait *wait);
 
-/* The same for a call that waits for `peer` by other means, and has done so for waited_ns: 0, or the status with which
- * the communicator broke. */
+/* Like kolo_failure_check, for a call that has waited for `peer` by other means for waited_ns. Returns 0, or the status
+ * with which the communicator broke. */
 int kolo_failure_look(kolo_comm *comm, uint32_t peer, int64_t waited_ns);
 
-/* Between two questions whether the program was interrupted. */
+/* The time between two questions whether the program was interrupted. */
 #define KOLO_INTERRUPT_NS (100 * KOLO_NS_PER_MS)
 
-/* What the program's own check says (kolo_comm_set_interrupt), if it is this thread's and its turn, or has said in the
- * wait of another thread: the code of an abort, or 0. */
+/* Asks the program's own check (kolo_comm_set_interrupt), if that is this thread's and the time for it has come.
+ * Returns the code of an abort, from the check or from one in the wait of another thread, or 0. */
 int kolo_failure_ask(struct kolo_interrupt *interrupt);
 
-/* All that is known of a failure, for other nodes, and here where it was found by the proxy or on another node. Ranks
- * are those of all nodes, as in the header's word. */
+/* A report: all that is known of a failure. It is for other nodes and, where the proxy or another node has found the
+ * failure, for this one. Ranks are numbered among all nodes, as in the header's word. */
 struct kolo_failure_report {
     int status;
     uint32_t rank, reporter;
     kolo_cause cause;
-    int detail;    /* as kolo_failure.code; of a whole node that has ENDED the errno of its connections, 0: closed */
-    uint32_t node; /* a whole node, whose leader is `rank`, plus one; 0: the rank alone */
+    int detail;    /* as kolo_failure.code; for a whole node that has ENDED, the errno of its connections, 0: closed */
+    uint32_t node; /* the number, plus one, of a whole node, whose leader is `rank`; 0: the rank alone */
     uint32_t pid;  /* of `rank`; 0: not known */
-    uint32_t lane; /* in which the calls are counted */
+    uint32_t lane; /* the lane whose calls are counted */
     int64_t code;
     uint64_t call, peer_calls;
     uint64_t rank_call, reporter_call; /* kolo_call_word; 0: not known */
     struct kolo_pair_call pair[2];     /* as kolo_shared_member.failure_pair */
 };
 
-/* What is published here; false if nothing is. */
+/* Collects the published failure. Returns false if there is none. */
 bool kolo_failure_collect(const kolo_comm *comm, struct kolo_failure_report *report);
 
-/* For the proxy: publishes a failure unless there is one already, without touching the leader's own data. */
+/* The proxy calls this: publishes a failure unless there is one already, without touching the leader's own data. */
 void kolo_failure_relay(kolo_comm *comm, const struct kolo_failure_report *report);
 
-/* Convert a report to and from the KOLO_REPORT_BYTES that nodes send each other. False: the report makes no sense for
- * `ranks` ranks. */
+/* Convert a report to and from the KOLO_REPORT_BYTES that nodes send each other. kolo_failure_parse returns false for a
+ * report that makes no sense for `ranks` ranks. */
 void kolo_failure_pack(const struct kolo_failure_report *report, uint8_t *bytes);
 bool kolo_failure_parse(const uint8_t *bytes, uint32_t ranks, struct kolo_failure_report *report);
 
-/* What the header's failure word says; nothing else is filled. */
+/* Fills in what the header's failure word says, and nothing else. */
 void kolo_failure_unpack(uint64_t word, struct kolo_failure_report *report);
 
-/* Describes the published failure, status 0 if there is none. */
+/* Describes the published failure; status 0 if there is none. */
 void kolo_failure_describe(const kolo_comm *comm, kolo_failure *failure);
 
 #endif

@@ -1,4 +1,4 @@
-/* Looks whether peers live, by pidfds and by guards' locks. */
+/* The liveness of peers, by pidfds and by guards' locks. */
 #include "comm/failure/liveness.h"
 
 #include <stdlib.h>
@@ -10,22 +10,23 @@
 #include "sync/atomic.h"
 #include "sync/point.h"
 
-/* A rank is looked at closely when so long has passed since the last close look, and since it last showed that it
- * waits, and so lives. */
+/* The time after which a rank is looked at closely: since the last close look, and since it last showed that it waits,
+ * and so lives. */
 #define CLOSELY_NS (40 * KOLO_NS_PER_MS)
 
-/* A dying process releases its guard a moment before the system tells that it has died, and how. */
+/* The longest time from the release of a dying process's guard until the system tells that the process has died, and
+ * how. */
 #define DYING_NS_MAX (40 * KOLO_NS_PER_MS)
 
-/* How one process can tell whether another lives. */
+/* The means by which one process can tell whether another lives. */
 enum reach {
-    REACH_NONE,  /* not at all: it counts as alive */
-    REACH_PID,   /* both are in one pid namespace */
-    REACH_GUARD, /* by its lock, see shm/guard.h */
+    REACH_NONE,  /* none: the other counts as alive */
+    REACH_PID,   /* the pid: both are in one pid namespace */
+    REACH_GUARD, /* the other's lock, see shm/guard.h */
 };
 
-/* If neither namespace is known both count as the same, unless there is a lock: this happens only with an old kernel
- * without /proc. */
+/* Two unknown namespaces count as the same, unless there is a lock. Both are unknown only with an old kernel without
+ * /proc. */
 static enum reach reach_of(const struct kolo_shared_process *process, uint64_t own_namespace, bool has_lock) {
     if (kolo_liveness_knows_pid(process, own_namespace))
         return REACH_PID;
@@ -99,7 +100,7 @@ void kolo_liveness_use_locks(struct kolo_liveness *liveness, uint64_t device, ui
             liveness->watched[rank].guard = (struct kolo_shared_guard){device, inode, kolo_guard_place(epoch, rank)};
 }
 
-/* The caller, or a thread of its process. */
+/* Returns true for the caller, and for ranks that are threads of its process. */
 static bool is_own(const struct kolo_liveness *liveness, uint32_t rank) {
     return kolo_liveness_is_same(&liveness->members[rank].process, &liveness->members[liveness->self].process);
 }
@@ -108,7 +109,8 @@ static enum reach reach_to(const struct kolo_liveness *liveness, uint32_t rank) 
     return reach_of(&liveness->members[rank].process, liveness->own_namespace, liveness->watched[rank].guard.place);
 }
 
-/* Polls those of up to KOLO_PEERS_POLLED ranks that pids reach, and takes over how they have ended. With the lock. */
+/* Polls the ranks, of up to KOLO_PEERS_POLLED, that pids reach, and records how they have ended. The caller has the
+ * lock. */
 static void look_at_batch(struct kolo_liveness *liveness, uint32_t first, uint32_t count, int64_t now_ns) {
     struct kolo_peer *peers[KOLO_PEERS_POLLED] = {NULL};
     for (uint32_t i = 0; i < count; i++) {
@@ -128,8 +130,8 @@ static void look_at_batch(struct kolo_liveness *liveness, uint32_t first, uint32
             liveness->watched[first + i].ending = kolo_peer_ending(peers[i]);
 }
 
-/* A rank whose pid can be watched has released its guard without leaving: its process is about to die, or has
- * exec'd. Returns which; NONE: it cannot be told yet. */
+/* Returns why a rank whose pid can be watched has released its guard without leaving: its process is about to die, or
+ * has exec'd. NONE: nothing tells yet. */
 static kolo_cause cause_of_loss(struct kolo_watched *watch, const struct kolo_shared_process *process) {
     struct kolo_process found;
     const int64_t now_ns = kolo_clock_ns();
@@ -157,7 +159,7 @@ static void look_closely(struct kolo_liveness *liveness, uint32_t rank) {
         watch->ending = kolo_peer_ending(watch->peer);
         kolo_peers_unlock();
     }
-    /* A rank that leaves says so before it releases its guard. */
+    /* A rank that leaves stores that before it releases its guard. */
     if (watch->ending.cause || !kolo_guard_is_lost(&watch->guard) ||
         kolo_load_acquire(&member->state) == KOLO_MEMBER_DEPARTED)
         return;
@@ -169,7 +171,7 @@ static bool is_recent(int64_t ns, int64_t now_ns) {
     return (uint64_t)now_ns - (uint64_t)ns < CLOSELY_NS;
 }
 
-/* Not round the ring. */
+/* Looks at the ranks from `first` to before `end`, which do not wrap round. */
 static bool look_at_some(struct kolo_liveness *liveness, uint32_t first, uint32_t end) {
     const int64_t now_ns = kolo_clock_ns();
     bool sees_all = true;

@@ -1,5 +1,5 @@
-/* Whether the other ranks' processes still live and run the program that made the communicator; if not, how they
- * ended. */
+/* The liveness of the other ranks' processes: whether they still live and run the program that made the communicator
+ * and, if not, how they have ended. */
 #ifndef KOLO_COMM_FAILURE_LIVENESS_H
 #define KOLO_COMM_FAILURE_LIVENESS_H
 
@@ -11,41 +11,41 @@
 #include "comm/failure/process.h"
 #include "shm/layout.h"
 
-/* False if a process, which locks that byte of a file where it is guarded, is known to have ended. own_namespace: see
- * kolo_process_own_namespace. */
+/* Returns false if a process is known to have ended. A process that is guarded locks byte `guard_place` of file
+ * `guard_fd`. own_namespace: see kolo_process_own_namespace. */
 bool kolo_liveness_is_alive(const struct kolo_shared_process *process, uint64_t own_namespace, int guard_fd,
                             uint64_t guard_place);
 
-/* Whether kolo_liveness_is_alive could see that the process has ended. */
+/* Returns whether kolo_liveness_is_alive could see that the process has ended. */
 bool kolo_liveness_can_see(const struct kolo_shared_process *process, uint64_t own_namespace);
 
-/* Says which process this one is; it has no guard yet. */
+/* Fills in *self for this process, which has no guard yet. */
 void kolo_liveness_introduce(struct kolo_shared_process *self, uint64_t own_namespace, bool guarded);
 
-/* Whether that process's pid means the same process here; false if that is not known. */
+/* Returns whether that process's pid means the same process here; false if that is not known. */
 static inline bool kolo_liveness_knows_pid(const struct kolo_shared_process *process, uint64_t own_namespace) {
     return process->pid_namespace == own_namespace && own_namespace != 0;
 }
 
-/* True if both are one process, of which ranks are threads. False if it is not known in which namespace their pids
- * are. */
+/* Returns true if both are one process, of which ranks are threads. False if the namespaces of their pids are not
+ * known. */
 static inline bool kolo_liveness_is_same(const struct kolo_shared_process *a, const struct kolo_shared_process *b) {
     return a->pid == b->pid && a->start == b->start && kolo_liveness_knows_pid(a, b->pid_namespace);
 }
 
-/* How one rank is watched. */
+/* The record of one watched rank. */
 struct kolo_watched {
     struct kolo_peer *peer;         /* NULL: not yet */
     struct kolo_shared_guard guard; /* place 0: it has none */
-    struct kolo_ending ending;      /* cause NONE: it lives, as far as is known */
-    int64_t lost_ns;                /* when its guard was seen to be lost; 0: it is not */
+    struct kolo_ending ending;      /* cause NONE: the rank lives, as far as is known */
+    int64_t lost_ns;                /* when its guard was seen to be lost; 0: the guard is not lost */
     int64_t closely_ns;             /* when this rank last looked at it closely */
 };
 
-/* Watches the peers of one communicator. */
+/* The watched peers of one communicator. */
 struct kolo_liveness {
     struct kolo_watched *watched;             /* one a rank */
-    const struct kolo_shared_member *members; /* likewise; set once the segment is there */
+    const struct kolo_shared_member *members; /* one a rank; set once the segment is there */
     uint32_t ranks, self;
     uint64_t own_namespace;
     bool guarded; /* counts among the communicators that need this process's guards */
@@ -56,27 +56,29 @@ int kolo_liveness_create(struct kolo_liveness *liveness, uint32_t ranks, uint32_
 /* inherited: in a forked child, whose parent goes on. */
 void kolo_liveness_destroy(struct kolo_liveness *liveness, bool inherited);
 
-/* Whether the ranks' processes have guards in one and the same file from earlier communicators. */
+/* Returns whether the ranks' processes have guards in one and the same file from earlier communicators. */
 bool kolo_liveness_guards_agree(const struct kolo_shared_member *members, uint32_t ranks);
 
-/* Uses those guards from now on. */
+/* Makes the liveness use those guards from now on. */
 void kolo_liveness_use_guards(struct kolo_liveness *liveness);
 
-/* Uses the locks of this creation, which are in file `device`, `inode`. */
+/* Makes the liveness use the locks of this creation, which are in file `device`, `inode`. */
 void kolo_liveness_use_locks(struct kolo_liveness *liveness, uint64_t device, uint64_t inode, uint64_t epoch);
 
 /* Looks at `count` ranks from `first` on, round the ring, and marks those that have ended; never blocks. `self` is
  * skipped, as are threads of this process. Costs a poll, and a close look at those that have not had one for a while,
  * which checks their descriptors and guards. The first look opens the pidfds: only a pidfd that was opened before the
- * parent has waited for the process tells how it ended. False: for one of them nothing tells whether it lives. */
+ * parent has waited for the process tells how it ended. Returns false if there is one of them of which nothing tells
+ * whether it lives. */
 bool kolo_liveness_look_at(struct kolo_liveness *liveness, uint32_t first, uint32_t count);
 
-/* Whether a look has found that `rank` has ended. */
+/* Returns whether a look has found that `rank` has ended. */
 static inline bool kolo_liveness_has_ended(const struct kolo_liveness *liveness, uint32_t rank) {
     return liveness->watched[rank].ending.cause != KOLO_CAUSE_NONE;
 }
 
-/* What `rank`, just found alive, does: see kolo_process_activity. 0 for threads of this process, too. */
+/* Returns the activity of `rank`, which was just found alive: see kolo_process_activity. 0 also for threads of this
+ * process. */
 char kolo_liveness_activity(const struct kolo_liveness *liveness, uint32_t rank);
 
 #endif

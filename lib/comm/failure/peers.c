@@ -1,4 +1,4 @@
-/* Keeps a pidfd for each process that this one watches, whatever communicators that is in. */
+/* The record of each process that this one watches, and its pidfd, whatever communicators it is in. */
 #include "comm/failure/peers.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@ struct kolo_peer {
     uint32_t users;         /* communicators */
     int pidfd;              /* -1: none */
     uint64_t device, inode; /* of the pidfd */
-    bool is_unique;         /* these tell it from other pidfds */
+    bool is_unique;         /* device and inode tell it from other pidfds */
     struct kolo_ending ending;
 };
 
@@ -39,8 +39,8 @@ static struct {
     struct kolo_peer *buckets[BUCKETS];
 } known;
 
-/* Whether the number still means that pidfd. Before Linux 6.9 all pidfds have one inode, which is that of other files,
- * too: there the kernel shows which pid it is, -1 once that process is gone, where there is a /proc. */
+/* Returns whether the descriptor's number still means that pidfd. Before Linux 6.9 all pidfds have one inode, which
+ * other files have, too. There /proc, if it is mounted, shows the pid of a pidfd, -1 once that process is gone. */
 static bool pidfd_is_own(const struct kolo_peer *peer) {
     char path[64], text[512], *line;
     if (!kolo_file_is(peer->pidfd, peer->device, peer->inode))
@@ -138,14 +138,14 @@ static void note_end(struct kolo_peer *peer, int wait_status) {
     drop_pidfd(peer);
 }
 
-/* At least half of the descriptors that a process may have are left to the program. */
+/* Returns whether this process may open one more pidfd: at least half of its descriptors are left to the program. */
 static bool may_open(void) {
     struct rlimit limit;
     return getrlimit(RLIMIT_NOFILE, &limit) < 0 || known.pidfds < limit.rlim_cur / 2;
 }
 
-/* Opens its pidfd. The start time is checked after that: from then on the descriptor stands for that process and no
- * other. */
+/* Opens the peer's pidfd. The start time is checked after that: from then on the descriptor stands for that process and
+ * no other. */
 static void open_pidfd(struct kolo_peer *peer) {
     struct kolo_process found;
     struct stat file;
@@ -172,7 +172,8 @@ static void open_pidfd(struct kolo_peer *peer) {
         note_end(peer, -1);
 }
 
-/* Its pidfd says that it has ended. One that cannot be told from others for certain is not believed alone. */
+/* Checks a peer whose pidfd says that it has ended. A pidfd that cannot be told from others for certain is not believed
+ * alone. */
 static void check_end(struct kolo_peer *peer) {
     if (peer->is_unique || !kolo_process_alive(peer->pid, peer->start))
         note_end(peer, kolo_process_wait_status(peer->pidfd, peer->pid, peer->start));

@@ -1,8 +1,9 @@
-/* The processes that this one watches: one record and one pidfd for each, however many communicators it is in.
+/* The peers of this process are the processes that it watches: each has one record and one pidfd, however many
+ * communicators it is in.
  *
  * The number of a pidfd may come to mean something else, since a program may close descriptors that are not its own,
- * and open others. So its answers count only while it is still that pidfd, which kolo_peer_examine checks. If it is
- * not, the process is opened anew, and the old number is left alone. */
+ * and open others. So the answers of a number count only while it still means that pidfd, which kolo_peer_examine
+ * checks. If it does not, the process is opened anew, and the old number is left alone. */
 #ifndef KOLO_COMM_FAILURE_PEERS_H
 #define KOLO_COMM_FAILURE_PEERS_H
 
@@ -21,8 +22,8 @@ enum { KOLO_PEERS_POLLED = 64 }; /* poll refuses more than RLIMIT_NOFILE at once
 
 struct kolo_peer;
 
-/* All functions below need the lock. In a forked child the peers that the parent held are gone: an inherited
- * communicator must not be used there. */
+/* The caller of any function below holds this lock. In a forked child the peers that the parent held are gone: an
+ * inherited communicator must not be used there. */
 void kolo_peers_lock(void);
 void kolo_peers_unlock(void);
 
@@ -30,14 +31,14 @@ void kolo_peers_unlock(void);
 struct kolo_peer *kolo_peer_hold(const struct kolo_shared_process *process);
 void kolo_peer_release(struct kolo_peer *peer);
 
-/* Looks which of up to KOLO_PEERS_POLLED have ended, by one poll. NULLs are skipped. It costs little, but does not show
- * every end. */
+/* Looks which of up to KOLO_PEERS_POLLED peers have ended, by one poll. NULLs are skipped. The poll costs little, but
+ * does not show every end. */
 void kolo_peers_poll(struct kolo_peer *const *peers, uint32_t count);
 
-/* Looks at one closely: opens or checks its pidfd or, if it can have none, looks into /proc. */
+/* Looks at one peer closely: opens or checks its pidfd or, if it can have none, looks into /proc. */
 void kolo_peer_examine(struct kolo_peer *peer);
 
-/* How it has ended. */
+/* Returns how the peer has ended. */
 struct kolo_ending kolo_peer_ending(const struct kolo_peer *peer);
 
 #endif

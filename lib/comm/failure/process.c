@@ -1,4 +1,4 @@
-/* Reads from /proc and pidfds what the system tells of a process: start time, namespace, state, how it ended. */
+/* Processes: what /proc and pidfds tell of one. That is its start time, namespace, state, and how it ended. */
 #include "comm/failure/process.h"
 
 #include <dirent.h>
@@ -14,14 +14,14 @@
 
 #include "base/file.h"
 
-/* Older headers lack these: linux/pidfd.h of 6.11 (namespace), 6.13 (info) and 6.15 (exit). */
+/* Requests of pidfds that older headers lack: linux/pidfd.h of 6.11 (namespace), 6.13 (info) and 6.15 (exit). */
 #define GET_PID_NAMESPACE _IO(0xff, 5)
 #define GET_INFO          _IOWR(0xff, 11, struct info)
 #define INFO_EXIT         (UINT64_C(1) << 3)
 
 /* The first 64 bytes of the kernel's struct pidfd_info, which is all that the first version had. */
 struct info {
-    uint64_t mask; /* which fields are asked for; the kernel then says which it has filled in */
+    uint64_t mask; /* the fields asked for; afterwards those that the kernel has filled in */
     uint64_t cgroup;
     uint32_t ids[11];
     int32_t exit_code;
@@ -33,7 +33,7 @@ enum { FIELD_STATE = 3, FIELD_PARENT = 4, FIELD_FLAGS = 9, FIELD_THREADS = 20, F
 
 #define FLAG_EXITING 4 /* the kernel's PF_EXITING */
 
-/* True if the pids that /proc shows are those of the caller's namespace. */
+/* Returns true if the pids that /proc shows are those of the caller's namespace. */
 static bool proc_is_own(void) {
     char target[24] = "";
     const ssize_t length = readlink("/proc/self", target, sizeof target - 1);
@@ -50,7 +50,7 @@ static int read_stat(uint32_t pid, uint32_t tid, char *text, size_t room) {
     return 0;
 }
 
-/* pid (name) state parent ...; the name may hold spaces and parentheses. */
+/* Parses "pid (name) state parent ..."; the name may hold spaces and parentheses. */
 static int parse_stat(char *text, struct kolo_process *process) {
     char *open_mark = strchr(text, '('), *close_mark = strrchr(text, ')'), *rest;
     if (!open_mark || !close_mark)
@@ -80,7 +80,8 @@ int kolo_process_read(uint32_t pid, struct kolo_process *process) {
     char text[1024];
     if (!proc_is_own())
         return -EIO;
-    /* By way of the main thread: under qemu-user, which makes up /proc/<own pid>/stat, that one tells the truth. */
+    /* Reads the stat of the main thread: under qemu-user, which makes up /proc/<own pid>/stat, that file tells the
+     * truth. */
     const int rc = read_stat(pid, pid, text, sizeof text);
     return rc < 0 ? rc : parse_stat(text, process);
 }
@@ -122,7 +123,7 @@ bool kolo_process_alive(uint32_t pid, uint64_t start) {
 }
 
 char kolo_process_activity(uint32_t pid) {
-    static const char order[] = "RDSIT"; /* what one thread does counts for all, in this order */
+    static const char order[] = "RDSIT"; /* the first of these states that some thread has counts for all */
     char path[64], text[1024];
     const char *most = NULL;
     snprintf(path, sizeof path, "/proc/%u/task", pid);
@@ -150,7 +151,8 @@ static int reaped_status(int pidfd) {
 }
 
 int kolo_process_wait_status(int pidfd, uint32_t pid, uint64_t start) {
-    /* Until its parent has waited for it /proc tells, from then on the pidfd does, and it may happen at any time. */
+    /* /proc tells until the parent has waited for the process, the pidfd from then on. That may happen at any time, so
+     * the pidfd is asked before and after. */
     struct kolo_process process;
     int status = reaped_status(pidfd);
     if (status < 0 && kolo_process_read(pid, &process) == 0 && process.start == start &&

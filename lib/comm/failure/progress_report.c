@@ -1,4 +1,4 @@
-/* Which rank is furthest behind, and the warnings about long waits. */
+/* Progress reports: which rank is furthest behind, and the warnings about long waits. */
 #include "comm/failure/progress_report.h"
 
 #include <inttypes.h>
@@ -11,7 +11,7 @@ static bool is_stopped(const kolo_comm *comm, uint32_t rank) {
     return kolo_liveness_activity(&comm->liveness, rank) == 'T';
 }
 
-/* The rank for which `peer` waits in the end, as the one that it waits for may wait itself. */
+/* Returns the rank for which `peer` waits in the end: the rank that it waits for may itself wait for another. */
 static uint32_t follow(const kolo_comm *comm, uint32_t peer) {
     uint32_t last = peer, next;
     int64_t since_ns;
@@ -28,10 +28,10 @@ static uint32_t follow(const kolo_comm *comm, uint32_t peer) {
             break;
         last = next;
     }
-    return peer; /* they wait for each other */
+    return peer; /* the ranks wait for each other */
 }
 
-/* Whom a send or a receive waits for in the end: one that is stopped, if there is one. */
+/* Returns the rank that a send or a receive waits for in the end: a stopped one, if there is one. */
 static uint32_t last_awaited(const kolo_comm *comm, uint32_t peer) {
     uint32_t found = comm->size;
     for (uint32_t local = 0; local < comm->size; local++) {
@@ -79,7 +79,7 @@ const char *kolo_progress_report_activity(char activity) {
     }
 }
 
-/* "rank 0-2: call 5, step 40; rank 3: call 4, step 31": each rank's calls begun and steps published. */
+/* Writes each rank's calls begun and steps published: "rank 0-2: call 5, step 40; rank 3: call 4, step 31". */
 static void list_ranks(const kolo_comm *comm, char *text, size_t text_bytes) {
     const struct kolo_shared_signal *signals = comm->segment.signals;
     size_t used = 0;

@@ -1,4 +1,4 @@
-/* Lets ranks take turns in looking whether the others live. */
+/* The watchdog: the ranks take turns in looking whether the others live. */
 #include "comm/failure/watchdog.h"
 
 #include "base/clock.h"
@@ -8,7 +8,7 @@
 #define STALE_NS    (45 * KOLO_NS_PER_MS)
 #define WATCHED_NS  (40 * KOLO_NS_PER_MS)
 
-/* A lease: a time in units of UNIT_NS, and the holder. 0 is older than any. */
+/* A lease is a time in units of UNIT_NS, and the holder. 0 is older than any lease. */
 #define HOLDER_BITS 10
 #define UNIT_NS     (KOLO_NS_PER_MS / 8)
 
@@ -24,8 +24,8 @@ static uint32_t holder_of(uint64_t lease) {
     return lease & ((1 << HOLDER_BITS) - 1);
 }
 
-/* Unsigned, here and below, so that a time in the future, by the clock of another time namespace, counts as long
- * past. */
+/* Times are unsigned, here and below, so that a time in the future, by the clock of another time namespace, counts as
+ * long past. */
 static uint64_t age_ns(uint64_t lease, int64_t now_ns) {
     return ((uint64_t)(now_ns / UNIT_NS) - (lease >> HOLDER_BITS)) * UNIT_NS;
 }
@@ -58,9 +58,9 @@ static bool has_looked(const kolo_comm *comm, uint32_t rank, int64_t now_ns) {
     return (uint64_t)now_ns - kolo_load_relaxed(&comm->segment.members[rank].looked_ns) < WATCHED_NS;
 }
 
-/* False: it cannot see one of them. */
+/* Looks at the ranks whose watchers have not looked. Returns false if this rank cannot see one of them. */
 static bool look_at_unwatched(kolo_comm *comm, int64_t now_ns) {
-    uint32_t watched = 0; /* so many ranks more are: by the last one before them that has looked */
+    uint32_t watched = 0; /* so many more ranks are watched, by the last rank before them that has looked */
     uint32_t first = 0, count = 0;
     bool sees_all = true;
     for (uint32_t rank = comm->size - KOLO_WATCHED; rank < comm->size; rank++)

@@ -1,4 +1,4 @@
-/* Memory of a call under way. */
+/* The memory of a call under way. */
 #include "comm/step/call.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* What a rank keeps of the collective call that is under way, and of those before it. See comm/step/progress.h. */
+/* A rank's record of the collective call that is under way, and of those before it. See comm/step/progress.h. */
 #ifndef KOLO_COMM_STEP_CALL_H
 #define KOLO_COMM_STEP_CALL_H
 
@@ -8,28 +8,28 @@
 #include "comm/step/items.h"
 #include "shm/layout.h"
 
-/* How much is folded, and passed on, at a time: the pieces of two inputs, of the result and of its destination fit a
- * first-level cache. Pieces of 16 KiB and more take 5 to 10 % longer, up to 20 in buffers of kolo_alloc. */
+/* Data is folded, and passed on, in pieces of this size: the pieces of two inputs, of the result and of its destination
+ * fit a first-level cache. Pieces of 16 KiB and more take 5 to 10 % longer, up to 20 % in buffers of kolo_alloc. */
 #define KOLO_PIECE_BYTES 8192
-/* The same where results in buffers of kolo_alloc are stored past the caches: larger pieces switch between streams less
- * often. Pieces of 8 KiB take 6 to 15 % longer. */
+/* The size of pieces where results in buffers of kolo_alloc are stored past the caches: larger pieces switch between
+ * streams less often. Pieces of 8 KiB take 6 to 15 % longer. */
 #define KOLO_STREAMED_PIECE_BYTES 32768
-/* A list of tensors of at most so much is packed, see algo/fusion/many.c. About as much as all-reduces of slots in one
- * shot have with few ranks. */
+/* A list of tensors of at most so many bytes is packed, see algo/fusion/many.c. That is about the size up to which
+ * all-reduces with few ranks go through slots in one shot. */
 #ifndef KOLO_PACKED_BYTES_MAX /* tests/faults and tests/schedules have no such large ones */
 #define KOLO_PACKED_BYTES_MAX 16384
 #endif
 
 /* An earlier schedule. */
 struct kolo_past_steps {
-    uint64_t step; /* steps of all schedules before it */
+    uint64_t step; /* the steps of all schedules before this one */
     uint64_t stamp;
-    uint64_t line_rounds; /* when it ended */
+    uint64_t line_rounds; /* rounds of lines at its end */
 };
 
 struct kolo_call {
     uint64_t number;      /* the call's index, from 1; 0 before the first one */
-    uint64_t word;        /* what it is: kolo_call_word */
+    uint64_t word;        /* kolo_call_word of the call */
     uint64_t stamp;       /* a mix of the words of this call and all calls before it */
     uint64_t line_rounds; /* see algo/lines.h */
     uint64_t pass_lines;  /* used since the last round */
@@ -37,7 +37,7 @@ struct kolo_call {
     /* Scratch memory of the algorithms. */
     const void **sources; /* [ranks]: inputs of a fold */
     uint8_t **targets;    /* [ranks]: destinations of a result, in memory that all have mapped */
-    bool one_target;      /* those are the same memory, where one rank stores what all receive */
+    bool one_target;      /* all targets are the same memory, where one rank stores what all receive */
     bool reads;           /* sources are addresses in the other ranks' processes */
     bool has_refused;     /* one of those could not be read, in the present call */
     uint8_t *unpacked;    /* one set of lines' payload a rank */
@@ -45,23 +45,23 @@ struct kolo_call {
     uint8_t *packed;      /* KOLO_PACKED_BYTES_MAX for the tensors of a list */
 
     /* Steps and tickets. */
-    uint64_t step;                            /* steps of all schedules before the present one */
-    uint64_t steps;                           /* of the present one */
-    uint64_t ticket;                          /* tickets of all schedules before the present one */
-    uint64_t tickets;                         /* of the present one */
-    uint64_t schedule;                        /* the present one, or the next, from 0: those that have tickets count */
-    uint64_t *peer_steps;                     /* [ranks]: the last step of each that this rank has seen */
-    uint64_t slot_free[KOLO_SLOTS];           /* when all have reached this step, nobody touches the slot any more */
+    uint64_t step;        /* steps of all schedules before the present one */
+    uint64_t steps;       /* of the present one */
+    uint64_t ticket;      /* tickets of all schedules before the present one */
+    uint64_t tickets;     /* of the present one */
+    uint64_t schedule;    /* the number, from 0, of the present schedule or the next; only those with tickets count */
+    uint64_t *peer_steps; /* [ranks]: the last step of each rank that this rank has seen */
+    uint64_t slot_free[KOLO_SLOTS];           /* once all have reached this step, no rank touches the slot any more */
     const uint64_t *slot_readers[KOLO_SLOTS]; /* the ranks that touch this rank's slot, one bit each; NULL: all */
-    uint64_t places_free;                     /* the same of this rank's places, see algo/direct_buffers.h */
+    uint64_t places_free;                     /* the same for this rank's places, see algo/direct_buffers.h */
     struct kolo_past_steps past[KOLO_STAMPS]; /* [s % KOLO_STAMPS]: schedule s, the last ones */
 
     /* See comm/step/history.h. */
     uint64_t recorded;            /* the call whose record in the history is open */
     uint64_t recorded_longest_ns; /* its longest wait so far */
 
-    /* What few calls need. */
-    struct kolo_items items; /* that ranks have to pass alike in this one, for messages; `item` NULL: not known */
+    /* The fields below are for few calls. */
+    struct kolo_items items; /* that ranks have to pass alike in this call, for messages; `item` NULL: not known */
     size_t *offsets[2];      /* [ranks of all nodes]: of blocks to send, and to receive, one behind the other */
     uint64_t slot_reader[KOLO_SLOTS][KOLO_RANK_WORDS]; /* slot_readers, where it is one rank at most */
     uint64_t tree_readers[KOLO_RANK_WORDS];            /* see algo/allreduce/tree.c */
@@ -72,7 +72,7 @@ struct kolo_call {
 int kolo_call_allocate(struct kolo_call *call, uint32_t ranks, uint32_t global_ranks);
 void kolo_call_free(struct kolo_call *call);
 
-/* How much that is where all ranks are on one node. */
+/* Returns the bytes of that memory where all ranks are on one node. */
 size_t kolo_call_bytes(uint32_t ranks);
 
 #endif

@@ -1,11 +1,11 @@
-/* What a call is, in one word and in words. */
+/* The word of a call, and the call in words. */
 #include "comm/step/call_word.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Whether its words have a part of a detail in place of a root. */
+/* Returns whether the collective's words have a part of a detail in place of a root. */
 static bool may_have_detail(kolo_collective collective) {
     return collective == KOLO_ALLREDUCE || collective == KOLO_ALLREDUCE_MANY || collective == KOLO_ALLGATHER ||
            collective == KOLO_ALLGATHERV || collective == KOLO_REDUCE_SCATTERV;
@@ -44,7 +44,7 @@ struct kolo_call_parts kolo_call_parts(uint64_t word) {
     return parts;
 }
 
-/* Adds what a call is about: " of 1024 f32". Where blocks have counts of their own, the word has a digest of them, or
+/* Adds the message of a call: " of 1024 f32". Where blocks have counts of their own, the word has a digest of them, or
  * nothing. */
 static void describe_message(const struct kolo_call_parts *parts, char *text, size_t text_bytes) {
     char opaque[40];

@@ -1,4 +1,4 @@
-/* The buffers of kolo_alloc that a communicator has, and where an address lies in them. */
+/* The heap of a communicator: its buffers of kolo_alloc, and where an address lies in them. */
 #include "comm/step/heap.h"
 
 #include <stdlib.h>

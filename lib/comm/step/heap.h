@@ -1,6 +1,6 @@
-/* The buffers of kolo_alloc on one communicator, of which a rank has a part of its own or all have the same. All ranks
- * allocate and free the same buffers in the same order, so all have the same table: an index and an offset mean the
- * same on each rank. */
+/* The heap: the buffers of kolo_alloc on one communicator. Of each buffer either every rank has a part of its own, or
+ * all ranks have the same memory. All ranks allocate and free the same buffers in the same order, so all have the same
+ * list: an index and an offset mean the same on each rank. */
 #ifndef KOLO_COMM_STEP_HEAP_H
 #define KOLO_COMM_STEP_HEAP_H
 
@@ -15,7 +15,7 @@ struct kolo_heap {
     struct kolo_region *regions; /* base is NULL where an index is free */
     uint32_t capacity;
     uint32_t live;   /* buffers that are not freed */
-    uint32_t common; /* and of those, buffers of which all ranks have the same memory */
+    uint32_t common; /* of those, buffers of which all ranks have the same memory */
     uint64_t bytes;  /* of this rank's parts of them */
 };
 
@@ -25,20 +25,21 @@ int kolo_heap_reserve(struct kolo_heap *heap);
 /* Takes over the region, at the lowest free index. kolo_heap_reserve must have been called. */
 void kolo_heap_add(struct kolo_heap *heap, const struct kolo_region *region);
 
-/* Index of the buffer that begins at `buffer` in part `own`; -1: there is none. */
+/* Returns the index of the buffer that begins at `buffer` in part `own`; -1: there is none. */
 int64_t kolo_heap_index(const struct kolo_heap *heap, const void *buffer, uint32_t own);
 
 /* Gives buffer `index` back. */
 void kolo_heap_remove(struct kolo_heap *heap, uint32_t index);
 
-/* The place of `bytes` bytes at `address` in part `own` of a buffer, as a word that every rank understands; 0 if they
- * are not all in one buffer. */
+/* Returns the place of `bytes` bytes at `address` in part `own` of a buffer, as a word that every rank understands; 0
+ * if they are not all in one buffer. */
 uint64_t kolo_heap_place(const struct kolo_heap *heap, const void *address, size_t bytes, uint32_t own);
 
-/* Address of `place` in part `rank`; NULL if it is no place, or if `bytes` bytes from there on do not fit the part. */
+/* Returns the address of `place` in part `rank`; NULL if it is no place, or if `bytes` bytes from there on do not fit
+ * the part. */
 uint8_t *kolo_heap_address(const struct kolo_heap *heap, uint64_t place, size_t bytes, uint32_t rank);
 
-/* Whether all ranks have the same memory at `place`, which is one of a buffer. */
+/* Returns whether all ranks have the same memory at `place`, which is the place of a buffer. */
 bool kolo_heap_is_common(const struct kolo_heap *heap, uint64_t place);
 
 /* Gives all buffers back or, in a forked child, forgets them. */

@@ -1,4 +1,4 @@
-/* Writes, reads and logs the history of calls. */
+/* The history of calls: writing, reading and logging it. */
 #include "comm/step/history.h"
 
 #include <inttypes.h>
@@ -18,7 +18,7 @@ static uint64_t pack(uint32_t rank, uint64_t time) {
     return (time < TIME_MAX ? time : TIME_MAX) << RANK_BITS | (rank + 1);
 }
 
-/* The present call's record; if it has none yet, one that began at `began_ns`. */
+/* Returns the present call's record; if it has none yet, a new one that began at `began_ns`. */
 static struct kolo_shared_record *open_record(kolo_comm *comm, int64_t began_ns) {
     struct kolo_shared_record *record = &comm->history->records[comm->call.number % KOLO_HISTORY];
     if (comm->call.recorded != comm->call.number) {
@@ -95,7 +95,8 @@ enum {
     STANDS_MAX = 16, /* lines; with more ranks, those in the same state share a line */
 };
 
-/* "in call 7, allreduce of 1024 f32, sum; 31 steps; waiting for rank 2 for 11 ms". now_ns 0: without the time. */
+/* Writes where a rank stands: "in call 7, allreduce of 1024 f32, sum; 31 steps; waiting for rank 2 for 11 ms". now_ns
+ * 0: without the time. */
 static void describe_stand(const kolo_comm *comm, uint32_t rank, int64_t now_ns, char text[STAND_BYTES]) {
     const struct kolo_shared_signal *signal = &comm->segment.signals[rank];
     const bool left = kolo_load_acquire(&comm->segment.members[rank].state) == KOLO_MEMBER_DEPARTED;
@@ -126,7 +127,7 @@ static void describe_stand(const kolo_comm *comm, uint32_t rank, int64_t now_ns,
              ended < calls ? "in call" : "in no call, after", calls, what, steps, wait, end);
 }
 
-/* A line for all ranks in the same state. */
+/* Logs one line for all ranks in the same state. */
 static void log_groups(const kolo_comm *comm, kolo_log_level level) {
     uint64_t logged[KOLO_RANK_WORDS] = {0};
     for (uint32_t rank = 0, lines = 0; rank < comm->size && lines < STANDS_MAX; rank++) {
@@ -136,7 +137,7 @@ static void log_groups(const kolo_comm *comm, kolo_log_level level) {
             continue;
         describe_stand(comm, rank, 0, stand);
         for (uint32_t other = rank; other < comm->size; other++) {
-            describe_stand(comm, other, 0, others); /* this rank may itself have gone on meanwhile */
+            describe_stand(comm, other, 0, others); /* this rank may itself have changed its state meanwhile */
             if (kolo_ranks_have(logged, other) || (other != rank && strcmp(others, stand) != 0))
                 continue;
             kolo_ranks_add(logged, other);

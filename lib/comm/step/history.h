@@ -1,9 +1,8 @@
-/* The history: which calls each rank made last, when, and which rank it waited for. It is in the segment, so that it
- * outlives its rank. It is read for the log when a failure is found, and by tools that look from outside
- * (kolo_watch.h).
+/* The history: which calls each rank made last, when, and which rank it waited for. It lies in the segment, so that it
+ * outlives its rank. Ranks read it for the log when a failure is found, and tools read it from outside (kolo_watch.h).
  *
- * Every call writes what it is into the history's words. When it was, and which rank it waited for, is recorded only
- * for calls that take long anyway, since reading a clock would take a third of the time of the smallest. These are
+ * Every call writes what it is into the history's words. Its times, and the rank that it waited for, are recorded only
+ * for calls that take long anyway, since reading a clock would take a third of the time of the smallest call. These are
  * calls of KOLO_TIMED_BYTES_MIN and more, and calls with a wait beyond spinning. For the latter the recorded time
  * begins when the first such wait went beyond spinning, and ends with the last such wait.
  *
@@ -22,7 +21,7 @@
 
 #define KOLO_TIMED_BYTES_MIN ((size_t)256 << 10) /* two looks at the clock are half a percent of such a call */
 
-/* Calls are numbered from 1, as in kolo_comm.calls. */
+/* A past call. Calls are numbered from 1, as in kolo_call.number. */
 struct kolo_past_call {
     uint64_t number;
     uint64_t word;     /* kolo_call_word */
@@ -32,20 +31,20 @@ struct kolo_past_call {
     int32_t waited_for;
 };
 
-/* Notes when the present call began and ended; for calls of KOLO_TIMED_BYTES_MIN and more. */
+/* Note when the present call began and ended; for calls of KOLO_TIMED_BYTES_MIN and more. */
 void kolo_history_begin(kolo_comm *comm);
 void kolo_history_end(kolo_comm *comm);
 
 /* The waiter's note; waiter->owner is the communicator. */
 void kolo_history_note_wait(kolo_waiter *waiter, const struct kolo_wait *wait, bool over);
 
-/* Reads call `number` of the rank that signal and history belong to; false if it is none of its last KOLO_HISTORY. Of
- * copies, signal's must be the later one. */
+/* Reads call `number` of the rank that `signal` and `history` belong to. Returns false if it is none of its last
+ * KOLO_HISTORY. If both are copies, signal's must be the later one. */
 bool kolo_history_read(const struct kolo_shared_signal *signal, const struct kolo_shared_history *history,
                        uint64_t number, struct kolo_past_call *call);
 
-/* Which rank a rank waits for according to its `waiting` word (KOLO_RANKS_MAX: any), and since when; false: for none.
- */
+/* Finds which rank a rank waits for according to its `waiting` word (KOLO_RANKS_MAX: any), and since when. Returns
+ * false if it waits for none. */
 bool kolo_history_waits(uint64_t waiting, uint32_t *peer, int64_t *since_ns);
 
 /* Logs where the ranks stand: a line for each rank or, with more than 16, for all ranks in the same state. */

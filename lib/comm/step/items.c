@@ -1,4 +1,4 @@
-/* What ranks have to pass alike: digests of it, and its items in words. */
+/* The items that ranks have to pass alike: their digests, and the items in words. */
 #include "comm/step/items.h"
 
 #include <inttypes.h>
@@ -45,7 +45,7 @@ uint64_t kolo_items_kind(const struct kolo_items *items) {
     return kind;
 }
 
-/* As short as it can be without being another number. */
+/* Writes a double with as few digits as give the same number again. */
 static void describe_real(uint64_t bits, char text[KOLO_ITEM_TEXT_BYTES]) {
     double value;
     memcpy(&value, &bits, sizeof value);
@@ -56,7 +56,7 @@ static void describe_real(uint64_t bits, char text[KOLO_ITEM_TEXT_BYTES]) {
     }
 }
 
-/* Of a value of an enum; NULL: it is none. */
+/* Returns the name of a value of an enum; NULL: it has none. */
 static const char *name_of(enum kolo_item_kind kind, uint64_t value) {
     switch (kind) {
     case KOLO_ITEM_DTYPE:

@@ -1,5 +1,5 @@
-/* What ranks have to pass alike in a call, one by one: ranks compare digests of it, and where these differ a message
- * names the first of the items that differs. */
+/* The items of a call: what ranks have to pass alike, one by one. Ranks compare digests of them, and where these differ
+ * a message names the first item that differs. */
 #ifndef KOLO_COMM_STEP_ITEMS_H
 #define KOLO_COMM_STEP_ITEMS_H
 
@@ -20,15 +20,16 @@ enum kolo_item_kind {
 };
 
 struct kolo_item {
-    const char *list; /* NULL: it is of none */
-    const char *name; /* "rows"; of an element of a list what stands behind it: ".count", or "" */
+    const char *list; /* NULL: the item is in no list */
+    const char *name; /* "rows"; for an element of a list, what stands behind the index: ".count", or "" */
     size_t index;     /* in the list */
     enum kolo_item_kind kind;
     uint64_t value;   /* a signed number; the bits of a double; or of an enum */
     const char *text; /* in place of that, with KOLO_ITEM_TEXT */
 };
 
-/* The length of a list is an item before it, so that items in the same place with equal ones before have one name. */
+/* The items, by index. The length of a list is an item before the list, so that items in the same place after equal
+ * items have the same name. */
 struct kolo_items {
     size_t count;
     struct kolo_item (*item)(const void *context, size_t index);
@@ -41,15 +42,15 @@ static inline struct kolo_item kolo_item_number(const char *name, uint64_t value
 
 struct kolo_item kolo_item_real(const char *name, double value);
 
-/* Goes on with a digest by items `begin` to `end` less one. Those past the last one count, too. */
+/* Continues a digest with items `begin` to `end` less one. Items past the last one count, too. */
 uint64_t kolo_items_digest(const struct kolo_items *items, size_t begin, size_t end, uint64_t digest);
 
-/* Tells items of one kind of call from those of others. */
+/* Returns a number that tells items of one kind of call from those of others. */
 uint64_t kolo_items_kind(const struct kolo_items *items);
 
 #define KOLO_ITEM_TEXT_BYTES 64
 
-/* "row_columns[3]", and "12" for such an item with that value. Past the last one: "". */
+/* Write the name of an item, such as "row_columns[3]" ("" past the last one), and a value of it, such as "12". */
 void kolo_item_name(const struct kolo_items *items, size_t index, char text[KOLO_ITEM_TEXT_BYTES]);
 void kolo_item_value(const struct kolo_item *item, uint64_t value, char text[KOLO_ITEM_TEXT_BYTES]);
 

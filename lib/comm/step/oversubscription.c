@@ -1,4 +1,4 @@
-/* Finds out whether another rank on this processor is behind this one. */
+/* Oversubscription: whether another rank on this processor is behind this one. */
 #include "comm/step/oversubscription.h"
 
 #include <sched.h>

@@ -1,8 +1,8 @@
-/* Reads in one system call; the kernel pins the pages and copies, while the other process goes on.
+/* Reading a peer's memory takes one system call: the kernel pins the pages and copies, while the other process goes on.
  *
- * The other rank may have started another program meanwhile, or have ended, and its pid be another process's. So with
- * the last bytes comes a word of the segment, from where that rank has it mapped: the address space that has it is the
- * rank's, and was so for all bytes before. */
+ * The other rank may have started another program meanwhile, or may have ended and its pid be another process's. So the
+ * last bytes come with a word of the segment, read from where that rank has mapped it: an address space that has the
+ * word is the rank's, and was so for all bytes before. */
 #include "comm/step/peer_memory.h"
 
 #include <sys/uio.h>

@@ -1,4 +1,4 @@
-/* The waits for all peers, and for a slot. */
+/* The waits for the steps of all peers, and for a slot. */
 #include "comm/step/progress.h"
 #include "sync/point.h"
 
@@ -11,14 +11,14 @@ int kolo_step_await_all(kolo_comm *comm, uint64_t step) {
     return 0;
 }
 
-/* A schedule as this rank ran it. */
+/* A schedule that this rank has run. */
 struct known_schedule {
     uint64_t index, stamp;
-    bool counts; /* false: one that need not be compared */
+    bool counts; /* false: the schedule need not be compared */
 };
 
-/* This rank's schedule to which `progress` of a peer belongs: the last one that has a step so early. Those before the
- * last round of lines were compared in it. */
+/* Returns this rank's schedule to which `progress` of a peer belongs: the last one that has a step so early. Schedules
+ * before the last round of lines need not be compared: the round has compared them. */
 static struct known_schedule schedule_of_progress(const kolo_comm *comm, uint64_t progress) {
     struct known_schedule schedule = {comm->call.schedule, comm->call.stamp, true};
     uint64_t step = comm->call.step;
@@ -34,10 +34,10 @@ static struct known_schedule schedule_of_progress(const kolo_comm *comm, uint64_
     return schedule;
 }
 
-/* True if the rank of `signal`, whose progress was seen to be *progress, has made other calls than this one: up to the
- * last of this rank's in which it has published. If it has published more since, its stamp may be that of a newer call
- * in the same place, and its later progress counts, *progress. It can do so a few times only, as it gets no more than
- * KOLO_SLOTS schedules ahead. */
+/* Returns true if the rank of `signal`, whose progress was *progress, has made other calls than this rank, up to the
+ * last of this rank's schedules in which it has published. If it has published more since, its stamp may be that of a
+ * newer call in the same place: *progress becomes its later progress, and the loop compares again. The loop is bounded:
+ * the other rank gets no more than KOLO_SLOTS schedules ahead. */
 static bool differs(const kolo_comm *comm, const struct kolo_shared_signal *signal, uint64_t *progress) {
     for (;;) {
         const struct known_schedule ours = schedule_of_progress(comm, *progress);
@@ -51,7 +51,7 @@ static bool differs(const kolo_comm *comm, const struct kolo_shared_signal *sign
     }
 }
 
-/* Waits until `readers`, a bit each, or all if it is NULL, have reached step `needed`, of all calls. */
+/* Waits until the `readers`, a bit each (NULL: all ranks), have reached step `needed`, counted over all calls. */
 static int claim(kolo_comm *comm, uint64_t needed, const uint64_t *readers) {
     for (uint32_t peer = 0; peer < comm->size; peer++) {
         if (peer == comm->rank || comm->call.peer_steps[peer] >= needed)

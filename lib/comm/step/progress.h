@@ -1,56 +1,55 @@
-/* How the ranks of a call keep step: one counter a rank, and slots that are reused in a fixed order.
+/* Progress: how the ranks of a call keep step, by one counter a rank and slots that are reused in a fixed order.
  *
  * Steps. An algorithm is a schedule of numbered steps, the same on all ranks and known to all from the plan alone. A
  * rank publishes the number of each step of its own that others wait for, by storing it in its `progress`, which only
- * it writes and which only grows, over all calls: a call's steps are base+1 .. base+n, and every rank has agreed on
- * `base` by having made the same calls. Not every rank has something to do in each step; a later step published implies
- * the earlier ones.
- *
- * No deadlock: before it publishes step k, a rank waits only for steps below k. So the rank that is furthest behind can
- * always go on.
+ * this rank writes and which only grows, over all calls: a call's steps are base+1 .. base+n, and all ranks agree on
+ * `base` because they have made the same calls. Not every rank has something to do in each step; a later step published
+ * implies the earlier ones. No deadlock: before it publishes step k, a rank waits only for steps below k. So the rank
+ * that is furthest behind can always go on.
  *
  * Slots. Each use of a slot is a ticket, numbered over all calls; ticket t uses slot t % KOLO_SLOTS of every rank.
  * Before a rank writes into its slot for ticket t, it waits until all peers, or those that the algorithm names, have
  * reached the step with which they are done with ticket t - KOLO_SLOTS. The algorithm that used that ticket says which
- * step that is (kolo_slot_retire), by one rule, whatever algorithm comes next: a rank that has published it no longer
- * touches any slot of the ticket, its own or a peer's. Any step that a rank publishes after its last access will do,
- * also one of the next call. Since each rank publishes at least one step per ticket, that step comes. So an algorithm
- * may have ranks write into each other's slots too, once they know that their owners have claimed them (mesh, tree), or
- * let two ranks swap theirs (algo/phases.h). An algorithm that knows by itself that a slot is free again need not claim
- * it for its next tickets (mesh). tests/schedules runs all pairs of collectives in succession.
+ * step that is (kolo_slot_retire), by one rule, whatever algorithm comes next: a rank that has published the step no
+ * longer touches any slot of the ticket, its own or a peer's. Any step that a rank publishes after its last access will
+ * do, also one of the next call. Since each rank publishes at least one step per ticket, that step comes. So an
+ * algorithm may have ranks write into each other's slots too, once they know that the slots' owners have claimed them
+ * (mesh, tree), or let two ranks swap theirs (algo/phases.h). An algorithm that knows by itself that a slot is free
+ * again need not claim it for its next tickets (mesh). tests/schedules runs all pairs of collectives in succession.
  *
  * Stamps. A stamp is a mix of the words of this call and of all calls before it, and of their details, so ranks with
  * equal stamps have made the same calls. Before a rank publishes its first step of a call, it stores the stamp on the
  * same cache line. A rank that waits for a step compares that stamp with its own. So ranks that make different calls
- * find out on the line that they read anyway. KOLO_STAMPS of them are kept, one more than there are slots: a rank must
- * not begin call c + KOLO_STAMPS while another one may still have to compare its stamp of call c.
+ * find out on the line that they read anyway. A rank keeps KOLO_STAMPS stamps, one more than it has slots: it must not
+ * begin call c + KOLO_STAMPS while another rank may still have to compare its stamp of call c.
  *
- * The rule that makes this right. Whoever waits for steps of its peers in a call is among the readers that every other
- * rank names when it retires the call's tickets. In a gather that is the root alone (kolo_slot_retire_by), in a
- * broadcast or scatter it is everybody: the root names those that read its slot, and the others name as many, although
- * nobody has read theirs. For each schedule takes at least one ticket, so the slots of schedule s are used again in
- * schedule s + KOLO_SLOTS at the latest. There a rank either claims its own slot, or waits for a rank that does so, or
- * for the laggard itself. Each claim waits until the readers that the claimer named in schedule s are done with it. So
- * nobody ends schedule s + KOLO_SLOTS before the last comparison in schedule s, whoever the roots of the calls between
- * are, and even where all of those wait for nobody. A tree names fewer readers: there a rank may still have to compare
- * a stamp of the schedule whose slots are claimed, but none of an earlier one. That is why there is one stamp more than
- * there are slots, and why nobody gets further than that.
+ * The rule for readers keeps that promise: a rank that waits for steps of its peers in a call is among the readers that
+ * every other rank names when it retires the call's tickets. In a gather that is the root alone (kolo_slot_retire_by).
+ * In a broadcast or scatter it is every rank: the root names those that read its slot, and the others name as many,
+ * although no rank has read theirs. Each schedule takes at least one ticket, so the slots of schedule s are used again
+ * in schedule s + KOLO_SLOTS at the latest. There a rank either claims its own slot, or waits for a rank that does so,
+ * or for the laggard itself. Each claim waits until the readers that the claimer named in schedule s are done with it.
+ * So no rank ends schedule s + KOLO_SLOTS before the last comparison in schedule s, whichever ranks are the roots of
+ * the calls between, and even where all of those wait for nobody. A tree names fewer readers: there a rank may still
+ * have to compare a stamp of the schedule whose slots are claimed, but none of an earlier one. That is why there is one
+ * stamp more than there are slots, and why no rank gets further than that.
  *
- * A rank that only claims slots compares as well; otherwise ranks that are all roots, or that all send to others, would
- * never find out. The step that a claim waits for is of an earlier call, and the peer may have published later ones by
- * then. So each rank keeps the stamps and first steps of its own last schedules (comm->call.past). From them it knows
- * to which one the peer's progress belongs, and it compares the peer's stamp of that one, which covers all calls before
- * it. The peer does not wait for this comparison, and may be so far ahead by the time of it that the stamp is a newer
- * one in the same place. It has then published steps in the calls between. So a stamp that differs counts only if the
- * peer's progress is still the same after the stamp was read; otherwise the claimer looks again. Calls before a round
- * of lines (algo/lines.h) need not be compared: lines carry stamps, and no rank ends a round without data of every
- * rank. Thus a rank that claims a slot agrees with those that read what the slot held in all calls up to that one:
- * ranks that differ in a call end no more than KOLO_SLOTS schedules after it, and no call in which they wait for each
- * other. A rank that makes no more calls, and so neither claims nor waits, does not find out.
+ * Claims. A rank that only claims slots compares as well; otherwise ranks that are all roots, or that all send to
+ * others, would never find out. The step that a claim waits for is of an earlier call, and the peer may have published
+ * later ones by then. So each rank keeps the stamps and first steps of its own last schedules (comm->call.past). From
+ * these it knows to which schedule the peer's progress belongs, and it compares the peer's stamp of that schedule,
+ * which covers all calls before it. The peer does not wait for this comparison, and may be so far ahead by then that
+ * the stamp is a newer one in the same place. In that case the peer has published steps in the calls between. So a
+ * stamp that differs counts only if the peer's progress is still the same after the stamp was read; otherwise the
+ * claimer looks again. Calls before a round of lines (algo/lines.h) need not be compared: lines carry stamps, and no
+ * rank ends a round without data of every rank. Thus a rank that claims a slot agrees with those that read what the
+ * slot held in all calls up to that one: ranks that differ in a call end no more than KOLO_SLOTS schedules after it,
+ * and no call in which they wait for each other. A rank that makes no more calls, and so neither claims nor waits, does
+ * not find out.
  *
- * Memory order: payload, then stamp, then progress (release) on one side; progress (acquire), stamp, payload on the
- * other. A slot is written again only after its readers' later steps were acquired. A stamp is released, too: who has
- * read a newer one (acquire) sees the steps published before it. */
+ * Memory order: the writer stores payload, then stamp, then progress (release); the reader loads progress (acquire),
+ * then stamp, then payload. A slot is written again only after its readers' later steps were acquired. A stamp is
+ * stored with release, too: a rank that has read a newer stamp (acquire) sees the steps published before it. */
 #ifndef KOLO_COMM_STEP_PROGRESS_H
 #define KOLO_COMM_STEP_PROGRESS_H
 
@@ -60,8 +59,8 @@
 #include "comm/failure/failure.h"
 #include "sync/point.h"
 
-/* Begins a call: numbers it, and shows what it is to ranks that wait long for this one. `detail`: what the word has no
- * room for; 0: nothing. */
+/* Begins a call: numbers it, and shows what it is to ranks that wait long for this one. `detail`: a digest of what the
+ * word has no room for; 0: none. */
 static inline void kolo_call_begin(kolo_comm *comm, uint64_t word, uint64_t detail) {
     KOLO_POINT("call.beginning");
     comm->call.number++;
@@ -69,14 +68,14 @@ static inline void kolo_call_begin(kolo_comm *comm, uint64_t word, uint64_t deta
     if (detail)
         comm->call.stamp = kolo_stamp_after(comm->call.stamp, detail);
     comm->call.stamp = kolo_stamp_after(comm->call.stamp, word);
-    /* Pairs with failure.c's look, as does the next. */
+    /* This release pairs with first_difference (failure.c), as does the next one. */
     kolo_store_release(&comm->history->words[comm->call.number % (2 * KOLO_HISTORY)], comm->call.word);
     KOLO_POINT("call.described");
     kolo_store_release(&comm->signal->calls, comm->call.number);
     KOLO_POINT("call.begun");
 }
 
-/* Ends a call, successful or not: shows that, and the totals, to observers. */
+/* Ends a call, successful or not: shows its end and the totals to observers. */
 static inline void kolo_call_leave(kolo_comm *comm) {
     struct kolo_shared_signal *signal = comm->signal;
     kolo_show_relaxed(&signal->payload_bytes, comm->stats.payload_bytes);
@@ -101,7 +100,7 @@ static inline void kolo_step_publish(kolo_comm *comm, uint64_t step) {
     KOLO_POINT("step.published");
 }
 
-/* Whether `peer` has already begun the next schedule, whose first step every rank publishes. */
+/* Returns whether `peer` has already begun the next schedule, whose first step every rank publishes. */
 static inline bool kolo_step_is_ahead(const kolo_comm *comm, uint32_t peer) {
     return kolo_load_acquire(&comm->segment.signals[peer].progress) > comm->call.step; /* pairs with publish */
 }
@@ -120,20 +119,21 @@ static inline int kolo_step_await(kolo_comm *comm, uint32_t peer, uint64_t step)
     return 0;
 }
 
-/* Waits until every peer has published it. Begins with the next rank, so that not all look at the same line at once. */
+/* Waits until every peer has published step `step`. Each rank begins with the one after it, so that not all look at the
+ * same line at once. */
 int kolo_step_await_all(kolo_comm *comm, uint64_t step);
 
 /* Waits until this rank's slot for the call's ticket `ticket`, from 0, may be written. */
 int kolo_slot_claim(kolo_comm *comm, uint64_t ticket);
 
-/* The same of a ticket for which ranks write into each other's slots, though they may not have touched them before: all
- * ranks are waited for. */
+/* Like kolo_slot_claim, for a ticket for which ranks write into each other's slots, though they may not have touched
+ * them before: waits for all ranks. */
 int kolo_slot_claim_all(kolo_comm *comm, uint64_t ticket);
 
-/* The same for this rank's places (algo/direct_buffers.h). */
+/* Like kolo_slot_claim, for this rank's places (algo/direct_buffers.h). */
 int kolo_places_claim(kolo_comm *comm);
 
-/* Says that a rank which has published `step` of the present call, or a later one, has read them. */
+/* Says that a rank which has published `step` of the present call, or a later one, has read this rank's places. */
 static inline void kolo_places_retire(kolo_comm *comm, uint64_t step) {
     comm->call.places_free = comm->call.step + step;
 }
@@ -158,7 +158,7 @@ static inline void kolo_slot_retire(kolo_comm *comm, uint64_t ticket, uint64_t s
     kolo_slot_retire_to(comm, ticket, step, NULL);
 }
 
-/* The same where one rank alone touches this rank's slot; KOLO_RANKS_MAX: none does. */
+/* Like kolo_slot_retire_to, where one rank alone touches this rank's slot; KOLO_RANKS_MAX: none does. */
 static inline void kolo_slot_retire_by(kolo_comm *comm, uint64_t ticket, uint64_t step, uint32_t reader) {
     uint64_t *readers = comm->call.slot_reader[(comm->call.ticket + ticket) % KOLO_SLOTS];
     memset(readers, 0, sizeof comm->call.slot_reader[0]);
@@ -167,7 +167,7 @@ static inline void kolo_slot_retire_by(kolo_comm *comm, uint64_t ticket, uint64_
     kolo_slot_retire_to(comm, ticket, step, readers);
 }
 
-/* Slot of `rank` for the call's ticket `ticket`. */
+/* Returns the slot of `rank` for the call's ticket `ticket`. */
 static inline uint8_t *kolo_slot(const kolo_comm *comm, uint32_t rank, uint64_t ticket) {
     uint64_t index = rank * (uint64_t)KOLO_SLOTS + (comm->call.ticket + ticket) % KOLO_SLOTS;
     return comm->segment.slots + index * comm->segment.slot_bytes;
@@ -182,7 +182,7 @@ static inline void kolo_schedule_end(kolo_comm *comm) {
     comm->call.ticket += comm->call.tickets;
 }
 
-/* The rank before or after `rank` in the ring of all ranks. */
+/* Return the rank before or after `rank` in the ring of all ranks. */
 static inline uint32_t kolo_rank_before(const kolo_comm *comm, uint32_t rank) {
     return rank == 0 ? comm->size - 1 : rank - 1;
 }
