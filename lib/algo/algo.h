@@ -1,5 +1,6 @@
-/* The algorithms. api/ calls one of these functions once it has checked the arguments and begun the call. Each blocks,
- * and returns 0 or the status with which the communicator broke. The communicator has at least two ranks. */
+/* The algorithms of the collectives. api/ calls one of these functions once it has checked the arguments and begun the
+ * call. Each blocks, and returns 0 or the status with which the communicator broke. The communicator has at least two
+ * ranks. */
 #ifndef KOLO_ALGO_ALGO_H
 #define KOLO_ALGO_ALGO_H
 
@@ -9,13 +10,13 @@
 #include "reduce/take.h"
 #include "sync/fence.h"
 
-/* Blocks of any length, by rank among those of all nodes. */
+/* Blocks of any length, indexed by rank among the ranks of all nodes. */
 struct kolo_blocks {
     const size_t *counts;  /* elements */
-    const size_t *offsets; /* where they begin, in elements */
+    const size_t *offsets; /* the beginning of each, in elements */
 };
 
-/* What kolo_allreduce_apply does between its two halves. */
+/* The function that kolo_allreduce_apply runs between its two halves. */
 struct kolo_apply {
     kolo_apply_function *function;
     void *context;
@@ -23,31 +24,31 @@ struct kolo_apply {
 };
 
 /* The data of a call, or of one lane's slice of it. Where a buffer has a block for each rank, blocks.counts is NULL if
- * all are of `count` elements, `gap` elements apart; else both of its tables are there. */
+ * all blocks are of `count` elements, `gap` elements apart; else both of its arrays are set. */
 struct kolo_message {
-    const uint8_t *send; /* may equal recv, or be in place of a block of it, or the other way round */
+    const uint8_t *send; /* may equal recv, or either may be a block of the other */
     uint8_t *recv;
-    size_t count;   /* elements of the message, or of each block; of blocks of any length, those of this rank's own */
+    size_t count;   /* elements of the message, or of each block; of this rank's own block if lengths differ */
     size_t gap;     /* 0, but in a slice */
     size_t longest; /* elements of the longest block of all ranks */
     struct kolo_blocks send_blocks, recv_blocks;
-    const kolo_kernel *kernel; /* also gives the size of an element; that of SUM where nothing is reduced */
+    const kolo_kernel *kernel; /* also gives the size of an element; the kernel of SUM where nothing is reduced */
     uint32_t root;             /* a rank among those of all nodes */
     struct kolo_answer plan;   /* not set where the message goes through lines */
 
-    /* Of kolo_allreduce_apply only, see algo/fusion/apply.h. */
+    /* Only for kolo_allreduce_apply, see algo/fusion/apply.h. */
     const struct kolo_apply *apply;
     uint32_t lane, lanes;
 
-    /* Of KOLO_ALLREDUCE_MANY only. */
+    /* Only for KOLO_ALLREDUCE_MANY. */
     const kolo_tensor *tensors; /* in place of `send` and `recv` */
-    size_t tensors_first;       /* where the message begins among their elements */
+    size_t tensors_first;       /* the message's first element among theirs */
 };
 
 /* Runs a call. */
 typedef int kolo_run_fn(kolo_comm *comm, const struct kolo_message *message);
 
-/* Runs a call whose message fits this rank's lines. Of KOLO_ALLREDUCE_MANY `send` is the list of tensors. */
+/* Runs a call whose message fits this rank's lines. For KOLO_ALLREDUCE_MANY `send` is the list of tensors. */
 typedef int kolo_lines_fn(kolo_comm *comm, const void *send, void *recv, size_t count, const kolo_kernel *kernel,
                           uint32_t root);
 
@@ -60,14 +61,14 @@ kolo_run_fn kolo_broadcast_run, kolo_allgather_run, kolo_reduce_run, kolo_reduce
 
 enum { KOLO_DIRECT_IMPOSSIBLE = 1 };
 
-/* These return KOLO_DIRECT_IMPOSSIBLE if a buffer of some rank is not from kolo_alloc or, if plan.reads, some rank
- * cannot read it. Then another algorithm has to do the same call. */
+/* These functions return KOLO_DIRECT_IMPOSSIBLE if a buffer of some rank is not from kolo_alloc or, if plan.reads, some
+ * rank cannot read it. Then another algorithm has to do the same call. */
 kolo_run_fn kolo_direct_run, kolo_broadcast_direct, kolo_allgather_direct, kolo_reduce_direct,
     kolo_reduce_scatter_direct, kolo_gather_direct, kolo_scatter_direct, kolo_alltoall_direct, kolo_scan_direct,
     kolo_exscan_direct, kolo_apply_direct;
 
-/* Elements of chunk `chunk` of a message or block of `count`, and where it begins there. Of a block that is shorter
- * than others the last chunks are empty. */
+/* Returns the elements of chunk `chunk` of a message or block of `count`, and where the chunk begins there. The last
+ * chunks of a block that is shorter than others are empty. */
 static inline size_t kolo_chunk_of(const struct kolo_message *message, size_t count, size_t chunk, size_t *first) {
     *first = chunk * message->plan.chunk_count;
     const size_t left = count > *first ? count - *first : 0;
@@ -78,15 +79,15 @@ static inline size_t kolo_chunk(const struct kolo_message *message, size_t chunk
     return kolo_chunk_of(message, message->count, chunk, first);
 }
 
-/* Elements of the block of `rank`, and where it begins in its buffer. */
+/* Returns the elements of the block of `rank`, and where the block begins in its buffer. */
 static inline size_t kolo_block(const struct kolo_message *message, const struct kolo_blocks *blocks, uint32_t rank,
                                 size_t *first) {
     *first = blocks->counts ? blocks->offsets[rank] : rank * (message->count + message->gap);
     return blocks->counts ? blocks->counts[rank] : message->count;
 }
 
-/* Bytes from the beginning of one block of `count` elements to the next one's, and of all blocks with what is between
- * them. */
+/* Return the bytes from the beginning of one block of `count` elements to that of the next, and the bytes of all blocks
+ * with their gaps. */
 static inline size_t kolo_block_stride(const struct kolo_message *message) {
     return (message->count + message->gap) * message->kernel->element_bytes;
 }
@@ -95,7 +96,7 @@ static inline size_t kolo_blocks_bytes(const kolo_comm *comm, const struct kolo_
     return comm->size * kolo_block_stride(message) - message->gap * message->kernel->element_bytes;
 }
 
-/* The same of chunk `chunk` of that block. */
+/* Returns the elements of chunk `chunk` of that block, and where the chunk begins in the buffer. */
 static inline size_t kolo_block_chunk(const struct kolo_message *message, const struct kolo_blocks *blocks,
                                       uint32_t rank, size_t chunk, size_t *first) {
     size_t begin;
@@ -105,7 +106,7 @@ static inline size_t kolo_block_chunk(const struct kolo_message *message, const 
     return chunk_count;
 }
 
-/* Copies to `recv`: past the caches if the plan says so. The caller then calls kolo_result_end when all is copied. */
+/* Copies to `recv`, past the caches if the plan says so. The caller calls kolo_result_end when all is copied. */
 static inline void kolo_result_store(const struct kolo_message *message, uint8_t *to, const uint8_t *from,
                                      size_t bytes) {
     if (message->plan.stream)
@@ -114,7 +115,7 @@ static inline void kolo_result_store(const struct kolo_message *message, uint8_t
         kolo_copy(to, from, bytes);
 }
 
-/* The same from a slot that nobody else reads, which is taken over. */
+/* Like kolo_result_store, from a slot that nobody else reads; the slot's lines are taken over. */
 static inline void kolo_result_take(const struct kolo_message *message, uint8_t *to, uint8_t *from, size_t bytes) {
     if (message->plan.stream)
         kolo_copy_take_stream(to, from, bytes);
@@ -127,11 +128,11 @@ static inline void kolo_result_end(const struct kolo_message *message) {
         kolo_fence_stream();
 }
 
-/* When a rank is done with chunk c, it next shows chunk c + 3. */
+/* A rank that is done with chunk c next shows chunk c + 3. */
 #define KOLO_CHUNKS_AT_ONCE 3
 
-/* Copies `count` elements of the result to `recv`, from element `first` on: past the caches if the plan says so. In
- * that case it also prefetches the same place of the chunk that this rank shows next. */
+/* Copies `count` elements of the result to `recv`, from element `first` on, past the caches if the plan says so. In
+ * that case the copy also prefetches the same place of the chunk that this rank shows next. */
 static inline void kolo_result_copy(const struct kolo_message *message, size_t first, const uint8_t *from,
                                     size_t count) {
     const size_t element_bytes = message->kernel->element_bytes;

@@ -8,7 +8,7 @@
  * copied chunk c.
  *
  * Where all blocks to send are in buffers of kolo_alloc, or can be read, each rank copies from those
- * (direct_buffers.h). Where all ranks' `recv` are the same memory, each copies its own block there.
+ * (direct_buffers.h). Where all ranks' `recv` are the same memory, each rank copies its own block there.
  *
  * In place (`send` is this rank's block of `recv`) works: no other rank's data goes into that block. */
 #include "algo/phases.h"
@@ -35,7 +35,7 @@ int kolo_allgather_lines(kolo_comm *comm, const void *send, void *recv, size_t c
         const int rc = kolo_lines_read(comm, peer, 0, bytes, &round, &block);
         if (rc < 0)
             return rc;
-        if (bytes > 0) /* else recv may be NULL */
+        if (bytes > 0) /* otherwise recv may be NULL */
             memcpy((uint8_t *)recv + peer * bytes, block, bytes);
         KOLO_POINT("allgather.copied_lines");
     }
@@ -44,7 +44,7 @@ int kolo_allgather_lines(kolo_comm *comm, const void *send, void *recv, size_t c
     return 0;
 }
 
-/* Copies the own chunk to where all can read it, and to its place. One of several pieces is copied to both piece by
+/* Copies the own chunk to where all can read it, and to its place. A chunk of several pieces is copied to both piece by
  * piece, and so read once; with a single piece the peers would wait for the second copy. */
 static int show(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
     const size_t element_bytes = message->kernel->element_bytes;
@@ -72,7 +72,7 @@ static int show(kolo_comm *comm, const struct kolo_message *message, size_t chun
     return 0;
 }
 
-/* Copies each peer's chunk as soon as it is there. Begins with the next rank, so that the ranks do not all read the
+/* Copies each peer's chunk as soon as it is there. Each rank begins with the one after it, so that not all read the
  * same slot at once. */
 static int copy_chunk(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
     const size_t element_bytes = message->kernel->element_bytes;

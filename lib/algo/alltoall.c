@@ -1,15 +1,15 @@
 /* All-to-all: every rank shows each other rank the block that is for it, and copies what the others show it.
  *
- * Lines are for what fits KOLO_LINES_BYTES_MAX, all blocks of a rank together; every rank reads all of them.
+ * Lines are for up to KOLO_LINES_BYTES_MAX, all blocks of a rank together; every rank reads all of them.
  *
- * Slots are for more, with a region for each block (regions.h). Pairs. Block s of rank r is that for rank (s - r)
- * modulo the number of ranks, which is also whose block s is for r. So in each of its steps a rank reads from another
- * one, no two from the same, and a ticket carries a pair's blocks in both directions. Step t + 1 says that a rank has
- * shown what ticket t carries. A rank shows ticket t + 1 before it copies the others' ticket t. When it publishes step
- * t + 3 it has copied ticket t.
+ * Slots are for more, with a region for each block (regions.h). Blocks go in pairs: block s of rank r is for rank s -
+ * r, modulo the number of ranks, whose block s is for r. So in each of its steps a rank reads from another one, no two
+ * from the same, and a ticket carries a pair's blocks in both directions. Step t + 1 says that a rank has shown what
+ * ticket t carries. A rank shows ticket t + 1 before it copies the others' ticket t. When it publishes step t + 3 it
+ * has copied ticket t.
  *
- * In place (`send` == `recv`) works: what comes from a rank is stored where what went to it was, chunk by chunk, and
- * that chunk has been shown in the same ticket.
+ * In place (`send` == `recv`) works: a chunk from a rank is stored where the chunk for that rank was, and the latter
+ * has been shown in the same ticket.
  *
  * Where all ranks' `send` are in buffers of kolo_alloc, or can be read, and none is in place, each rank copies from
  * those (direct_buffers.h).
@@ -23,7 +23,7 @@
 #include "algo/lines.h"
 #include "sync/point.h"
 
-/* With whom this rank exchanges block `block`. */
+/* Returns the rank with which this rank exchanges block `block`. */
 static uint32_t partner(const kolo_comm *comm, uint32_t block) {
     return block >= comm->rank ? block - comm->rank : block + comm->size - comm->rank;
 }
@@ -41,7 +41,7 @@ int kolo_alltoall_lines(kolo_comm *comm, const void *send, void *recv, size_t co
         const int rc = kolo_lines_read(comm, peer, 0, comm->size * bytes, &round, &blocks);
         if (rc < 0)
             return rc;
-        if (bytes > 0) /* else recv may be NULL */
+        if (bytes > 0) /* otherwise recv may be NULL */
             memcpy((uint8_t *)recv + peer * bytes, (const uint8_t *)blocks + comm->rank * bytes, bytes);
         KOLO_POINT("alltoall.copied_lines");
     }

@@ -1,15 +1,15 @@
-/* Broadcast.
+/* Broadcast: all ranks get the root's message.
  *
- * Lines are for up to KOLO_LINES_BYTES_MAX. The root waits for nobody, the others for the root's, but in rounds
- * (lines.h).
+ * Lines are for up to KOLO_LINES_BYTES_MAX. The root waits for nobody, and the others only for the root's lines, except
+ * in rounds (lines.h).
  *
- * More goes through the root's slots, chunk by chunk. Steps:
+ * Slots are for larger messages, which go through the root's slots, chunk by chunk. Steps:
  *   - 2c + 1: chunk c is in the root's slot.
  *   - 2c + 2: the rank that publishes it has copied the chunk. The root has nothing to copy and publishes both steps at
  *     once.
  * The root goes on while the others copy, by up to KOLO_SLOTS chunks, also into its next calls.
  *
- * Where the root's buffer is kolo_alloc's, the others copy from it (direct_buffers.h). */
+ * Where the root's buffer is one of kolo_alloc, the others copy from it (direct_buffers.h). */
 #include "algo/algo.h"
 
 #include "algo/direct_buffers.h"
@@ -30,7 +30,7 @@ int kolo_broadcast_lines(kolo_comm *comm, const void *send, void *recv, size_t c
         const int rc = kolo_lines_read(comm, peer, 0, peer == root ? bytes : 0, &round, &data);
         if (rc < 0)
             return rc;
-        if (peer == root && bytes > 0) /* else recv may be NULL */
+        if (peer == root && bytes > 0) /* otherwise recv may be NULL */
             kolo_copy_short(recv, data, bytes);
         KOLO_POINT("broadcast.copied_lines");
     }

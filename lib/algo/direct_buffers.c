@@ -1,4 +1,4 @@
-/* Finding the buffers that ranks pass, and copying out of them: see direct_buffers.h. */
+/* Direct buffers: finding the buffers that ranks pass, and copying out of them. See direct_buffers.h. */
 #include "algo/direct_buffers.h"
 
 #include "base/clock.h"
@@ -30,7 +30,7 @@ static void show_places(kolo_comm *comm, const struct kolo_message *message, con
     kolo_step_publish(comm, 1);
 }
 
-/* Finds where the buffers of `rank` are; returns whether `recv` is in memory that all have. */
+/* Finds where the buffers of `rank` are. Returns whether its `recv` is in memory that all ranks have. */
 static bool find_places(kolo_comm *comm, uint32_t rank, const struct kolo_direct *use) {
     const struct kolo_heap *heap = &comm->first->heap;
     struct kolo_shared_signal *signal = &comm->segment.signals[rank];
@@ -45,7 +45,8 @@ static bool find_places(kolo_comm *comm, uint32_t rank, const struct kolo_direct
     return comm->call.targets[rank] && kolo_heap_is_common(heap, recv);
 }
 
-/* The same on all ranks, as what follows is. Returns how many of them receive in memory that all have. */
+/* Finds where the buffers of all ranks are. Returns how many ranks receive in memory that all have. This and what
+ * follows has the same result on all ranks. */
 static uint32_t find_buffers(kolo_comm *comm, const struct kolo_direct *use) {
     uint32_t common = 0;
     comm->call.one_target = use->same_result;
@@ -56,7 +57,7 @@ static uint32_t find_buffers(kolo_comm *comm, const struct kolo_direct *use) {
     return common;
 }
 
-/* False if a buffer is not one of kolo_alloc's. */
+/* Returns false if a buffer is not one of kolo_alloc's. */
 static bool is_possible(const kolo_comm *comm, uint32_t root, const struct kolo_direct *use) {
     for (uint32_t rank = 0; rank < comm->size; rank++) {
         const uint8_t *source = comm->call.sources[rank], *target = comm->call.targets[rank];
@@ -71,7 +72,7 @@ static bool overlap(const uint8_t *one, size_t one_bytes, const uint8_t *other, 
     return one && other && one_bytes && other_bytes && one < other + other_bytes && other < one + one_bytes;
 }
 
-/* Whether rank `writer` receives in memory that another one passes, too. */
+/* Returns whether rank `writer` receives in memory that another one passes, too. */
 static bool disturbs(const kolo_comm *comm, uint32_t writer, uint32_t root, const struct kolo_direct *use) {
     const uint8_t *target = comm->call.targets[writer];
     const bool reads_others = !(use->own_send && comm->call.one_target);
@@ -102,10 +103,10 @@ static int check_common(const kolo_comm *comm, uint32_t root, const struct kolo_
 /* The longest that a rank waits for another one, which lives, to leave its buffers alone. */
 #define LEAVING_NS (1000 * KOLO_NS_PER_MS)
 
-/* Between two looks at what the other process does. */
+/* The time between two looks at what the other process does. */
 #define ACTIVITY_NS (2 * KOLO_NS_PER_MS)
 
-/* Whether some rank has not come to step 1 of this call: then nobody uses others' buffers. */
+/* Returns whether some rank has not come to step 1 of this call: then nobody uses others' buffers. */
 static bool is_before_step_1(const kolo_comm *comm) {
     for (uint32_t rank = 0; rank < comm->size; rank++) {
         const struct kolo_shared_signal *signal = &comm->segment.signals[rank];
@@ -116,7 +117,7 @@ static bool is_before_step_1(const kolo_comm *comm) {
     return false;
 }
 
-/* Whether `peer` lives and is not stopped. */
+/* Returns whether `peer` lives and is not stopped. */
 static bool is_running(kolo_comm *comm, uint32_t peer) {
     kolo_liveness_look_at(&comm->liveness, peer, 1);
     return !kolo_liveness_has_ended(&comm->liveness, peer) && kolo_liveness_activity(&comm->liveness, peer) != 'T';
@@ -131,7 +132,7 @@ static void await_leaving(kolo_comm *comm, uint32_t peer, int64_t until_ns) {
 
 int kolo_direct_give_up(kolo_comm *comm, int rc) {
     kolo_show_release(&comm->signal->ended, comm->call.number); /* pairs with await_leaving */
-    kolo_fence_sleeper(); /* pairs with kolo_step_publish: who publishes step 1 later finds the failure */
+    kolo_fence_sleeper(); /* pairs with kolo_step_publish: a rank that publishes step 1 later finds the failure */
     KOLO_POINT("direct.leaving");
     if (comm->call.reads || is_before_step_1(comm))
         return rc;
@@ -141,7 +142,7 @@ int kolo_direct_give_up(kolo_comm *comm, int rc) {
     return rc;
 }
 
-/* After `steps` steps another algorithm is to do the same call. */
+/* Ends this schedule after `steps` steps: another algorithm has to do the same call. */
 static int go_on_otherwise(kolo_comm *comm, uint64_t steps) {
     kolo_schedule_begin(comm, steps, 0);
     kolo_schedule_end(comm);

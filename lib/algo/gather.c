@@ -1,13 +1,13 @@
 /* Gather: every rank but the root shows its block, and the root copies all blocks to their places.
  *
- * Lines are for blocks of up to KOLO_LINES_BYTES_MAX. Only the root waits for the others' and copies them, but in
- * rounds (lines.h).
+ * Lines are for blocks of up to KOLO_LINES_BYTES_MAX. Only the root waits for the others' lines and copies them, except
+ * in rounds (lines.h).
  *
  * Slots are for larger blocks, chunk by chunk. Steps:
  *   - 2c + 1: the rank has shown chunk c.
  *   - 2c + 2: the root has copied chunk c of all.
- * A rank that is not the root waits for nobody but the root, and for that only to reuse its slots: it may be ahead by
- * KOLO_SLOTS chunks, also in its next calls.
+ * A rank that is not the root waits only for the root, and only to reuse its slots: it may be ahead by KOLO_SLOTS
+ * chunks, also in its next calls.
  *
  * Where blocks have counts of their own, each chunk comes behind a head with the block's count (regions.h), and a root
  * that expects another one finds the mismatch.
@@ -35,7 +35,7 @@ int kolo_gather_lines(kolo_comm *comm, const void *send, void *recv, size_t coun
         const int rc = kolo_lines_read(comm, peer, 0, is_root ? bytes : 0, &round, &block);
         if (rc < 0)
             return rc;
-        if (is_root && bytes > 0) /* else recv may be NULL */
+        if (is_root && bytes > 0) /* otherwise recv may be NULL */
             memcpy((uint8_t *)recv + peer * bytes, block, bytes);
         KOLO_POINT("gather.copied_lines");
     }

@@ -1,22 +1,23 @@
-/* Lines: small messages in cache lines that each carry a sequence number. A reader that sees the number in a line has
- * the line's payload too, so nothing else has to cross. The writer stores the payload, then the number (release). The
- * reader loads the number (acquire), then the payload. The first line of a message also carries the call's stamp.
+/* Lines: small messages in cache lines that each carry a sequence number, as in NCCL's LL protocol. A reader that sees
+ * the number in a line has the line's payload too, so nothing else has to cross. The writer stores the payload, then
+ * the number (release). The reader loads the number (acquire), then the payload. The first line of a message also
+ * carries the call's stamp.
  *
  * Rounds. In a round every rank writes a line, and ends the round only when it has seen one of each other rank, or data
- * that depends on all. A rank has two sets of lines for rounds, and uses them in turn. It writes a set in round r + 2
- * that it last wrote in round r: by then every peer has read it, since the writer has seen each peer's lines of round
- * r + 1 before its own round r + 1 ended, and a peer writes those after it has finished round r.
+ * that depends on all. A rank has two sets of lines for rounds, and uses them in turn. In round r + 2 it writes the set
+ * that it last wrote in round r. By then every peer has read it: the writer has seen each peer's lines of round r + 1
+ * before its own round r + 1 ended, and a peer writes those after it has finished round r.
  *
- * Passes are for collectives in which not all need something of all: those with a root, and scans. A rank writes only
- * if somebody needs its data, and waits only for the data that it needs, so ranks can be ahead of each other. The
- * passes after a round take as many lines as their messages need, one behind the other. A rank that has ended the round
- * knows that all have begun it, so they have ended all passes before it, and nobody reads these lines any more. Where
- * too few are left for the next pass, it is done as a round. There ranks find out, too, that they name different roots,
- * where each of them only writes. If ranks differ in how long a message is, they look in different places from then on,
- * and find a line with another stamp, or none.
+ * Passes are for collectives in which not all ranks need something of all others: those with a root, and scans. A rank
+ * writes only if another rank needs its data, and waits only for the data that it needs, so ranks can be ahead of each
+ * other. The passes after a round take as many lines as their messages need, one behind the other. A rank that has
+ * ended the round knows that all have begun it, so they have ended all passes before it, and no rank reads these lines
+ * any more. Where too few lines are left for the next pass, it is done as a round. In that round ranks also find out
+ * that they name different roots, which they do not in passes in which each of them only writes. If ranks differ in how
+ * long a message is, they look in different places from then on, and find a line with another stamp, or none.
  *
  * Each rank counts rounds, and the lines of passes since the last one, by itself; the counts are the same on all ranks.
- * The number in a line of a round is the round's; in one of a pass it is that of the next round. */
+ * The number in a line of a round is the round's; in a line of a pass it is that of the next round. */
 #ifndef KOLO_ALGO_LINES_H
 #define KOLO_ALGO_LINES_H
 
@@ -96,27 +97,27 @@ static inline struct kolo_round kolo_lines_pass(kolo_comm *comm, size_t bytes) {
     return (struct kolo_round){comm->call.line_rounds + 1, 2 * KOLO_LINES + (uint32_t)begin, true};
 }
 
-/* This rank's lines have `bytes` of `payload`. */
+/* Shows `bytes` of `payload` in this rank's lines. */
 static inline void kolo_lines_show(kolo_comm *comm, const struct kolo_round *round, const void *payload, size_t bytes) {
     kolo_lines_write(comm, 0, payload, bytes, round);
     kolo_bell_ring(&comm->waiter, &comm->signal->bell);
 }
 
-/* The same in what may be a pass; `is_needed`: whether somebody needs the payload. */
+/* Like kolo_lines_show, in a round or a pass. `is_needed`: another rank needs the payload. */
 static inline void kolo_lines_show_if(kolo_comm *comm, const struct kolo_round *round, bool is_needed,
                                       const void *payload, size_t bytes) {
     if (is_needed || !round->is_pass)
         kolo_lines_show(comm, round, payload, is_needed ? bytes : 0);
 }
 
-/* Whether a peer has already begun the round after the present one. */
+/* Returns whether a peer has already begun the round after the present one. */
 static inline bool kolo_lines_is_ahead(const kolo_comm *comm, uint32_t peer) {
     const uint64_t next = comm->call.line_rounds + 1;
     return kolo_load_acquire(&comm->segment.lines[peer].lines[KOLO_LINES * (next & 1)].round) >=
            next; /* pairs with kolo_lines_write */
 }
 
-/* Waits for the rest of a peer's lines; returns its payload from all of them in one piece, or NULL with the status in
+/* Waits for the rest of a peer's lines. Returns the payload of all of them in one piece, or NULL with the status in
  * *rc. */
 static inline const uint8_t *kolo_lines_unpack(kolo_comm *comm, uint32_t peer, struct kolo_shared_line *line,
                                                size_t bytes, uint64_t number, int *rc) {

@@ -1,4 +1,4 @@
-/* The parts that algorithms over slots are composed of: see phases.h. */
+/* Phases: the parts that algorithms over slots are composed of, see phases.h. */
 #include "algo/phases.h"
 
 void kolo_phase_scatter(kolo_comm *comm, const struct kolo_message *message, size_t chunk, uint64_t step) {
@@ -37,7 +37,7 @@ void kolo_phase_fold(kolo_comm *comm, const kolo_kernel *kernel, uint8_t *result
     }
 }
 
-/* Copies a piece's result, which lies in comm->call.targets[first], to all other targets but this rank's, and to
+/* Copies a piece's result, which lies in comm->call.targets[first], to all other targets except this rank's, and to
  * `recv`. */
 static void hand_out(kolo_comm *comm, uint32_t first, uint8_t *recv, size_t bytes, bool is_streamed, const void *next) {
     const uint8_t *result = comm->call.targets[first];
@@ -53,8 +53,8 @@ static void hand_out(kolo_comm *comm, uint32_t first, uint8_t *recv, size_t byte
 
 /* Folds `count` elements of comm->call.sources into `recv` and comm->call.targets, and advances both. It goes piece by
  * piece, so that what is handed out is still in the first cache. The kernel stores its result in a place that it reads
- * anyway, that of one peer's input: before it stored to any other place, the CPU would fetch that one, too, on top of
- * all loads under way. So `recv` and the other peers' places are written by copying (copy.c). */
+ * anyway, that of one peer's input: the CPU would have to fetch any other place before the store, on top of all loads
+ * under way. So `recv` and the other peers' places are written by copying (copy.c). */
 static void fold(kolo_comm *comm, const struct kolo_message *message, uint8_t *recv, size_t count) {
     const kolo_kernel *kernel = message->kernel;
     const size_t piece_count = KOLO_PIECE_BYTES / kernel->element_bytes;
@@ -74,7 +74,7 @@ static void fold(kolo_comm *comm, const struct kolo_message *message, uint8_t *r
     }
 }
 
-/* The same for two ranks where `recv` is to stay in the caches: the kernel writes both destinations. The CPU then
+/* Like fold, for two ranks where `recv` is to stay in the caches: the kernel writes both destinations. The CPU then
  * fetches the lines of `recv`, but together with those that the kernel reads, which is faster than copying to them
  * afterwards. */
 static void fold_two(kolo_comm *comm, const struct kolo_message *message, uint8_t *recv, size_t count) {

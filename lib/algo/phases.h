@@ -1,6 +1,6 @@
-/* The parts that algorithms over slots are composed of. Each works on one chunk. It publishes at most one step, whose
- * number the caller gives, and waits only for steps that the caller names. So a caller can run parts of different
- * chunks in turn, and they overlap between ranks.
+/* Phases are the parts that algorithms over slots are composed of. A phase works on one chunk. It publishes at most one
+ * step, whose number the caller gives, and waits only for steps that the caller names. So a caller can run phases of
+ * different chunks in turn, and they overlap between ranks.
  *
  * Show. A rank copies its chunk to where all can read it. Two ranks swap their slots from one use to the next, so that
  * the rank that has read a line is the next to write it. For the reason in mesh.c, 4 to 64 KiB then take 0.3 to 0.5 of
@@ -19,7 +19,7 @@
 #include "comm/step/progress.h"
 #include "sync/point.h"
 
-/* Where `rank` shows chunk `chunk`. */
+/* Returns where `rank` shows chunk `chunk`. */
 static inline uint8_t *kolo_phase_shown_at(const kolo_comm *comm, uint32_t rank, size_t chunk) {
     const uint32_t turn = (comm->call.ticket + chunk) / KOLO_SLOTS & 1;
     return kolo_slot(comm, comm->size == 2 ? rank ^ turn : rank, chunk);
@@ -62,10 +62,10 @@ static inline __attribute__((always_inline)) int kolo_phases_show_ahead(kolo_com
     return rc;
 }
 
-/* How kolo_phase_fold goes about it, in bits. */
+/* The ways of kolo_phase_fold, as bits. */
 enum {
     KOLO_FOLD_TAKE =
-        1, /* it takes over (reduce/take.h) what it has read in the others' slots, as nobody else reads it */
+        1, /* it takes over (reduce/take.h) the lines of others' slots that it has read, as nobody else reads them */
     KOLO_FOLD_STREAM = 2 /* the result goes past the caches */
 };
 
@@ -79,10 +79,11 @@ void kolo_phase_scatter(kolo_comm *comm, const struct kolo_message *message, siz
 int kolo_phase_reduce(kolo_comm *comm, const struct kolo_message *message, size_t chunk, uint64_t scattered,
                       uint64_t step);
 
-/* Waits for step `reduced` of each peer in turn. From then on nobody else touches this rank's slot of the chunk. */
+/* Waits for step `reduced` of each peer in turn, and copies that peer's results. From then on no other rank touches
+ * this rank's slot of the chunk. */
 int kolo_phase_gather(kolo_comm *comm, const struct kolo_message *message, size_t chunk, uint64_t reduced);
 
-/* Steps of a schedule that runs all three parts, as mesh.c has them. */
+/* The steps of a schedule that runs all three phases, as mesh.c has them. */
 static inline uint64_t kolo_step_scattered(size_t chunk) {
     return chunk == 0 ? 1 : 2 * chunk;
 }
@@ -93,8 +94,7 @@ static inline uint64_t kolo_step_reduced(size_t chunk) {
 
 /* Runs such a schedule, in the order of mesh.c, with a reduce and a gather of the caller's: `reduce` waits until all
  * have scattered the chunk and publishes that it has reduced it. Not every rank waits for the others' reduce, and so
- * each slot is claimed: it is free when scatter(c + 3) has been published, which all ranks do after their part of chunk
- * c. */
+ * each slot is claimed: it is free once scatter(c + 3) is published, which all ranks do after their part of chunk c. */
 int kolo_phases_run(kolo_comm *comm, const struct kolo_message *message, kolo_phase_fn *reduce, kolo_phase_fn *gather);
 
 #endif

@@ -1,6 +1,7 @@
-/* Reduce. Only the root gets the result, with the bits of an all-reduce.
+/* Reduce: only the root gets the result, with the bits of an all-reduce.
  *
- * Lines are for up to KOLO_LINES_BYTES_MAX. Only the root waits for the others' and folds, but in rounds (lines.h).
+ * Lines are for up to KOLO_LINES_BYTES_MAX. Only the root waits for the others' lines and folds them, except in rounds
+ * (lines.h).
  *
  * One shot: every rank but the root shows its input, and the root folds all of it. With two ranks nothing is faster, as
  * the root has to touch each byte of the other's input or of the result. Steps:
@@ -8,12 +9,12 @@
  *   - 2c + 2: the root has folded chunk c.
  * A rank that is not the root may be ahead by KOLO_SLOTS chunks, also in its next calls.
  *
- * Mesh shares the folding: scatter and reduce of algo/phases.h, but that the owner of a slice leaves the result to the
- * root alone, where it has read the root's input, and that only the root gathers. Steps and order as in mesh.c. As a
+ * Mesh shares the folding: it has scatter and reduce of algo/phases.h, but the owner of a slice leaves the result only
+ * to the root, where it has read the root's input, and only the root gathers. Steps and order are those of mesh.c. As a
  * rank that is not the root does not wait for the others' reduce(c), each slot is claimed (kolo_phases_run).
  *
- * Where all inputs and the root's `recv` are in buffers of kolo_alloc, the owner of a slice folds it from and to those
- * (direct_buffers.h).
+ * Where all inputs and the root's `recv` are in buffers of kolo_alloc, the owner of a slice folds it from those and to
+ * that (direct_buffers.h).
  *
  * In place works: as in mesh.c. */
 #include "algo/phases.h"

@@ -3,13 +3,13 @@
  *
  * Lines are for inputs of up to KOLO_LINES_BYTES_MAX, all blocks together; every rank reads all of them.
  *
- * Slots are for larger ones, with a region for each block (regions.h), which two ranks swap. Step t + 1 says that a
+ * Slots are for larger inputs, with a region for each block (regions.h), which two ranks swap. Step t + 1 says that a
  * rank has shown what ticket t carries. A rank shows ticket t + 1 before it folds ticket t, so that its peers need not
  * wait for that fold. When it publishes step t + 3 it has folded ticket t.
  *
  * Where all inputs are in buffers of kolo_alloc, each rank folds its block from those (direct_buffers.h).
  *
- * In place (`recv` is this rank's block of `send`) works: nobody else is shown that block. */
+ * In place (`recv` is this rank's block of `send`) works: that block is shown to no other rank. */
 #include "algo/phases.h"
 #include "algo/regions.h"
 

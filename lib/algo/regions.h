@@ -1,7 +1,7 @@
-/* Slots that hold a block for each of several ranks: what reduce-scatter, scatter and all-to-all send. A slot is cut
- * into plan.blocks regions of the same size, one for each block of which the ticket carries a chunk. Where a slot is
- * too small to have a region for every rank, the blocks take turns: ticket t carries chunk t / turns of blocks (t %
- * turns) * plan.blocks and those after it. */
+/* Regions are the parts of a slot that holds a block for each of several ranks: what reduce-scatter, scatter and
+ * all-to-all send. A slot is cut into plan.blocks regions of the same size, one for each block of which the ticket
+ * carries a chunk. Where a slot is too small to have a region for every rank, the blocks take turns: ticket t carries
+ * chunk t / turns of blocks (t % turns) * plan.blocks and those after it. */
 #ifndef KOLO_ALGO_REGIONS_H
 #define KOLO_ALGO_REGIONS_H
 
@@ -12,7 +12,7 @@
 #include "comm/step/progress.h"
 #include "sync/point.h"
 
-/* What one ticket carries. */
+/* The turn of a ticket: the blocks that it carries. */
 struct kolo_turn {
     size_t chunk;
     uint32_t begin, end; /* blocks, by number */
@@ -29,7 +29,7 @@ static inline struct kolo_turn kolo_turn(const kolo_comm *comm, const struct kol
                               begin + (left < message->plan.blocks ? left : message->plan.blocks)};
 }
 
-/* Where `rank` has block `block` of a turn. The region's head, if there is one, comes first. */
+/* Returns where `rank` has block `block` of a turn. The region's head, if there is one, comes first. */
 static inline uint8_t *kolo_region(const kolo_comm *comm, const struct kolo_message *message, uint32_t rank,
                                    size_t ticket, const struct kolo_turn *turn, uint32_t block) {
     const size_t data_bytes = message->plan.chunk_count * message->kernel->element_bytes;
@@ -38,12 +38,13 @@ static inline uint8_t *kolo_region(const kolo_comm *comm, const struct kolo_mess
     return kolo_slot(comm, rank, ticket) + (block - turn->begin) * bytes;
 }
 
-/* Where `from` leaves what it has for `to` in block `block` of a turn; block `back` is the one in the other direction.
- * Two ranks swap these two regions from one use to the next, so that the rank that has read a line is the next to write
- * it (allreduce/mesh.c says what that gains). The ticket must be claimed by kolo_slot_claim_all. If the turn does not
- * have both blocks, the regions stay. So they do where others might read from the peer's slot and the two have not yet
- * compared stamps in this call: if they make different calls, the peer shows something else there. Each rank shows
- * ticket t + 1 before it takes ticket t, so this is over in ticket 2 and in the blocks' second chunk. */
+/* Returns where `from` leaves what it has for `to` in block `block` of a turn; block `back` is the one in the other
+ * direction. Two ranks swap these two regions from one use to the next, so that the rank that has read a line is the
+ * next to write it (allreduce/mesh.c says what that gains). The ticket must be claimed by kolo_slot_claim_all. The two
+ * do not swap their regions if the turn lacks one of the blocks. Nor do they where others might read from the peer's
+ * slot and the two have not yet compared stamps in this call: if they make different calls, the peer shows something
+ * else there. Each rank shows ticket t + 1 before it takes ticket t, so this is over in ticket 2 and in the blocks'
+ * second chunk. */
 static inline uint8_t *kolo_region_between(const kolo_comm *comm, const struct kolo_message *message, uint32_t from,
                                            uint32_t to, size_t ticket, const struct kolo_turn *turn, uint32_t block,
                                            uint32_t back) {
@@ -59,7 +60,7 @@ static inline void kolo_region_set_count(const struct kolo_message *message, uin
         memcpy(region, &count, sizeof count);
 }
 
-/* MISMATCH if `peer` sends a block of another count than this rank expects. */
+/* Checks that `peer` sends a block of the count that this rank expects; otherwise MISMATCH. */
 static inline int kolo_region_check_count(kolo_comm *comm, const struct kolo_message *message, const uint8_t *region,
                                           uint32_t peer, size_t expected) {
     uint64_t count = expected;

@@ -1,15 +1,15 @@
 /* Scan: rank r gets the reduction of the inputs of ranks 0 .. r, and in an exclusive scan of ranks 0 .. r - 1, with the
  * bits that an all-reduce of those ranks has.
  *
- * Lines are for up to KOLO_LINES_BYTES_MAX: every rank waits for those of the ranks before it, and folds, but in
- * rounds (lines.h).
+ * Lines are for up to KOLO_LINES_BYTES_MAX: every rank waits for the lines of the ranks before it, in rounds (lines.h)
+ * for those of all, and folds.
  *
- * Slots are for more. It is mesh (mesh.c) with other results: the owner of a slice makes those of all ranks, and gives
- * each rank its own back in the place where it has read that rank's input. It goes from the last rank to the first,
- * since the result of a rank needs no input of a later one. So the inputs are read once, whatever the number of ranks,
- * and the folding, which grows with it, is shared.
+ * Slots are for more, by mesh (mesh.c) with other results. The owner of a slice makes the results of all ranks, and
+ * gives each rank its own back in the place where it has read that rank's input. It goes from the last rank to the
+ * first, since the result of a rank needs no input of a later one. So the inputs are read once, whatever the number of
+ * ranks, and the ranks share the folding, which grows with that number.
  *
- * Where all buffers are kolo_alloc's, the owner of a slice reads and writes those (direct_buffers.h).
+ * Where all buffers are buffers of kolo_alloc, the owner of a slice reads and writes those (direct_buffers.h).
  *
  * In place works: as in mesh.c; the owner's own result goes to `recv` when only ranks before it are left. */
 #include "algo/phases.h"
@@ -19,7 +19,7 @@
 #include "comm/step/progress.h"
 #include "sync/point.h"
 
-/* The reduction of the first `inputs` of comm->call.sources. That of one is its copy, as everywhere. */
+/* Reduces the first `inputs` of comm->call.sources. The reduction of one input is its copy, as everywhere. */
 static void fold_prefix(const kolo_comm *comm, const kolo_kernel *kernel, void *result, size_t count, uint32_t inputs) {
     if (inputs > 1)
         kernel->fold(result, comm->call.sources, inputs, count, inputs);
@@ -60,7 +60,8 @@ int kolo_exscan_lines(kolo_comm *comm, const void *send, void *recv, size_t coun
     return run_lines(comm, send, recv, count, kernel, comm->rank);
 }
 
-/* Makes the results of `count` elements at comm->call.sources: of each rank in its target, from the last one on. */
+/* Makes the results of `count` elements at comm->call.sources: each rank's in its target, from the last rank to the
+ * first. */
 static void fold_prefixes(kolo_comm *comm, const kolo_kernel *kernel, size_t count, bool exclusive) {
     for (uint32_t rank = comm->size; rank-- > 0;)
         fold_prefix(comm, kernel, comm->call.targets[rank], count, rank + !exclusive);

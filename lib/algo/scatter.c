@@ -1,12 +1,12 @@
 /* Scatter: the root shows every other rank the block that is for it, and each copies its own.
  *
- * Lines are for what fits KOLO_LINES_BYTES_MAX, all blocks together. The root waits for nobody, the others for the
- * root's, but in rounds (lines.h).
+ * Lines are for up to KOLO_LINES_BYTES_MAX, all blocks together. The root waits for nobody, and the others only for the
+ * root's lines, except in rounds (lines.h).
  *
  * Slots are for more, with a region for each block (regions.h). Steps:
  *   - 2t + 1: the root has shown what ticket t carries.
  *   - 2t + 2: the rank has copied its part of it. The root has nothing to copy and publishes both at once.
- * The root waits for nobody but to reuse its slots: it may be ahead by KOLO_SLOTS tickets, also in its next calls.
+ * The root waits for others only to reuse its slots: it may be ahead by KOLO_SLOTS tickets, also in its next calls.
  *
  * Where the root's `send` is in a buffer of kolo_alloc, or can be read, the others read from it side by side
  * (direct_buffers.h).
@@ -36,7 +36,7 @@ int kolo_scatter_lines(kolo_comm *comm, const void *send, void *recv, size_t cou
         const int rc = kolo_lines_read(comm, peer, 0, peer == root ? comm->size * bytes : 0, &round, &blocks);
         if (rc < 0)
             return rc;
-        if (peer == root && bytes > 0) /* else recv may be NULL */
+        if (peer == root && bytes > 0) /* otherwise recv may be NULL */
             memcpy(recv, (const uint8_t *)blocks + comm->rank * bytes, bytes);
         KOLO_POINT("scatter.copied_lines");
     }

@@ -1,9 +1,10 @@
-/* Central, in the manner of a parameter server: all ranks push their input to rank 0, which reduces it in the canonical
- * order and hands the result back. It is there for comparison: rank 0 reads N-1 messages while the others wait.
+/* Central: a parameter server's all-reduce. All ranks push their input to rank 0, which reduces it in the canonical
+ * order, and pull the result. It is there for comparison: rank 0 reads N-1 messages while the others wait.
  *
  * The message goes chunk by chunk. Steps:
  *   - 2c + 1: the workers' chunk c is in their slots.
  *   - 2c + 2: the result is in rank 0's slot, and rank 0 has read the workers' chunk c.
+ *
  * A worker has copied the result of chunk c when it publishes step 2c + 3, the push of the next chunk. */
 #include "algo/algo.h"
 

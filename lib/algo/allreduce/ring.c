@@ -1,27 +1,29 @@
-/* Ring: 2(N-1) hops between neighbours, chunk by chunk. Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce
- * algorithms for clusters of workstations", 2009.
+/* Ring: the ring all-reduce, 2(N-1) hops between neighbours, chunk by chunk. Source: Patarasuk and Yuan, "Bandwidth
+ * optimal all-reduce algorithms for clusters of workstations", 2009.
  *
- * A chunk is cut into one slice a rank. Reduce-scatter, hops 0 .. N-2: in hop h, rank r puts slice r - h into its slot,
- * being its own input joined to the partial result that rank r - 1 put there in the hop before. All-gather, hops N-1 ..
- * 2N-3: in hop N-1, rank r joins its input to the partial result of slice r + 1, which is then final; in each hop after
- * that it passes on the final slice that rank r - 1 put into its slot in the hop before. At the end it takes the last
- * slice from rank r - 1 without passing it on. Each rank puts N-1 partial and N-1 final slices into its slot: 2(N-1)/N
- * of the message.
+ * A chunk is cut into one slice a rank.
+ *   - Reduce-scatter, hops 0 .. N-2: in hop h, rank r puts slice r - h into its slot. That is its own input joined to
+ *     the partial result that rank r - 1 put there in the hop before.
+ *   - All-gather, hops N-1 .. 2N-3: in hop N-1, rank r joins its input to the partial result of slice r + 1, which is
+ *     then final. In each hop after that it passes on the final slice that rank r - 1 put into its slot in the hop
+ *     before. At the end it takes the last slice from rank r - 1 without passing it on.
+ *
+ * Each rank puts N-1 partial and N-1 final slices into its slot: 2(N-1)/N of the message.
  *
  * A rank publishes step h + 1 of a chunk after hop h, and reads only from the slot of the rank before it. Partial
- * results are of the accumulation type, so that F16 and BF16 are rounded once here as well; they have their own part of
+ * results are of the accumulation type, so that F16 and BF16 are rounded once here as well. They have their own part of
  * the slot, so nothing in a slot is written twice within a chunk. A rank is done reading when it publishes its first
  * hop of the next chunk.
  *
- * The sum of floats associates in ring order, a different one for each slice: the same bits on all ranks, since each
- * slice is finished by one rank, but other bits than those of the other algorithms. */
+ * The sum of floats associates in ring order, a different one for each slice: the same bits on all ranks, since one
+ * rank finishes each slice, but other bits than those of the other algorithms. */
 #include "algo/algo.h"
 
 #include "comm/step/progress.h"
 #include "reduce/copy.h"
 #include "sync/point.h"
 
-/* Where a slice of a chunk lies: in the message, and in every rank's slot. */
+/* The place of a slice of a chunk: in the message, and in every rank's slot. */
 struct place {
     size_t count;
     size_t message_offset; /* bytes, as the next two */
@@ -40,7 +42,8 @@ static struct place locate(const kolo_comm *comm, const struct kolo_message *mes
     return place;
 }
 
-/* Hops 0 .. N-2: one partial slice into this rank's slot, which is written by copying, for the reason in copy.c. */
+/* Hops 0 .. N-2: passes one partial slice on into this rank's slot, which is written by copying, for the reason in
+ * copy.c. */
 static void pass_partial(kolo_comm *comm, const struct kolo_message *message, size_t chunk, uint32_t hop) {
     const kolo_kernel *kernel = message->kernel;
     const struct place place = locate(comm, message, chunk, comm->rank + comm->size - hop);
@@ -65,7 +68,7 @@ static void pass_partial(kolo_comm *comm, const struct kolo_message *message, si
     comm->stats.received_bytes += hop == 0 ? 0 : place.count * kernel->acc_bytes;
 }
 
-/* Hops N-1 .. 2N-3: one final slice into this rank's slot and its `recv`. */
+/* Hops N-1 .. 2N-3: passes one final slice on into this rank's slot and its `recv`. */
 static void pass_final(kolo_comm *comm, const struct kolo_message *message, size_t chunk, uint32_t hop) {
     const kolo_kernel *kernel = message->kernel;
     const struct place place = locate(comm, message, chunk, comm->rank + 2 * (uint64_t)comm->size - hop);

@@ -1,46 +1,41 @@
-/* Tree: all-reduce level by level, so that most of what crosses does so within a cache domain, and no rank reads from
- * all others.
+/* Tree: a hierarchical all-reduce, level by level. Most data crosses within a cache domain, and no rank reads from all
+ * others.
  *
  * Shape. Level l joins units of sizes[l] ranks into blocks of sizes[l + 1]: sizes[0] is 1, then come the sizes of the
  * communicator's levels (cpu/levels.h), then one block of all ranks. Units are aligned and their sizes powers of two,
  * so that the canonical order over a block's ranks is the canonical order over its units' results: kernels give partial
- * results in the accumulation type from level to level, and the last one rounds. The last unit of the last block may
- * have fewer ranks. Without levels this is oneshot in lines, and mesh in slots.
+ * results in the accumulation type from level to level, and the last level rounds. The last unit of the last block may
+ * have fewer ranks. Without levels the tree is oneshot in lines, and mesh in slots.
  *
  * Lines are for messages so small that each level has lines of its own within one set. At each level a rank shows its
- * unit's result and reads those of the other units of its block from the ranks in its own place there; then all ranks
- * of the block hold the block's result. That is top + 1 cache-line crossings on the critical path, each within a block,
- * where reducing to one rank of each unit and broadcasting back would take twice as many. The set is free again two
- * rounds later, as in oneshot.c: a rank that has finished a round has a result made of what every rank wrote in it, and
- * each rank wrote that after it had finished the round before.
+ * unit's result and reads those of the block's other units from the ranks in its own place there; then all ranks of the
+ * block hold the block's result. That is top + 1 cache-line crossings on the critical path, each within a block. To
+ * reduce to one rank of each unit and broadcast back would take twice as many. The set is free again two rounds later,
+ * as in oneshot.c: a rank that has finished a round has a result made of what every rank wrote in it, and each rank
+ * wrote that after it had finished the round before.
  *
  * Slots are for larger messages. A chunk is cut by digits: a slice of level l, of which there are sizes[l + 1], is the
  * (slice / sizes[l] % fan)th of the fan = sizes[l + 1] / sizes[l] parts of slice (slice % sizes[l]) of the level below.
  * Within each block every slice has one owner (owner_in): in a whole block rank i of it owns slice i; a partial block
  * has fewer ranks than slices, and the digits wrap round. The owner of a slice also owns, within its unit, the slice of
- * the level below that contains it.
- *
- *   show:       each rank copies its input, but for its own slices of level 0, into its slot;
+ * the level below that contains it. The stages:
+ *   show:       each rank copies its input, except its own slices of level 0, into its slot;
  *   reduce(l):  the owner of each slice of level l folds it from the slots of those ranks of the block's units that own
  *               the slice of the level below: at level 0 inputs, then partial results; at the top into results;
- *   give(l):    it copies the slice's result back to where it read what it folded;
+ *   give(l):    the owner copies the slice's result back to where it read what it folded;
  *   collect(l): from the top down, for each slice that it owns of the level below, a rank copies the parts that others
  *               in its block own, which they gave back, out of its slot into `recv`.
- *
  * give(top) belongs to reduce(top), and give(l - 1) to collect(l). So each place in a slot that others touch is shared
- * by two ranks only, and the one that has read it is the next to write it, for the reason in mesh.c.
- *
- * A slot holds inputs and, behind them, partial results. A partial result of level l takes the place of the one of
- * level l - 1, a part that only the owner itself has read. The place of the inputs of the owner's own slices of level
- * 0, which nobody reads, holds the results that it gives. At each level two ranks either read from each other or not at
- * all.
+ * by two ranks only, and the rank that has read it is the next to write it, for the reason in mesh.c. A slot holds
+ * inputs and, behind them, partial results. A partial result takes the place of that of the level below, in a part that
+ * only the owner itself has read. The place of the inputs of the owner's own slices of level 0, which nobody reads,
+ * holds the results that it gives. At each level two ranks either read from each other or not at all.
  *
  * Stages are numbered show, reduce(0) .. reduce(top), collect(top) .. collect(0), and all but the last are published; a
  * stage waits for the stage before it of ranks of the same block. Chunks overlap: chunk c runs stage s in tick c *
  * period + s, the period such that KOLO_CHUNKS_AT_ONCE chunks are under way, and in one tick the later chunk comes
- * first. Steps number all of that in this order (step_of), and nothing waits but for a smaller step: no deadlock. The
+ * first. Steps number all of that in this order (step_of), and a stage waits only for smaller steps: no deadlock. Stage
  * show(c + 3) comes after collect(0) of c, the last stage that touches the slots of c, and before show(c + 4).
- *
  * In place works: chunk c of `recv` is written after show(c) has copied what others reduce and reduce(0) has read what
  * this rank does. */
 #include "algo/algo.h"
@@ -100,12 +95,12 @@ static struct tree make_tree(kolo_comm *comm, const struct kolo_message *message
     return tree;
 }
 
-/* The number of `slice` among the parts of the slice of the level below that contains it. */
+/* Returns the number of `slice` among the parts of the slice of the level below that contains it. */
 static uint32_t digit_of(const struct level *level, uint32_t slice) {
     return slice / level->size % level->fan;
 }
 
-/* The rank that owns `slice` among those of the unit of `level` that begins with rank `first`. */
+/* Returns the rank that owns `slice` among those of the unit of `level` that begins with rank `first`. */
 static uint32_t owner_in(const struct tree *tree, uint32_t level, uint32_t first, uint32_t slice) {
     while (level-- > 0) {
         const struct level *below = &tree->levels[level];
@@ -115,7 +110,7 @@ static uint32_t owner_in(const struct tree *tree, uint32_t level, uint32_t first
     return first;
 }
 
-/* The first slice from `slice` on that this rank owns in its unit of `level`; the unit's size past the last. */
+/* Returns the first slice from `slice` on that this rank owns in its unit of `level`; the unit's size past the last. */
 static uint32_t own_slice(const struct tree *tree, uint32_t level, uint32_t slice) {
     for (; slice < tree->levels[level].size; slice++) {
         uint32_t below = 0;
@@ -128,7 +123,7 @@ static uint32_t own_slice(const struct tree *tree, uint32_t level, uint32_t slic
     return slice;
 }
 
-/* Where `slice` of a unit of `level` is in a chunk of `count` elements. */
+/* Returns where `slice` of a unit of `level` is in a chunk of `count` elements. */
 static struct span locate(const struct tree *tree, uint32_t level, uint32_t slice, size_t count) {
     struct span span = {0, count};
     for (uint32_t below = 0; below < level; below++) {
@@ -160,7 +155,7 @@ static int read_units(const struct tree *tree, uint32_t level, uint32_t first_li
     return 0;
 }
 
-/* True where a partial block has one unit at `level`, whose partial result is the block's as it stands. */
+/* Returns true where a partial block has one unit at `level`, whose partial result is already the block's. */
 static bool is_folded(const struct tree *tree, uint32_t level) {
     return level > 0 && tree->levels[level].units == 1;
 }
@@ -190,7 +185,7 @@ static int run_lines(const struct tree *tree) {
     const uint8_t *own = message->send;
     size_t bytes = message->count * message->kernel->element_bytes;
     for (uint32_t level = 0; level <= tree->top; level++) {
-        if (tree->levels[level].units > 1) { /* else nobody reads it */
+        if (tree->levels[level].units > 1) { /* otherwise nobody reads it */
             KOLO_POINT("tree.showing_lines");
             kolo_lines_write(comm, level * lines, own, bytes, &round);
             kolo_bell_ring(&comm->waiter, &comm->signal->bell);
@@ -218,7 +213,7 @@ static int await_stage(const struct tree *tree, uint32_t peer, size_t chunk, uin
     return peer == tree->comm->rank ? 0 : kolo_step_await(tree->comm, peer, step_of(tree, chunk, stage));
 }
 
-/* Input or result at `span` in the slot of `rank`. */
+/* Returns the input or result at `span` in the slot of `rank`. */
 static uint8_t *element_at(const struct tree *tree, uint32_t rank, size_t chunk, struct span span) {
     return kolo_slot(tree->comm, rank, chunk) + span.first * tree->message->kernel->element_bytes;
 }
@@ -229,8 +224,8 @@ static uint8_t *partial_at(const struct tree *tree, uint32_t rank, size_t chunk,
            span.first * kernel->acc_bytes;
 }
 
-/* Where in the slot of `rank` the owner of the part `span` of a slice of `level` finds what it folds, and leaves the
- * result. */
+/* Returns the place in the slot of `rank` where the owner of the part `span` of a slice of `level` finds what it folds,
+ * and leaves the result. */
 static uint8_t *box_at(const struct tree *tree, uint32_t rank, size_t chunk, uint32_t level, struct span span) {
     return level == 0 ? element_at(tree, rank, chunk, span) : partial_at(tree, rank, chunk, span);
 }
@@ -398,11 +393,12 @@ static int run_stage(const struct tree *tree, size_t chunk, uint32_t stage) {
     return collect(tree, chunk, 2 * tree->top + 2 - stage);
 }
 
-/* The ranks that read this rank's slot: the owners, in the other units of each block, of the slices that it owns. */
+/* Returns the ranks that read this rank's slot: the owners, in the other units of each block, of the slices that it
+ * owns. */
 static const uint64_t *find_readers(const struct tree *tree) {
     kolo_comm *comm = tree->comm;
     uint64_t *readers = comm->call.tree_readers;
-    if (readers[comm->rank / 64] >> (comm->rank % 64) & 1) /* found in an earlier call */
+    if (readers[comm->rank / 64] >> (comm->rank % 64) & 1) /* they were found in an earlier call */
         return readers;
     for (uint32_t l = 0; l <= tree->top; l++) {
         const struct level *level = &tree->levels[l];

@@ -1,5 +1,5 @@
-/* kolo_allreduce_apply: reduce-scatter of the gradients, a function on what a rank owns, all-gather of the parameters,
- * in one pass.
+/* kolo_allreduce_apply: reduce-scatter of the gradients, a function on what each rank owns, and all-gather of the
+ * parameters, in one pass.
  *
  * Each rank owns one range of the message (apply.h). Ticket t carries a chunk of every rank's range, or of those whose
  * turn it is (algo/regions.h): a slot has a region for each. For a chunk
@@ -8,19 +8,19 @@
  * in all peers' slots into a stage of its own, calls the function on that and on its own parameters, and copies the new
  *     parameters into each peer's slot, to where it has just read that peer's gradients;
  *   - gather: each rank copies the others' parameters out of its own slot.
- * Order, steps and claims are those of the mesh (algo/allreduce/mesh.c), with update in place of reduce: who has read a
- * line is the next to write it. Nobody but the owner of a region writes to it between the two steps, nor reads it
- * before the second one. Only the owners of a ticket's regions touch others' slots, so that a rank which has awaited
+ * Order, steps and claims are those of mesh (algo/allreduce/mesh.c), with update in place of reduce: the rank that has
+ * read a line is the next to write it. No rank but the owner of a region writes to it between the two steps, or reads
+ * it before the second one. Only the owners of a ticket's regions touch others' slots, so that a rank which has awaited
  * the update of those may fill its slot again. Every rank waits in each ticket for scatter of all, and so compares all
  * stamps.
  *
  * Mapped buffers. Where all ranks' gradients are in memory that all have mapped (algo/direct_buffers.h), owners fold
- * from there, and nothing is scattered; where all ranks' parameters are, owners copy the new ones there, and nothing is
- * gathered; the steps stay. A rank's gradients must not change, and its parameters are not its own, before all owners'
- * last update, which gather awaits. The first step of such a call, which shows the places, is a schedule of its own;
- * places stay until the last step of the second one. If nothing goes through slots, no tickets are needed: a rank
- * updates its range at once, and step 2 says that it has done so. Parameters that several ranks have in the same memory
- * are written once. */
+ * from there, and nothing is scattered. Where all ranks' parameters are in such memory, owners copy the new ones there,
+ * and nothing is gathered. The steps stay. A rank's gradients must not change, and its parameters are not its own,
+ * before all owners' last update, which gather awaits. The first step of such a call, which shows the places, is a
+ * schedule of its own; places stay until the last step of the second one. If nothing goes through slots, no tickets are
+ * needed: a rank updates its range at once, and step 2 says that it has done so. Parameters that several ranks have in
+ * the same memory are written once. */
 #include "algo/fusion/apply.h"
 
 #include "algo/direct_buffers.h"
@@ -29,12 +29,12 @@
 #include "cpu/fpenv.h"
 #include "sync/point.h"
 
-/* How gradients come to their owners, and parameters from them. */
+/* The way of gradients to their owners, and of parameters from them. */
 enum way { NO_WAY, BY_SLOTS, MAPPED };
 
-/* Through slots a piece is small, and the next one's gradients are fetched while the function computes: measured with
- * AdamW on 64 MiB, two ranks take 0.87 of the time that pieces of 8 KiB without it do. Copies to mapped parameters
- * would take 5 to 10 % longer with such small ones. */
+/* A piece through slots is small, and the next piece's gradients are fetched while the function computes: measured with
+ * AdamW on 64 MiB, two ranks take 0.87 of the time of pieces of 8 KiB without that. Copies to mapped parameters would
+ * take 5 to 10 % longer with such small pieces. */
 enum { SMALL_PIECE_BYTES = 2048, CPU_LINE_BYTES = 64, FETCHED_RANKS_MAX = 2 };
 
 struct step {
@@ -51,7 +51,7 @@ void kolo_apply_alone(const struct kolo_apply *apply, const void *gradients, voi
     kolo_fpenv_leave(callers_fpenv);
 }
 
-/* What the ticket carries of the range of `rank`. */
+/* Returns the elements that the ticket carries of the range of `rank`. */
 static size_t chunk_of(const struct step *step, uint32_t rank, const struct kolo_turn *turn, size_t *first) {
     size_t begin;
     const size_t range_count = kolo_apply_range(step->message, step->comm->size, rank, &begin);
@@ -60,7 +60,7 @@ static size_t chunk_of(const struct step *step, uint32_t rank, const struct kolo
     return count;
 }
 
-/* Copies the new parameters of a piece to all that have them elsewhere, and moves targets on. */
+/* Copies the new parameters of a piece to all ranks that have them elsewhere, and moves targets on. */
 static void hand_out(const struct step *step, const uint8_t *own, size_t bytes) {
     kolo_comm *comm = step->comm;
     const bool is_streamed = step->parameters == MAPPED && step->message->plan.stream;
@@ -74,7 +74,7 @@ static void hand_out(const struct step *step, const uint8_t *own, size_t bytes) 
     KOLO_POINT("apply.handed_out");
 }
 
-/* Has the CPU fetch what the next fold reads: the own gradients, and those of few peers. */
+/* Makes the CPU fetch what the next fold reads: the own gradients, and those of few peers. */
 static void fetch_ahead(const kolo_comm *comm, size_t bytes) {
     const uint32_t ranks = comm->size <= FETCHED_RANKS_MAX ? comm->size : 1;
     for (uint32_t i = 0, rank = comm->rank; i < ranks; i++, rank = kolo_rank_after(comm, rank))
@@ -82,8 +82,8 @@ static void fetch_ahead(const kolo_comm *comm, size_t bytes) {
             __builtin_prefetch((const uint8_t *)comm->call.sources[rank] + at);
 }
 
-/* Folds, updates and hands out `count` elements of the message from `first` on. comm->call.sources has their gradients,
- * comm->call.targets where the others get the parameters. */
+/* Folds, updates and hands out `count` elements of the message from `first` on. comm->call.sources are their gradients,
+ * comm->call.targets the places of the others' parameters. */
 static void update_elements(const struct step *step, size_t first, size_t count) {
     kolo_comm *comm = step->comm;
     const struct kolo_apply *apply = step->message->apply;
@@ -112,7 +112,7 @@ static void update_elements(const struct step *step, size_t first, size_t count)
         comm->stats.sent_bytes += count * element_bytes * (comm->size - 1);
 }
 
-/* Where the ranks have the elements from `first` on, in buffers that all have mapped. */
+/* Finds where the ranks have the elements from `first` on, in buffers that all have mapped. */
 static void find_mapped(const struct step *step, size_t first) {
     kolo_comm *comm = step->comm;
     const size_t at = first * step->message->kernel->element_bytes;
@@ -174,7 +174,7 @@ static int update(const struct step *step, size_t ticket) {
     return rc;
 }
 
-/* The gradients that this rank scatters next from where a chunk lies; NULL: none. */
+/* Returns the gradients that this rank scatters next from the place of a chunk; NULL: none. */
 static const uint8_t *next_gradients(const struct step *step, uint32_t owner, const struct kolo_turn *turn,
                                      size_t count) {
     const struct kolo_turn next = {turn->chunk + KOLO_CHUNKS_AT_ONCE, turn->begin, turn->end};
@@ -239,7 +239,7 @@ int kolo_apply_run(kolo_comm *comm, const struct kolo_message *message) {
     return run_tickets(&step);
 }
 
-/* Which of the buffers are mapped on all ranks, by their addresses. */
+/* Finds which of the buffers are mapped on all ranks, by their addresses. */
 static void choose_ways(struct step *step) {
     kolo_comm *comm = step->comm;
     bool sources = true, targets = true;

@@ -1,11 +1,11 @@
-/* What ranks own of the message of kolo_allreduce_apply. */
+/* The ranges of the message of kolo_allreduce_apply that ranks own. */
 #ifndef KOLO_ALGO_FUSION_APPLY_H
 #define KOLO_ALGO_FUSION_APPLY_H
 
 #include "algo/algo.h"
 
-/* What `rank`, of the ranks of all nodes, owns of the message, or of this lane's part of that: each lane has a slice of
- * every range, so that the ranges do not depend on lanes. */
+/* Returns the range of the message, or of this lane's part of it, that `rank`, numbered among all nodes, owns. Each
+ * lane has a slice of every range, so that the ranges do not depend on lanes. */
 static inline size_t kolo_apply_range(const struct kolo_message *message, uint32_t ranks, uint32_t rank,
                                       size_t *first) {
     const uint32_t element_bytes = message->kernel->element_bytes;
@@ -15,13 +15,13 @@ static inline size_t kolo_apply_range(const struct kolo_message *message, uint32
     return count;
 }
 
-/* Elements of the longest range of all ranks. */
+/* Returns the elements of the longest range of all ranks. */
 static inline size_t kolo_apply_longest(size_t count, uint32_t element_bytes, uint32_t ranks) {
     size_t first;
     return kolo_plan_slice(count, element_bytes, ranks, 0, &first);
 }
 
-/* The call of a single rank. */
+/* Runs the call of a single rank. */
 void kolo_apply_alone(const struct kolo_apply *apply, const void *gradients, void *parameters, size_t count);
 
 #endif

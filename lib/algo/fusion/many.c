@@ -1,10 +1,11 @@
-/* An all-reduce of a list of tensors, in place: mesh (algo/allreduce/mesh.c), with the list in place of `send` and
- * `recv`. Steps, tickets, and who writes and reads which part of a slot are those of mesh, and so is the argument that
- * it is correct. What differs is this rank's own memory, of which the others see nothing:
+/* The all-reduce of a list of tensors, in place: mesh (algo/allreduce/mesh.c), with the list in place of `send` and
+ * `recv`. Steps, tickets, and the writers and readers of each part of a slot are those of mesh, and so is the argument
+ * that it is correct. Only this rank's own memory differs, of which the others see nothing:
  *
- *   - scatter packs the chunk, but for the own slice, from the tensors into the slot;
- *   - reduce folds the own slice piece by piece. What one tensor has of a piece is read and written there. Where that
- *     is little, the piece is packed into comm->call.stage, folded there, and unpacked while it is in the first cache;
+ *   - scatter packs the chunk, except the own slice, from the tensors into the slot;
+ *   - reduce folds the own slice piece by piece. The part of a piece that lies in one tensor is read and written there.
+ *     Where that part is small, the piece is packed into comm->call.stage, folded there, and unpacked while it is in
+ *     the first cache;
  *   - gather unpacks what the peers have given back straight from the slot into the tensors.
  *
  * Each of the three walks through the list once, with a cursor of its own. In place works as in mesh: a tensor's
@@ -12,7 +13,7 @@
  * them.
  *
  * A list of at most KOLO_PACKED_BYTES_MAX is packed into comm->call.packed as a whole and goes the way of any
- * all-reduce of that size: what a copy within the first caches takes is little beside one exchange between ranks. */
+ * all-reduce of that size: a copy within the first caches takes little time beside one exchange between ranks. */
 #include "algo/fusion/tensor_cursor.h"
 
 #include "algo/algo.h"
@@ -23,7 +24,7 @@
 static_assert(KOLO_PACKED_BYTES_MAX >= KOLO_LINES_BYTES_MAX, "what fits lines can be packed");
 static_assert(KOLO_PIECE_BYTES <= KOLO_STREAMED_PIECE_BYTES, "comm->call.stage has room for a piece");
 
-/* So much of one tensor is folded by itself: less takes longer than copying it. */
+/* The least part of one tensor that is folded by itself: to fold a smaller one takes longer than to copy it. */
 #define DIRECT_BYTES_MIN 512
 
 struct many {
@@ -32,7 +33,7 @@ struct many {
     struct kolo_tensor_cursor scattered, reduced, gathered;
 };
 
-/* A chunk, and its slices. `first` is its place in the list. */
+/* A chunk and its slices. `first` is the chunk's place in the list. */
 struct chunk {
     size_t number, first, count;
     size_t own, own_count; /* this rank's slice, in the chunk */

@@ -1,4 +1,4 @@
-/* Copies into a list of tensors and out of it. */
+/* The cursor's copies into a list of tensors and out of it. */
 #include "algo/fusion/tensor_cursor.h"
 
 #include <assert.h>
@@ -9,7 +9,7 @@
 
 enum { SHORT_BYTES = 128 };
 
-/* Goes on to the tensor that has element `first`, which exists. */
+/* Moves the cursor on to the tensor that has element `first`, which exists. */
 static inline void advance(struct kolo_tensor_cursor *cursor, size_t first) {
     assert(first >= cursor->begin);
     while (first - cursor->begin >= cursor->tensor->count) {
@@ -18,7 +18,8 @@ static inline void advance(struct kolo_tensor_cursor *cursor, size_t first) {
     }
 }
 
-/* The elements from `first` on that lie in one piece: where, and how many, at most `count`. */
+/* Returns where element `first` lies. *count becomes how many elements from there on lie in one piece, at most
+ * `count`. */
 static inline uint8_t *piece_at(struct kolo_tensor_cursor *cursor, size_t first, size_t *count) {
     advance(cursor, first);
     const size_t at = first - cursor->begin, left = cursor->tensor->count - at;
@@ -27,7 +28,7 @@ static inline uint8_t *piece_at(struct kolo_tensor_cursor *cursor, size_t first,
     return (uint8_t *)cursor->tensor->data + at * cursor->element_bytes;
 }
 
-/* Inline where a call would take longer than the copy. */
+/* Copies bytes, inline where a call would take longer than the copy. */
 static inline void copy(uint8_t *to, const uint8_t *from, size_t bytes) {
     if (bytes <= SHORT_BYTES)
         kolo_copy_short(to, from, bytes);

@@ -1,7 +1,7 @@
-/* A place in a list of tensors, whose elements are numbered from the first one's through to the last one's. Schedules
- * walk through a list from its beginning to its end, chunk by chunk, so a cursor only goes forward, over each tensor
- * once, and needs no table of where tensors begin. Where a schedule goes back, it keeps a copy of the cursor. Tensors
- * may be empty. */
+/* A tensor cursor is a place in a list of tensors, whose elements are numbered through from the first tensor's to the
+ * last one's. Schedules walk through a list from its beginning to its end, chunk by chunk, so a cursor only goes
+ * forward, over each tensor once, and needs no list of where tensors begin. Where a schedule goes back, it keeps a copy
+ * of the cursor. Tensors may be empty. */
 #ifndef KOLO_ALGO_FUSION_TENSOR_CURSOR_H
 #define KOLO_ALGO_FUSION_TENSOR_CURSOR_H
 
@@ -13,17 +13,18 @@ struct kolo_tensor_cursor {
     size_t begin; /* of that tensor in the list, in elements */
 };
 
-/* Before element 0 of the list. */
+/* Returns a cursor before element 0 of the list. */
 static inline struct kolo_tensor_cursor kolo_tensor_cursor_make(const kolo_tensor *tensors, size_t element_bytes) {
     return (struct kolo_tensor_cursor){tensors, element_bytes, 0};
 }
 
-/* Copies `count` elements of the list, from element `first` on, to `to`, or from `from` into the list. `first` may not
- * be before the tensor at which the cursor stands, where it was left. */
+/* Copies `count` elements of the list, from element `first` on, to `to`, or from `from` into the list. `first` must not
+ * lie before the tensor at which the last copy has left the cursor. */
 void kolo_tensor_cursor_pack(struct kolo_tensor_cursor *cursor, size_t first, size_t count, uint8_t *to);
 void kolo_tensor_cursor_unpack(struct kolo_tensor_cursor *cursor, size_t first, size_t count, const uint8_t *from);
 
-/* Where element `first` lies; *count, at least 1, becomes as much of it as lies there in one piece. */
+/* Returns where element `first` lies. *count, at least 1, becomes the number of those elements that lie there in one
+ * piece. */
 uint8_t *kolo_tensor_cursor_piece(struct kolo_tensor_cursor *cursor, size_t first, size_t *count);
 
 #endif
