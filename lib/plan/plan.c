@@ -1,9 +1,9 @@
-/* Picks algorithm and pieces, and checks the settings that it goes by. */
+/* The plan: it picks algorithm and pieces, and checks the settings that it goes by. */
 #include "plan/plan.h"
 
 #define BIT(algorithm) (1u << KOLO_ALGORITHM_##algorithm)
 
-/* What the plan knows of each collective. One without a row has one algorithm, in slots. DIRECT is in no row: it is for
+/* The traits of each collective. A collective without a row has one algorithm, in slots. DIRECT is in no row: it is for
  * buffers of kolo_alloc, and calls with other buffers go by band. */
 static const struct traits {
     uint32_t table;
@@ -37,7 +37,8 @@ static const struct traits {
     [KOLO_ALLREDUCE_APPLY] = {.sends_blocks = true}, /* of a rank's range */
 };
 
-/* A list of tensors goes the way of an all-reduce, by its table, but is not chosen for by itself. */
+/* Returns a collective's traits. A list of tensors has those of an all-reduce, and so its bands; nothing is chosen for
+ * it alone. */
 static const struct traits *traits_of(kolo_collective collective) {
     return &traits[collective == KOLO_ALLREDUCE_MANY ? KOLO_ALLREDUCE : collective];
 }
@@ -73,8 +74,8 @@ static const struct kolo_shared_band *band_of(size_t bytes, const struct kolo_sh
 static_assert(2 * KOLO_OP_ELEMENT_BYTES_MAX <= KOLO_PAGE_BYTES,
               "a slot holds an element and a partial result, or a region of whole lines for an element");
 
-/* Bytes of a chunk, as the message has them, that one slot can take. Ring and tree keep partial results of the
- * accumulation type and elements of the dtype side by side. */
+/* Returns the bytes of a chunk, as the message has them, that one slot can take. Ring and tree keep partial results of
+ * the accumulation type and elements of the dtype side by side. */
 static size_t slot_chunk_bytes(kolo_algorithm algorithm, const struct kolo_question *question, size_t slot_bytes) {
     size_t count = slot_bytes / (question->acc_bytes + question->element_bytes);
     if (algorithm == KOLO_ALGORITHM_TREE && count >= KOLO_LINE_BYTES) /* each kind begins on a line */
@@ -83,7 +84,7 @@ static size_t slot_chunk_bytes(kolo_algorithm algorithm, const struct kolo_quest
                                                                                 : slot_bytes;
 }
 
-/* True if the message, in the accumulation type, fits the lines that each level of a tree has for itself. */
+/* Returns true if the message, in the accumulation type, fits the lines that each level of a tree has for itself. */
 static bool fits_tree_lines(const struct kolo_question *question, const struct kolo_shared_settings *settings) {
     uint32_t levels = 1;
     while (levels <= KOLO_TREE_LEVELS && settings->tree_sizes[levels - 1])
@@ -144,7 +145,7 @@ void kolo_plan_make(const struct kolo_question *question, const struct kolo_shar
                     bytes <= settings->reads[question->collective].bytes_max;
 }
 
-/* `algorithms`: those that may stand in the table, a bit each. */
+/* Returns whether the bands of a collective are valid. `algorithms`: those that may stand there, a bit each. */
 static bool table_is_valid(const struct kolo_shared_table *table, uint32_t algorithms) {
     if (table->bands == 0 || table->bands > KOLO_BANDS)
         return false;

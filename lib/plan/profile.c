@@ -1,4 +1,4 @@
-/* The grammar of profiles: reading one, and writing one. */
+/* The grammar of profiles: reading and writing them. */
 #include "plan/profile.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 
 enum { LINE_BYTES = 256, QUOTE_CHARS = 40, LIST_BYTES = 160 };
 
-/* The place that parsing has come to. */
+/* The reader of a profile, at the place that parsing has come to. */
 struct reader {
     const char *text;
     size_t bytes;
@@ -33,7 +33,7 @@ static bool __attribute__((format(printf, 2, 3))) refuse(struct reader *reader, 
     return false;
 }
 
-/* Copies the next line, without its newline. */
+/* Copies the next line, without its newline. Returns false if it is no line of text. */
 static bool next_line(struct reader *reader, char line[LINE_BYTES]) {
     const char *begin = reader->text + reader->at;
     const char *end = memchr(begin, '\n', reader->bytes - reader->at);
@@ -66,7 +66,7 @@ static bool end_line(struct reader *reader, char *rest) {
     return *word ? refuse(reader, "'%.*s': the line should end before it", QUOTE_CHARS, word) : true;
 }
 
-/* What must stand between two values. */
+/* Reads a word that must stand between two values. */
 static bool expect_word(struct reader *reader, const char *wanted, char **rest) {
     const char *word = next_word(rest);
     return strcmp(word, wanted) == 0 ||
@@ -92,7 +92,7 @@ static kolo_profile_section *section_of(const struct reader *reader) {
     return &reader->profile->section[reader->profile->sections - 1];
 }
 
-/* Directives: each reads what follows its name. */
+/* Directives. Each function reads what follows the directive's name. */
 
 static bool parse_format(struct reader *reader, char *rest) {
     uint64_t format = 0;
@@ -124,7 +124,7 @@ static bool parse_cpu_model(struct reader *reader, char *rest) {
     return true;
 }
 
-/* The rest of a line that is a number. */
+/* Reads the rest of a line, which must be a number. */
 static bool parse_last(struct reader *reader, const char *what, char *rest, uint64_t low, uint64_t high,
                        uint64_t *number) {
     return parse_number(reader, what, next_word(&rest), low, high, number) && end_line(reader, rest);
@@ -150,7 +150,7 @@ static bool section_is_complete(struct reader *reader) {
     return true;
 }
 
-/* Adds a name to those of which a word should have been one. */
+/* Adds a name to the list of those that a word could have been. */
 static void list_name(char list[LIST_BYTES], const char *name) {
     const size_t used = strlen(list);
     snprintf(list + used, LIST_BYTES - used, "%s%s", used ? ", " : "", name);
@@ -169,7 +169,7 @@ static bool parse_collective(struct reader *reader, const char *word, kolo_colle
     return refuse(reader, "collective '%.*s': must be one of %s", QUOTE_CHARS, word, list);
 }
 
-/* COLLECTIVE ranks NUMBER */
+/* Parses "COLLECTIVE ranks NUMBER". */
 static bool parse_section(struct reader *reader, char *rest) {
     struct kolo_profile *profile = reader->profile;
     kolo_collective collective;
@@ -212,7 +212,7 @@ static bool parse_algorithm(struct reader *reader, const char *word, kolo_algori
     return refuse(reader, "algorithm '%.*s': must be one of %s", QUOTE_CHARS, word, list);
 }
 
-/* ALGORITHM chunk BYTES, after the band's bytes_max; or, in the last band, `default`. */
+/* Parses "ALGORITHM chunk BYTES", after the band's bytes_max; or, in the last band, "default". */
 static bool parse_band(struct reader *reader, uint64_t bytes_max, char *rest) {
     kolo_profile_section *section = section_of(reader);
     kolo_profile_band *band = &section->band[section->bands];
@@ -268,7 +268,7 @@ static const struct directive {
 
 enum { DIRECTIVES = sizeof directives / sizeof *directives };
 
-/* The first directive before the sections that has not been read; NULL if all have. */
+/* Returns the first directive before the sections that has not been read; NULL if all have. */
 static const char *missing(const struct reader *reader) {
     for (unsigned i = 0; i < DIRECTIVES; i++)
         if (directives[i].part <= PART_MACHINE && !(reader->seen >> i & 1))
@@ -276,7 +276,7 @@ static const char *missing(const struct reader *reader) {
     return NULL;
 }
 
-/* Whether directive `index` may stand here. */
+/* Checks whether directive `index` may stand here. */
 static bool check_place(struct reader *reader, unsigned index) {
     const struct directive *directive = &directives[index];
     const bool in_sections = reader->profile->sections > 0;
@@ -363,7 +363,7 @@ void kolo_profile_apply(const kolo_profile_section *section, struct kolo_shared_
         struct kolo_shared_band *next = &table->band[table->bands];
         if (table->bands > 0 && next[-1].bytes_max >= defaults.band[i].bytes_max)
             continue;
-        if (table->bands == KOLO_BANDS) { /* no room: the last measured one reaches further */
+        if (table->bands == KOLO_BANDS) { /* no room: the last measured band reaches further */
             next[-1].bytes_max = defaults.band[i].bytes_max;
         } else {
             *next = defaults.band[i];
@@ -394,7 +394,7 @@ void kolo_profile_add_head(char text[KOLO_PROFILE_TEXT_BYTES], const struct kolo
         machine->l3_bytes);
 }
 
-/* The name of a value; for an invalid value a name that the parser refuses. */
+/* Returns the name of a value; for an invalid value a name that the parser refuses. */
 static const char *name_or_none(const char *name) {
     return name ? name : "none";
 }

@@ -1,4 +1,4 @@
-/* A profile: what kolo-tune measured on a machine, as text that people can read. For each collective and number of
+/* A profile is what kolo-tune measured on a machine, as text that people can read. For each collective and number of
  * ranks that was measured it gives a struct kolo_shared_table. A line is a comment that begins with '#', or empty, or
  * words:
  *
@@ -13,7 +13,7 @@
  *     up-to 4096 oneshot chunk 262144    a band: bytes of a message, ascending; algorithm; bytes of a chunk
  *     rest mesh chunk 131072             the last band of each section; or `rest default`, for what was not measured
  *
- * The text may come from anywhere: nothing in it can do more than choose among ways to the same bits. */
+ * The text may come from anywhere: it can only choose among algorithms that give the same bits. */
 #ifndef KOLO_PLAN_PROFILE_H
 #define KOLO_PLAN_PROFILE_H
 
@@ -29,7 +29,7 @@
 #define KOLO_CHUNK_BYTES_MIN   1024
 #define KOLO_CHUNK_BYTES_MAX   (UINT64_C(1) << 30)
 
-/* What a profile is for. */
+/* The machine that a profile is for. */
 struct kolo_profile_machine {
     char cpu_model[64];
     uint64_t cpus_online;
@@ -44,25 +44,25 @@ struct kolo_profile {
     kolo_profile_section section[KOLO_PROFILE_SECTIONS]; /* without their section_bytes */
 };
 
-/* Reads `bytes` of `text`, which need not end in a NUL. False, with the line and the value at fault in `why`, where it
- * is no complete profile; *profile is then unspecified. */
+/* Reads `bytes` of `text`, which need not end in a NUL. Returns false, with the line and the value at fault in `why`,
+ * where the text is no complete profile; *profile is then unspecified. */
 bool kolo_profile_parse(const char *text, size_t bytes, struct kolo_profile *profile, char why[KOLO_PROFILE_WHY_BYTES]);
 
-/* The machine as this process sees it. */
+/* Fills in the machine as this process sees it. */
 void kolo_profile_machine_read(struct kolo_profile_machine *machine, const kolo_topology *topology);
 
-/* False, with the difference in `why`, for a profile of another version or machine. */
+/* Returns false, with the difference in `why`, for a profile of another version or machine. */
 bool kolo_profile_fits(const struct kolo_profile *profile, const struct kolo_profile_machine *here,
                        char why[KOLO_PROFILE_WHY_BYTES]);
 
-/* Puts what the section says into `table`, which holds the defaults. */
+/* Puts the section's values into `table`, which holds the defaults. */
 void kolo_profile_apply(const kolo_profile_section *section, struct kolo_shared_table *table);
 
-/* The section for a collective of `ranks` ranks; NULL if none was measured. */
+/* Returns the section for a collective of `ranks` ranks; NULL if none was measured. */
 const kolo_profile_section *kolo_profile_find(const struct kolo_profile *profile, kolo_collective collective,
                                               uint32_t ranks);
 
-/* Appends to `text` what comes before the first section; a section. */
+/* These two append to `text` the lines before the first section, and a section. */
 void kolo_profile_add_head(char text[KOLO_PROFILE_TEXT_BYTES], const struct kolo_profile_machine *machine);
 void kolo_profile_add_section(char text[KOLO_PROFILE_TEXT_BYTES], const kolo_profile_section *section);
 

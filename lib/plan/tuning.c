@@ -1,4 +1,4 @@
-/* What rank 0 decides for all: a profile that fits the machine, or defaults by its caches. */
+/* Tuning: the settings that rank 0 decides for all ranks, from a profile that fits the machine or by its caches. */
 #include "plan/tuning.h"
 
 #include <errno.h>
@@ -12,16 +12,16 @@
 #include "base/status.h"
 #include "cpu/levels.h"
 
-/* Per rank: in direct all ranks wait for each other twice. */
+/* The least message, per rank, that is reduced directly: in direct all ranks wait for each other twice. */
 #define DIRECT_BYTES_MIN UINT64_C(512)
 
 static_assert(KOLO_LEVELS_MAX == KOLO_TREE_LEVELS, "the segment keeps all levels");
 
-/* Largest message for one shot. It makes every rank read N - 1 messages and fold N; mesh has each byte cross twice,
- * with a step more between. With two ranks both take the same time at about 1/64 of L2, whether they share an L3 cache
- * or not; from there the limit is assumed to fall with the square of N. Where ranks share cores, a step costs each core
- * as many switches as it has ranks: with 3 and 4 ranks on two cores the limit is near 1/192 of L2, with 8 to 16 near
- * 1/64. */
+/* Returns the largest message for one shot. One shot makes every rank read N - 1 messages and fold N; in mesh each byte
+ * crosses twice, with one more step between. With two ranks both take the same time at about 1/64 of L2, whether they
+ * share an L3 cache or not; from there the limit is assumed to fall with the square of N. Where ranks share cores, a
+ * step costs each core as many switches as it has ranks: with 3 and 4 ranks on two cores the limit is near 1/192 of L2,
+ * with 8 to 16 near 1/64. */
 static uint64_t oneshot_bytes_max(uint32_t ranks, const kolo_topology *topology) {
     const uint64_t l2_bytes = topology->l2_bytes ? topology->l2_bytes : UINT64_C(1) << 20;
     const uint32_t cpus = kolo_cpu_set_count(&topology->allowed);
@@ -29,16 +29,17 @@ static uint64_t oneshot_bytes_max(uint32_t ranks, const kolo_topology *topology)
     return bytes < KOLO_LINES_BYTES_MAX ? KOLO_LINES_BYTES_MAX : bytes;
 }
 
-/* From where on results go past the caches: where send and recv of the ranks no longer fit the L3 caches. */
+/* Returns the size from which on results go past the caches: send and recv of the ranks no longer fit the L3 caches. */
 static uint64_t stream_bytes_min(uint32_t ranks, const kolo_topology *topology) {
     return topology->l3_bytes ? topology->l3_bytes * topology->l3_domains / (2 * (uint64_t)ranks) : UINT64_MAX;
 }
 
-/* Collectives whose ranks each copy what another one has put into its slot: the two do so at once if the message has
- * several chunks. An Intel keeps lines in the writer's L2, where slots of 256 KiB displace the message: with 64 KiB
- * between two ranks (Emerald Rapids) a broadcast of 256 KiB took 0.7 of the time, one of 1 MiB and a reduction 0.8 to
- * 0.9; 32 KiB were as fast, or slower. On a Zen 5, which takes lines over (reduce/take.h), larger ones are faster. Not
- * measured with more ranks, each of which has its part of a chunk where they exchange blocks. */
+/* Returns the chunk of collectives whose ranks each copy what another one has put into its slot: the two ranks do so at
+ * the same time if the message has several chunks. An Intel keeps lines in the writer's L2, where slots of 256 KiB
+ * displace the message: with 64 KiB between two ranks (Emerald Rapids) a broadcast of 256 KiB took 0.7 of the time, one
+ * of 1 MiB and a reduction 0.8 to 0.9; 32 KiB were as fast, or slower. On a Zen 5, which takes lines over
+ * (reduce/take.h), larger ones are faster. It was not measured with more ranks, each of which has its part of a chunk
+ * where they exchange blocks. */
 static uint32_t copied_chunk_bytes(const struct kolo_tuning_question *question) {
     enum { INTEL_BYTES = 32 << 10 }; /* for each rank */
     const uint64_t bytes = (uint64_t)question->ranks * INTEL_BYTES;
@@ -47,8 +48,8 @@ static uint32_t copied_chunk_bytes(const struct kolo_tuning_question *question) 
     return (uint32_t)(is_less ? bytes : question->slot_bytes);
 }
 
-/* All-reduce. Where ranks run in several cache domains bench/simulate predicts tree to be ahead at every size or, with
- * large messages, not behind; not measured. */
+/* All-reduce. Where ranks run in several cache domains, bench/simulate predicts tree to be ahead at every size or, with
+ * large messages, not behind. That was not measured. */
 static struct kolo_shared_table default_allreduce(const struct kolo_tuning_question *question, bool has_levels) {
     const uint32_t slot_bytes = (uint32_t)question->slot_bytes;
     struct kolo_shared_table table = {
@@ -64,8 +65,8 @@ static struct kolo_shared_table default_allreduce(const struct kolo_tuning_quest
     return table;
 }
 
-/* Reduce. With two ranks the root touches as many bytes if it folds all, and in memory alone, past the caches, sharing
- * the folding is faster by 0.9; with more ranks mesh is from the size on where it is for an all-reduce. */
+/* Reduce. With two ranks the root touches as many bytes if it folds all; sharing the folding is faster, by 0.9, only in
+ * memory, past the caches. With more ranks mesh is faster from the same size on as for an all-reduce. */
 static struct kolo_shared_table default_reduce(const struct kolo_tuning_question *question) {
     const uint32_t slot_bytes = (uint32_t)question->slot_bytes;
     const uint64_t stream_min = stream_bytes_min(question->ranks, question->topology);
@@ -79,15 +80,15 @@ static struct kolo_shared_table default_reduce(const struct kolo_tuning_question
     return table;
 }
 
-/* Blocks that ranks read out of each other's memory, by the kernel. A block crosses once, not twice, and in a scatter
- * all ranks copy at once, not the root alone; but with it come a system call, pages to pin, and a wait for each other
- * at both ends. Measured on an Emerald Rapids, with buffers that stay as they are and with such as are rewritten before
- * each call, between 2, 4, 8 and 16 ranks, each on a core. A scatter takes 0.45 to 0.65 of the time with 4 MiB, 0.1 to
- * 0.4 with 64 MiB among more than two, but up to 1.8 with 1 MiB; between two 0.5 to 1.1 from 256 KiB on. All-to-all
- * takes 0.6 to 1.0 from blocks of 256 KiB on. Allgather takes 0.6 to 1.0 from blocks of 64 KiB on while all results fit
- * the caches; between two nothing is gained. A broadcast takes up to ten times as long, since all pin the same pages;
- * between two it takes half the time if the root's buffer stays in the other's cache, but 1.1 to 2 times as long if the
- * root rewrites it. Other processors were not measured. */
+/* Chooses the blocks that ranks read out of each other's memory, by the kernel. A block crosses once, not twice, and in
+ * a scatter all ranks copy at once, not the root alone; but it costs a system call, pages to pin, and a wait for each
+ * other at both ends. Measured on an Emerald Rapids, with buffers that stay as they are and with such as are rewritten
+ * before each call, between 2, 4, 8 and 16 ranks, each on a core. A scatter takes 0.45 to 0.65 of the time with 4 MiB,
+ * 0.1 to 0.4 with 64 MiB among more than two, but up to 1.8 with 1 MiB; between two 0.5 to 1.1 from 256 KiB on.
+ * All-to-all takes 0.6 to 1.0 from blocks of 256 KiB on. Allgather takes 0.6 to 1.0 from blocks of 64 KiB on while all
+ * results fit the caches; between two nothing is gained. A broadcast takes up to ten times as long, since all pin the
+ * same pages; between two it takes half the time if the root's buffer stays in the other's cache, but 1.1 to 2 times as
+ * long if the root rewrites it. Other processors were not measured. */
 static void choose_reads(struct kolo_shared_range reads[KOLO_COLLECTIVES],
                          const struct kolo_tuning_question *question) {
     enum {
@@ -130,8 +131,8 @@ void kolo_tuning_default(struct kolo_shared_settings *settings, const struct kol
         memcpy(settings->tree_sizes, question->tree_sizes, sizeof settings->tree_sizes);
 }
 
-/* Where a profile is by default; false if there is no such place. secure_getenv: a set-user-ID program that complains
- * about a file could reveal what is in it. */
+/* Finds where a profile is by default. Returns false if there is no such place. secure_getenv: a set-user-ID program
+ * that complains about a file could reveal what is in it. */
 static bool default_path(char path[KOLO_PROFILE_PATH_BYTES]) {
     const char *config = secure_getenv("XDG_CONFIG_HOME"), *home = secure_getenv("HOME");
     int length = 0;
@@ -148,7 +149,7 @@ int kolo_profile_default_path(char path[KOLO_PROFILE_PATH_BYTES]) {
     return 0;
 }
 
-/* Which file to read; false if none. *asked: the user has named it, so it should exist. */
+/* Finds the file to read. Returns false if there is none. *asked: the user has named it, so it should exist. */
 static bool find_file(char path[KOLO_PROFILE_PATH_BYTES], bool *asked) {
     const char *named = secure_getenv(kolo_environment_name(KOLO_VARIABLE_TUNE_FILE));
     *asked = named != NULL;
@@ -160,7 +161,7 @@ static bool find_file(char path[KOLO_PROFILE_PATH_BYTES], bool *asked) {
 
 bool kolo_tuning_load(const char *path, const kolo_topology *topology, struct kolo_profile *profile,
                       char why[KOLO_PROFILE_WHY_BYTES], bool *absent) {
-    const size_t room = KOLO_PROFILE_BYTES_MAX + 1; /* one more tells that it is too long */
+    const size_t room = KOLO_PROFILE_BYTES_MAX + 1; /* one byte more shows that the file is too long */
     char *text = malloc(room);
     const ssize_t bytes = text ? kolo_file_read_own(path, text, room) : -ENOMEM;
     *absent = bytes == -ENOENT || bytes == -ENOTDIR;

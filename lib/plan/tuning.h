@@ -1,11 +1,10 @@
-/* What rank 0 decides for all ranks of a communicator: which algorithm and chunk for which messages, from the caches
- * and where the ranks run, or from a profile that kolo-tune measured on this machine.
+/* Tuning: rank 0 decides for all ranks of a communicator which algorithm and chunk are for which messages, from the
+ * caches and where the ranks run, or from a profile that kolo-tune measured on this machine.
  *
  * The profile is the file that KOLO_TUNE_FILE names ("none" or empty: no file), else kolo/tune in the user's
- * configuration directory. For each collective its section for exactly this number of ranks is used. Where there is
- * none the defaults are: thresholds move with the square of the rank count, and oversubscription changes all of them,
- * so that a neighbouring section is as often worse than the defaults as better. A file that cannot be used changes
- * nothing but the log. */
+ * configuration directory. For each collective its section for exactly this number of ranks is used, else the defaults:
+ * thresholds move with the square of the rank count, and oversubscription changes all of them, so that a neighbouring
+ * section is as often worse than the defaults as better. A file that cannot be used changes nothing but the log. */
 #ifndef KOLO_PLAN_TUNING_H
 #define KOLO_PLAN_TUNING_H
 
@@ -13,34 +12,34 @@
 #include "plan/profile.h"
 #include "shm/layout.h"
 
-/* What the decision is for. */
+/* The question that tuning decides. */
 struct kolo_tuning_question {
     kolo_algorithm algorithm; /* forced; AUTO: none is */
     size_t slot_bytes;
-    uint64_t single_copy_bytes; /* blocks that ranks read out of each other's memory are of so many bytes or more; 0: as
-                                   is faster; UINT64_MAX: they read none */
+    /* The least block that ranks read out of each other's memory; 0: where that is faster; UINT64_MAX: none. */
+    uint64_t single_copy_bytes;
     uint32_t ranks;
     const kolo_topology *topology;        /* read for the CPUs of all ranks */
     const kolo_cpu_set *const *rank_cpus; /* rank r's are *rank_cpus[r]; NULL: any rank may be anywhere */
     const uint32_t *tree_sizes;           /* KOLO_TREE_LEVELS; NULL: by where the ranks run */
 };
 
-/* Where a communicator's settings come from. */
+/* The source of a communicator's settings. */
 struct kolo_tuning_source {
     uint32_t tuned; /* a bit for each collective for which a profile's section is in use */
     bool refused;   /* there is a profile that cannot be used */
     char text[512]; /* the source in words, with the file's path */
 };
 
-/* The defaults. */
+/* Fills in the defaults. */
 void kolo_tuning_default(struct kolo_shared_settings *settings, const struct kolo_tuning_question *question);
 
-/* The profile's settings where a profile has them, else the defaults. *source says which. */
+/* Fills in the profile's settings where a profile has them, else the defaults. *source says which. */
 void kolo_tuning_make(struct kolo_shared_settings *settings, const struct kolo_tuning_question *question,
                       struct kolo_tuning_source *source);
 
-/* Reads the profile `path` and checks that it is for this machine: else false, with the reason in `why`, and whether
- * there is no such file in *absent. */
+/* Reads the profile `path` and checks that it is for this machine. If not, returns false, with the reason in `why`;
+ * *absent: there is no such file. */
 bool kolo_tuning_load(const char *path, const kolo_topology *topology, struct kolo_profile *profile,
                       char why[KOLO_PROFILE_WHY_BYTES], bool *absent);
 
