@@ -1,23 +1,24 @@
 /* Copies that do not fetch the destination first. A core that stores to a line first fetches its contents, though all
- * of it is about to be overwritten. Where another core has the line, above all in the slots of a segment, that is most
- * of a copy's time. There are two ways to avoid it.
+ * of the line is about to be overwritten. Where another core has the line, above all in the slots of a segment, that is
+ * most of a copy's time. Two kinds of stores avoid it.
  *
  * String instructions tell the CPU the length beforehand, so it takes over whole lines without fetching their contents,
- * and they are then in its caches as after any store. The C library uses them too, but goes back to plain stores from
- * about the size of the second cache on: measured on a Zen 5, 1 MiB of lines that a peer had read took it 136 us, and
- * 24 us by string instruction. Their start costs more than a few plain stores do.
+ * and the lines are then in its caches as after any store. The C library uses them too, but goes back to plain stores
+ * from about the size of the second cache on: measured on a Zen 5, 1 MiB of lines that a peer had read took the C
+ * library 136 us, and string instructions 24 us. Their start costs more than a few plain stores do.
  *
- * They have a weakness on AMD's, and so have the C library's copies: where the destination's place in its page is 1 to
- * 15 bytes behind the source's, a Zen 5 moves 2 GB/s instead of 43; with 16 to 63 it moves 28 to 33. malloc's large
- * blocks begin 16 bytes behind a page, slots at one. And where nobody else has the destination, as mostly in the
- * buffers of the program, there is nothing to gain: with plain stores there, a broadcast of 256 KiB to 4 MiB between
- * two ranks took 0.7 to 0.85 of the time, a gather into cold buffers 0.5 to 0.8. On an Intel (Emerald Rapids) the C
- * library's copies are faster than a loop of plain stores there: a broadcast of 1 MiB took 0.87 of the time.
+ * String instructions have a weakness on AMD's processors, and so have the C library's copies: where the destination's
+ * place in its page is 1 to 15 bytes behind the source's, a Zen 5 moves 2 GB/s instead of 43; with 16 to 63 bytes it
+ * moves 28 to 33. malloc's large blocks begin 16 bytes behind a page, slots at one. And where nobody else has the
+ * destination, as mostly in the buffers of the program, there is nothing to gain: with plain stores in such buffers, a
+ * broadcast of 256 KiB to 4 MiB between two ranks took 0.7 to 0.85 of the time, a gather into cold buffers 0.5 to 0.8.
+ * On an Intel (Emerald Rapids) the C library's copies are faster than a loop of plain stores in such buffers: a
+ * broadcast of 1 MiB took 0.87 of the time.
  *
  * Non-temporal stores gather a line and write it to memory, past the caches; 16 bytes at a time or 64 made no
- * difference. Memory can be read meanwhile: prefetching what is needed next, line by line between the stores, lets an
- * all-reduce of 16 and 64 MiB go from 2/3 to 4/5 of what memory allows (Zen 4); the same lines prefetched before the
- * stores, or while others are read, make it slower. */
+ * difference. Memory can be read meanwhile: prefetching the data that is needed next, line by line between the stores,
+ * lets an all-reduce of 16 and 64 MiB go from 2/3 to 4/5 of what memory allows (Zen 4). The same lines prefetched
+ * before the stores, or while others are read, make the all-reduce slower. */
 #include "reduce/copy.h"
 
 #include <stdint.h>
@@ -59,7 +60,7 @@ static kolo_atomic_u64 string_bytes_min = UINT64_MAX;
 /* kolo_copy_plain uses a loop of its own from so many bytes on. */
 static kolo_atomic_u64 loop_bytes_min = UINT64_MAX;
 
-/* Enhanced rep movsb and stosb: bit 9 of EBX of leaf 7. */
+/* Returns whether the CPU has enhanced rep movsb and stosb: bit 9 of EBX of leaf 7. */
 static int has_enhanced_strings(void) {
     uint32_t eax, ebx, ecx, edx;
     return !IS_CHECKED && __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && ebx >> 9 & 1;
@@ -70,7 +71,7 @@ void kolo_copy_select(void) {
     kolo_store_relaxed(&loop_bytes_min, kolo_cpu_is_intel() ? UINT64_MAX : STRING_BYTES_MIN);
 }
 
-/* Whether string instructions are slow with these two. */
+/* Returns whether string instructions are slow with these two addresses. */
 static inline int is_slow_string(const void *dst, const void *src) {
     const uintptr_t behind = ((uintptr_t)dst - (uintptr_t)src) % PAGE_BYTES;
     return behind > 0 && behind < LINE_BYTES;
@@ -97,8 +98,8 @@ void kolo_copy_plain(void *dst, const void *src, size_t bytes) {
     memcpy((unsigned char *)dst + at, (const unsigned char *)src + at, bytes - at);
 }
 
-/* The operands in memory, of more bytes than there can be, say that any byte behind the pointers may be read and
- * written. */
+/* Copies by string instruction. The operands in memory, of more bytes than there can be, tell the compiler that any
+ * byte behind the pointers may be read and written. */
 static void copy_string(void *dst, const void *src, size_t bytes) {
     typedef unsigned char all_bytes[UINT64_C(1) << 46];
     if (is_slow_string(dst, src)) {
@@ -111,7 +112,7 @@ static void copy_string(void *dst, const void *src, size_t bytes) {
     __asm__("rep movsb" : "+D"(to), "+S"(from), "+c"(left), "+m"(*(all_bytes *)dst) : "m"(*(const all_bytes *)src));
 }
 
-/* One line; `to` is aligned to lines. */
+/* Stores one line past the caches; `to` is aligned to lines. */
 static inline void stream_line(unsigned char *to, const unsigned char *from) {
     const __m128i *parts = (const __m128i *)from;
     __m128i a = _mm_loadu_si128(parts), b = _mm_loadu_si128(parts + 1);

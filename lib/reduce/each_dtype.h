@@ -5,7 +5,7 @@
  *   ELEMENT  C type of an element in memory
  *   BITS     of an element
  *
- * The halves come after F32, whose kernels theirs call. */
+ * The halves come after F32, since their kernels call those of F32. */
 
 #define DTYPE   U8
 #define KIND    UNSIGNED

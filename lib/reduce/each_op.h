@@ -2,8 +2,9 @@
  * EXACT_OP_TEMPLATE for SUM_EXACT, after that for SUM. Parameters, besides those of the dtype:
  *
  *   OP       the enumerator without KOLO_, as in SUM; that file undefines it
- *   AVERAGE  1: an average, which needs no partial results of its own: without its division it is a sum
- *   WIDENED  1: elements are widened to be combined; 0: as they are, as for the minimum of 16-bit floats, too */
+ *   AVERAGE  1: an average; it needs no partial results of its own, since without its division it is a sum
+ *   WIDENED  1: elements are widened to be combined; 0: they are combined as they are, as for the minimum of 16-bit
+ *            floats */
 
 #define AVERAGE 0
 #define WIDENED 0

@@ -1,6 +1,6 @@
-/* The 16-bit floats: a vector of them read as a pair in F32 and packed again, and whole arrays widened and narrowed,
- * elements in order. A quiet NaN stays one when it is packed; what is narrowed holds no NaN but the canonical one.
- * Whole arrays have functions of their own, which keeps the kernels that call them small. */
+/* Halves, the 16-bit floats: a vector of them is read as a pair in F32 and packed again, and whole arrays are widened
+ * and narrowed, elements in order. A quiet NaN stays one when it is packed; an array that is narrowed holds no NaN
+ * except the canonical one. Whole arrays have functions of their own, which keeps the kernels that call them small. */
 #ifndef KOLO_REDUCE_HALVES_H
 #define KOLO_REDUCE_HALVES_H
 
@@ -15,7 +15,8 @@ static ALWAYS_INLINE pair read_F16(const unsigned char *from, size_t bytes) {
     return unpack_F16((const unsigned char *)&some);
 }
 
-/* The even elements and the odd ones: so no element changes its lane, neither here nor when they are packed. */
+/* Reads the even elements and the odd ones, so that no element changes its place, neither here nor when they are
+ * packed. */
 static ALWAYS_INLINE pair read_BF16(const unsigned char *from, size_t bytes) {
     u32v x = (u32v)load(from, bytes);
     return (pair){(vector)(x << 16), (vector)(x & 0xffff0000)};
@@ -29,7 +30,7 @@ static ALWAYS_INLINE pair canonical_pair(pair x) {
     return (pair){canonical(KOLO_F32, x.first), canonical(KOLO_F32, x.second)};
 }
 
-/* What is stored of a pair: rounded, and every NaN the canonical one. */
+/* Returns what is stored of a pair: rounded, with every NaN the canonical one. */
 static ALWAYS_INLINE vector result_F16(pair x) {
     return CANONICAL_IN_F32 ? pack_F16(canonical_pair(x)) : canonical(KOLO_F16, pack_F16(x));
 }
@@ -38,7 +39,7 @@ static ALWAYS_INLINE vector result_BF16(pair x) {
     return CANONICAL_IN_F32 ? pack_BF16(canonical_pair(x)) : canonical(KOLO_BF16, pack_BF16(x));
 }
 
-/* A pair as read, with its elements in order. */
+/* Returns a pair, as it was read, with its elements in order. */
 static ALWAYS_INLINE pair in_order_F16(pair x) {
     return x;
 }
@@ -65,7 +66,7 @@ static __attribute__((noinline)) void narrow_F16(void *dst, const void *source, 
     }
 }
 
-/* Here compilers find the vectors by themselves. */
+/* Widens an array. Compilers find the vectors here by themselves. */
 static __attribute__((noinline)) void widen_BF16(void *acc_out, const void *source, size_t count) {
     for (size_t i = 0; i < count; i++) {
         uint16_t element;

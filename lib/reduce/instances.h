@@ -1,4 +1,4 @@
-/* The instances of the kernels, a file each; reducer_choice.c chooses between them. */
+/* The instances of the kernels. Each has a file, and reducer_choice.c chooses between them. */
 #ifndef KOLO_REDUCE_INSTANCES_H
 #define KOLO_REDUCE_INSTANCES_H
 
@@ -10,7 +10,7 @@ extern const kolo_reducer kolo_reducer_portable;
 extern const kolo_reducer kolo_reducer_avx2;
 extern const kolo_reducer kolo_reducer_avx512;
 
-/* Folds of BF16 that replace those of kolo_reducer_avx512; NULL for an op that they would not make faster. */
+/* The folds of BF16 that replace those of kolo_reducer_avx512; NULL for an op that they would not make faster. */
 extern const struct kolo_folds {
     kolo_fold_fn *fold;
     kolo_fold_to_both_fn *fold_to_both;

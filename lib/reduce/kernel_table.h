@@ -1,4 +1,4 @@
-/* The table of an instance's kernels, whose functions are named by kernel_names.h. */
+/* The array of an instance's kernels, whose functions are named by kernel_names.h. */
 #ifndef KOLO_REDUCE_KERNEL_TABLE_H
 #define KOLO_REDUCE_KERNEL_TABLE_H
 
@@ -24,7 +24,7 @@
                    false}
 #define NO_KERNEL(dtype, op, bytes, wide_bytes)                                                                        \
     [KOLO_##op] = {.widen = widen_##dtype, .element_bytes = bytes, .acc_bytes = wide_bytes}
-/* An op whose partial results are the inputs: it has no more than the functions that take those. */
+/* An op whose partial results are the inputs: it has only the functions that take those. */
 #define WHOLE_KERNEL(dtype, op, last, wide_bytes, bytes)                                                               \
     [KOLO_##op] = {.fold = fold_##dtype##_##op,                                                                        \
                    .fold_to_both = fold_to_both_##dtype##_##op,                                                        \

@@ -1,4 +1,4 @@
-/* The portable instance, which specifies the others: one element at a time, in the order that reducer.h gives. */
+/* The portable instance, one element at a time, in the order that reducer.h gives. It specifies the others. */
 #include "reduce/instances.h"
 
 #include <math.h>
@@ -37,7 +37,7 @@ static inline int64_t combine_i64(kolo_op op, int64_t a, int64_t b) {
         return a < b ? a : b;
     case KOLO_MAX:
         return a > b ? a : b;
-    default: /* the same bits as unsigned, where overflow is defined */
+    default: /* as unsigned: the same bits, and overflow is defined */
         return (int64_t)combine_u64(op, (uint64_t)a, (uint64_t)b);
     }
 }
@@ -116,9 +116,9 @@ static uint32_t power_of_two_below(uint32_t n) {
     return power;
 }
 
-enum { BLOCK_ELEMENTS = 256 }; /* combined at a time, in arrays small enough for the stack at any depth of the tree */
+enum { BLOCK_ELEMENTS = 256 }; /* combined at a time: their arrays fit the stack at any depth of the tree */
 
-/* What the templates call the operations above. */
+/* The names that the templates have for the operations above. */
 #define WIDE_NAME(verb) PASTE2(verb, WIDE)
 
 #define DTYPE_TEMPLATE    "reduce/portable_dtype.h"

@@ -1,6 +1,6 @@
-/* The portable kernels of one dtype, with the parameters of each_dtype.h. Its functions are called by what they compute
- * in: WIDE is a part of the names of those that compute; ACC is the C type of accumulation, to which WIDEN takes an
- * element, and from which NARROW takes a result. */
+/* The portable kernels of one dtype, with the parameters of each_dtype.h. WIDE is the type in which they compute, and a
+ * part of the names of the functions that do. ACC is the C type of accumulation; WIDEN converts an element to it, and
+ * NARROW a result from it. */
 
 #if KIND == UNSIGNED
 #define WIDE u64

@@ -22,7 +22,7 @@ static inline ACC KERNEL_NAME(finish_one)(ACC acc, uint32_t ranks) {
     return (ACC)WIDE_NAME(canonical)(acc);
 }
 
-/* Elements first .. first+count-1 of the result, whose tree is in acc. */
+/* Stores elements first .. first+count-1 of the result, whose tree is in acc. */
 static void KERNEL_NAME(finish_block)(void *dst, const ACC *acc, size_t first, size_t count, uint32_t ranks) {
     for (size_t i = 0; i < count; i++) {
         ACC result = KERNEL_NAME(finish_one)(acc[i], ranks);

@@ -1,4 +1,4 @@
-/* Chooses the kernels for the instruction sets of this CPU. */
+/* The choice of the kernels, by the instruction sets of this CPU. */
 #include "reduce/reducer.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* Taking over what was read: see take.h. */
+/* Taking over lines that were read: see take.h. */
 #include "reduce/take.h"
 
 #include <stdint.h>
@@ -9,7 +9,7 @@
 
 enum {
     LINE_BYTES = 64,
-    PIECE_BYTES = 16384 /* what is read before it is taken over: less than the first cache */
+    PIECE_BYTES = 16384 /* bytes that are read before they are taken over: less than the first cache */
 };
 
 static kolo_atomic_u64 is_left; /* 1: nothing is taken over */
@@ -25,7 +25,7 @@ void kolo_take(void *memory, size_t bytes) {
         return;
     for (size_t at = 0; at + sizeof held <= bytes; at += LINE_BYTES, line += LINE_BYTES) {
         memcpy(&held, line, sizeof held);
-        __asm__("" : "+r"(held)); /* or the compiler would see that the store changes nothing */
+        __asm__("" : "+r"(held)); /* otherwise the compiler would see that the store changes nothing */
         memcpy(line, &held, sizeof held);
     }
 }

@@ -1,4 +1,4 @@
-/* The portable instance of the kernels of compression, which specifies the others: one element at a time. */
+/* The portable instance of the kernels of compression, one element at a time. It specifies the other instances. */
 #include "reduce/compress/compressor.h"
 
 #include <math.h>

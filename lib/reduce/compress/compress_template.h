@@ -1,18 +1,18 @@
 /* One instance of the kernels of compression, for the file of an instruction set: instance_template.h includes it.
- * Beside what that file has defined for the reducer it takes
+ * Besides the parameters of the reducer it takes
  *
- *   sign_bits   of a vector of F32, as an integer, lane 0 in bit 0
+ *   sign_bits   of a vector of F32, as an integer, element 0 in bit 0
  *
  * and it defines `compressor`. */
 #include "reduce/compress/compressor.h"
 
 enum {
     VECTOR_LANES = VECTOR_BYTES / sizeof(float),
-    WORD_VECTORS = KOLO_SIGNS_WORD / VECTOR_LANES, /* whose signs are a word */
+    WORD_VECTORS = KOLO_SIGNS_WORD / VECTOR_LANES, /* vectors whose signs are one word */
     SUM_VECTORS = KOLO_SIGNS_LANES / VECTOR_LANES
 };
 
-/* x of compressor.h, of `bytes` bytes, with zeros behind them. */
+/* Returns x of compressor.h, of `bytes` bytes, with zeros behind them. */
 static ALWAYS_INLINE vector owed(const unsigned char *values, const unsigned char *residual, size_t bytes) {
     f32v x = (f32v)load(values, bytes);
     if (residual)
@@ -27,13 +27,13 @@ static ALWAYS_INLINE pair owed_pair(const unsigned char *values, const unsigned 
                   owed(values + VECTOR_BYTES, residual ? residual + VECTOR_BYTES : NULL, bytes - VECTOR_BYTES)};
 }
 
-/* What is left of x: the difference, or +0 where that is no finite number. */
+/* Returns what is left of x: the difference, or +0 where that is no finite number. */
 static ALWAYS_INLINE vector left(vector x, vector sent) {
     const vector rest = (vector)((f32v)x - (f32v)sent);
     return (vector)((u32v)rest & (u32v)(((u32v)rest & 0x7f800000) != 0x7f800000));
 }
 
-/* The upper halves of the lanes, of `first` before those of `second`. */
+/* The upper halves of a pair's elements, those of `first` before those of `second`. */
 typedef uint16_t half_vector __attribute__((vector_size(VECTOR_BYTES / 2)));
 
 static ALWAYS_INLINE vector upper_halves(pair x) {
@@ -48,7 +48,7 @@ static ALWAYS_INLINE vector bf16_in_place(vector x) {
     return (vector)(round_to_bf16(x) & 0xffff0000);
 }
 
-/* `bytes` is of values, 1 to 2 * VECTOR_BYTES. */
+/* Halves values of `bytes` bytes, 1 to 2 * VECTOR_BYTES. */
 static ALWAYS_INLINE void halve(kolo_dtype dtype, unsigned char *halves, const unsigned char *values,
                                 unsigned char *residual, size_t bytes) {
     const pair x = owed_pair(values, residual, bytes);
@@ -90,7 +90,7 @@ static void to_f16(void *halves, const void *values, void *residual, size_t coun
         halve_all(KOLO_F16, halves, values, NULL, count);
 }
 
-/* The bytes of vector `index` of `bytes`. */
+/* Returns the bytes of vector `index` of `bytes` bytes. */
 static ALWAYS_INLINE size_t bytes_of_vector(size_t bytes, size_t index) {
     const size_t left_bytes = bytes - index * VECTOR_BYTES;
     return left_bytes < VECTOR_BYTES ? left_bytes : VECTOR_BYTES;

@@ -1,7 +1,8 @@
-/* Top-k by radix: three histograms of the magnitudes' bits find the k-th largest; then one pass takes what is above it.
- * Of a large tensor that would read every element four times. There a sample says which magnitude a few more than k
- * elements reach; one pass collects these, and the rest looks at them alone. The sample decides only how long that
- * takes: if too few are collected, or more than there is room for, all elements are looked at. */
+/* Top-k by radix: three histograms of the magnitudes' bits find the k-th largest; then one pass takes the elements
+ * above it. That would read every element of a large tensor four times. So for a large tensor a sample says which
+ * magnitude a few more than k elements reach. One pass collects these, and all further passes look only at them. The
+ * sample decides only how long that takes: if too few elements are collected, or more than there is room for, all
+ * elements are looked at. */
 #include "reduce/compress/topk.h"
 
 #include <stdbool.h>
@@ -17,7 +18,7 @@ enum {
     INFINITE = 0x7f800000 /* the magnitude; NaNs are above it, */
 };
 
-/* The elements among which the largest are sought. */
+/* The candidates: the elements among which the largest are sought. */
 struct candidates {
     const unsigned char *values;
     const uint32_t *indices; /* NULL: all */
@@ -35,13 +36,13 @@ static inline uint32_t magnitude_of(const struct candidates *among, size_t i) {
     return bits > INFINITE ? INFINITE + 1 : bits; /* and alike */
 }
 
-/* The lowest bit of the digit. */
+/* Returns the lowest bit of the digit. */
 static uint32_t digit_shift(int digit) {
     const int shift = MAGNITUDE_BITS - (digit + 1) * DIGIT_BITS;
     return shift > 0 ? (uint32_t)shift : 0;
 }
 
-/* The k-th largest magnitude. *equal becomes how many of that one are among the k. */
+/* Returns the k-th largest magnitude. *equal becomes the number of elements of that magnitude among the k. */
 static uint32_t find_kth(const struct candidates *among, size_t k, size_t *equal) {
     uint32_t found = 0, known_from = MAGNITUDE_BITS; /* the bits from known_from on are found */
     for (int digit = 0; digit < DIGITS; digit++) {
@@ -62,8 +63,8 @@ static uint32_t find_kth(const struct candidates *among, size_t k, size_t *equal
     return found;
 }
 
-/* A magnitude that a few more than k of the elements reach, by all likelihood: that of the sample's q-th, where q is
- * the number to be expected and four standard deviations more. */
+/* Returns a magnitude that most likely a few more than k of the elements reach: that of the sample's q-th element,
+ * where q is the expected number plus four standard deviations. */
 static uint32_t guess(const void *values, size_t count, size_t k) {
     const struct candidates sample = {.values = values, .count = SAMPLES, .stride = count / SAMPLES};
     const size_t expected = (size_t)((double)k / (double)count * SAMPLES) + 1;

@@ -1,11 +1,12 @@
-/* Adds arrays of floats to wide sums (wide_sum.h). Adding one float after another to the digits is the specification,
- * and exact; the instances for instruction sets are exact, too, and so give the same sums. */
+/* The adder adds arrays of floats to wide sums (wide_sum.h). Its specification adds one float after another to the
+ * digits, exactly; the instances for instruction sets are exact, too, and so give the same sums. */
 #ifndef KOLO_REDUCE_EXACT_ADDER_H
 #define KOLO_REDUCE_EXACT_ADDER_H
 
 #include "reduce/exact/wide_sum.h"
 
-/* Adds values[0 .. count-1], of any alignment, to the words of a sum. Counts as 2 * count + 64 additions at most. */
+/* Adds values[0 .. count-1], of any alignment, to the words of a sum. The call counts as at most 2 * count + 64
+ * additions. */
 typedef void kolo_adder_fn(int64_t *words, const void *values, size_t count);
 
 typedef struct kolo_adder {

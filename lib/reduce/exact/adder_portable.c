@@ -1,4 +1,4 @@
-/* Adds arrays of floats to wide sums, and chooses the instance that does. */
+/* The portable adder, and the choice of an instance. */
 #include <string.h>
 
 #include "cpu/features.h"

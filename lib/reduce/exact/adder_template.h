@@ -1,25 +1,24 @@
 /* One instance of the adder. Included once by each instruction set's file, which has defined
  *
  *   VECTOR_BYTES               of one vector, for reduce/template/vector_types.h
- *   maximum_u32, minimum_u32   lane by lane
+ *   maximum_u32, minimum_u32   element by element
  *   is_any_set                 whether any bit of a vector is
  *   doubles_of                 the doubles of half a vector of F32 in memory
  *   INSTANCE, INSTANCE_NAME    the kolo_adder that is defined here, and its name, a string
  *
- * Additions of doubles are exact while all that is added is multiples of some unit, and sums stay below 2^53 of it. So
- * a window of exponents is chosen, by the largest value at hand, and sums are kept at several levels, of LEVEL_BITS
+ * Additions of doubles are exact while all addends are multiples of some unit, and sums stay below 2^53 of that unit.
+ * So a window of exponents is chosen, by the largest value at hand, and sums are kept at several levels, of LEVEL_BITS
  * each: below the window's top the first level counts units of 2^-LEVEL_BITS of it, and each further one units that are
  * as much smaller again. A level is a double that begins at a bias of 1.5 * 2^52 of its units, and stays within that
- * power of two: so its unit is that of its last bit. Adding x to it rounds x to a multiple of the unit; what that
- * leaves of x, which is exact, goes to the next level. In the end the bits of level and bias, as integers, differ by
- * the sum.
+ * power of two: so its last bit is its unit. Adding x to a level rounds x to a multiple of the unit; the rest of x,
+ * which is exact, goes to the next level. In the end the bits of level and bias, as integers, differ by the sum.
  *
  * A block of values is first added on trial, while the largest and the least exponent in it are found. Values of F32
- * have so few bits that the first level takes them exactly, unless their exponents differ by more than 19; those of F64
- * need two levels, which take exponents that differ by up to 37. The trial counts if all values were within the window.
- * Otherwise either the window is moved to the block, and what was summed before goes to the digits; or, where one block
- * holds what no window does, the values go through all levels, and what is still left of single ones goes to the
- * digits. Blocks with infinities, NaNs and the very largest numbers go there value by value. */
+ * have so few bits that the first level takes them exactly, unless their exponents differ by more than 19. Values of
+ * F64 need two levels, which take exponents that differ by up to 37. The trial counts if all values were within the
+ * window. Otherwise either the window is moved to the block, and the sums so far go to the digits; or, where no window
+ * holds the block, its values go through all levels, and what is still left of single values goes to the digits. Blocks
+ * with infinities, NaNs and the very largest numbers go to the digits value by value. */
 #include "reduce/exact/adder.h"
 #include "reduce/template/vector_access.h"
 
@@ -32,7 +31,7 @@ enum {
     /* A sum gets as many values as a block of F32 has, 16 a chain; so it changes by 2^50 units at most, where the bias
      * leaves room for 2^51. */
     LEVEL_BITS = 46,
-    BLOCKS_MAX = 128,   /* whose sums fit an integer: in each of at most 8 lanes, 4 chains of 2^50 each */
+    BLOCKS_MAX = 128,   /* whose sums fit an integer: in each of at most 8 doubles of a vector, 4 chains of 2^50 each */
     TOP_MARGIN = 3,     /* by which a window's top is above the largest value that it was chosen for */
     FALL_MAX = 16,      /* a window stays where a block has values below it, but its largest is no lower than that */
     TOP_MAX_F64 = 1016, /* above it the bias would be infinite, */
@@ -44,14 +43,14 @@ struct window {
     bool is_f64;
     int top;              /* all values are below 2^(top + 1) */
     uint32_t most, least; /* bounds of the values' upper 32 bits, without the sign */
-    int levels;           /* from 2 to LEVELS: those whose units no element can be a part of are left out */
+    int levels;           /* from 2 to LEVELS: levels whose units no element can have a part of are left out */
     double bias[LEVELS];  /* of the levels */
     i64v sums[LEVELS];    /* in units of the levels, without bias */
     uint32_t blocks;      /* that are in the sums */
     int64_t *words;
 };
 
-/* What a trial has found. */
+/* The findings of a trial. */
 struct trial {
     f64v levels[2][CHAINS];
     vector most, least;
@@ -68,7 +67,8 @@ static inline double power_of_two(int exponent) {
     return power;
 }
 
-/* The upper 32 bits of 2^exponent in the dtype; 0 for its least normal number, whose last bit is that of subnormals. */
+/* Returns the upper 32 bits of 2^exponent in the dtype; 0 for its least normal number, whose last bit is that of
+ * subnormals. */
 static inline uint32_t bits_of_power(const struct window *window, int exponent) {
     const int biased = exponent + (window->is_f64 ? 1023 : 127), infinity = window->is_f64 ? 2047 : 255;
     return (uint32_t)(biased <= 1 ? 0 : biased >= infinity ? infinity : biased) << (window->is_f64 ? 20 : 23);
@@ -97,7 +97,7 @@ static void open_window(struct window *window, int exponent) {
     window->levels = 0;
     for (int level = 0; level < LEVELS && unit_exponent(window, level) >= unit_min; level++, window->levels++)
         window->bias[level] = 1.5 * power_of_two(unit_exponent(window, level) + 52);
-    /* What is least must have its last bit at the unit of the lowest level that the trial has, or above it. */
+    /* The least value must have its last bit at the unit of the lowest level that the trial has, or above it. */
     const int last = window->is_f64 ? unit_exponent(window, 1) + 52 : unit_exponent(window, 0) + 23;
     window->most = bits_of_power(window, window->top + 1) - 1;
     window->least = bits_of_power(window, last);
@@ -108,7 +108,7 @@ static ALWAYS_INLINE void begin_level(f64v *chains, const struct window *window,
         chains[i] = (f64v){0} + window->bias[level];
 }
 
-/* Adds x to a level; returns what that leaves of it. */
+/* Adds x to a level. Returns what that leaves of x. */
 static ALWAYS_INLINE f64v add_to(f64v *level, f64v x) {
     const f64v before = *level, after = before + x;
     *level = after;
@@ -119,7 +119,7 @@ static ALWAYS_INLINE vector without_sign(bool is_f64, vector x) {
     return is_f64 ? (vector)((u64v)x & (UINT64_MAX >> 1)) : (vector)((u32v)x & (UINT32_MAX >> 1));
 }
 
-/* Zero becomes the largest. */
+/* Subtracts one from each element, as an integer: zero becomes the largest. */
 static ALWAYS_INLINE vector less_one(bool is_f64, vector x) {
     return is_f64 ? (vector)((u64v)x - 1) : (vector)((u32v)x - 1);
 }
@@ -148,7 +148,7 @@ static ALWAYS_INLINE void try_block(bool is_f64, struct trial *trial, const stru
             try_vector(is_f64, trial, block + (i + chain) * VECTOR_BYTES, chain);
 }
 
-/* Whether all values are within the window, or zero. Of an F64 only the upper halves tell. */
+/* Returns whether all values are within the window, or zero. For F64 only the upper halves are compared. */
 static ALWAYS_INLINE bool is_within(bool is_f64, const struct trial *trial, const struct window *window) {
     const u32v most = (u32v){0} + window->most, least = (u32v){0} + window->least;
     vector outside = (vector)((u32v)((u32v)trial->most > most) | (u32v)((u32v)trial->least < least));
@@ -164,7 +164,7 @@ static ALWAYS_INLINE void take_level(struct window *window, int level, const f64
     window->sums[level] += sum;
 }
 
-/* The largest exponent in a block, as the bits have it. */
+/* Returns the largest exponent in a block, as the bits have it. */
 static int largest_exponent(const struct window *window, const struct trial *trial) {
     uint32_t lanes[VECTOR_BYTES / sizeof(uint32_t)], largest = 0;
     memcpy(lanes, &trial->most, sizeof lanes);
@@ -173,7 +173,8 @@ static int largest_exponent(const struct window *window, const struct trial *tri
     return (int)(largest >> (window->is_f64 ? 20 : 23));
 }
 
-/* Not for infinities, NaNs and what is too near to them. */
+/* Returns whether a block with that largest exponent has a window: not for infinities, NaNs and numbers too near to
+ * them. */
 static ALWAYS_INLINE bool has_window(bool is_f64, int biased) {
     return biased < (is_f64 ? TOP_MAX_F64 + 1023 : 255);
 }
@@ -193,7 +194,7 @@ static void add_singly(struct window *window, const unsigned char *block) {
         kolo_adder_portable.add_f32(window->words, block, BLOCK_BYTES / sizeof(float));
 }
 
-/* Adds what is left of single values to the digits. */
+/* Adds the rests of single values to the digits. */
 static void add_rest(struct window *window, f64v rest) {
     for (int i = 0; i < DOUBLES; i++) {
         const double x = rest[i];
@@ -203,7 +204,7 @@ static void add_rest(struct window *window, f64v rest) {
         memcpy(&bits, &x, sizeof bits);
         const int biased = (int)(bits >> 52 & 2047);
         const uint64_t fraction = (bits & ((UINT64_C(1) << 52) - 1)) | (biased > 0 ? UINT64_C(1) << 52 : 0);
-        const int zeros = __builtin_ctzll(fraction); /* below the digits, of what comes from F32 */
+        const int zeros = __builtin_ctzll(fraction); /* below the digits, for values that come from F32 */
         kolo_wide_deposit(window->words, window->is_f64 ? KOLO_WIDE_LOW_F64 : KOLO_WIDE_LOW_F32, fraction >> zeros,
                           (biased > 0 ? biased - 1075 : -1074) + zeros, bits >> 63);
     }

@@ -1,10 +1,10 @@
-/* Sums of vectors without error, for KOLO_SUM_EXACT; lane by lane, of F32 or F64.
+/* Exact arithmetic: sums of vectors without error, for KOLO_SUM_EXACT, element by element, of F32 or F64.
  *
- * The error of an addition is a float, which six operations find (two_sum). So what inputs add up to is held in three
- * parts: their sum as it is rounded, the sum of the errors of that, and what adding up the errors may have lost. Nearly
- * always that is nothing. Then the sum of the first two parts, rounded once, is the result. Where it is not, the result
- * is still sure if what may have been lost changes nothing of it. All other lanes, among them those with infinities,
- * NaNs or a part that overflowed, are left to kolo_exact_element. */
+ * The error of an addition is a float, which six operations find (two_sum). So a sum is held in three parts: the sum of
+ * the inputs as it is rounded, the sum of the errors of that, and the amounts that adding up the errors has lost.
+ * Nearly always nothing was lost. Then the sum of the first two parts, rounded once, is the result. Otherwise the
+ * result is still sure if what may have been lost cannot change it. All other elements, among them those with
+ * infinities, NaNs or a part that overflowed, are left to kolo_exact_element. */
 #ifndef KOLO_REDUCE_EXACT_EXACT_ARITHMETIC_H
 #define KOLO_REDUCE_EXACT_EXACT_ARITHMETIC_H
 
@@ -28,7 +28,7 @@ static ALWAYS_INLINE vector amount(kolo_dtype dtype, vector x) {
     return dtype == KOLO_F64 ? (vector)((u64v)x & (UINT64_MAX >> 1)) : (vector)((u32v)x & (UINT32_MAX >> 1));
 }
 
-/* All bits of the lanes where a and b are the same number. */
+/* Returns all bits set in the elements where a and b are the same number. */
 static ALWAYS_INLINE vector are_equal(kolo_dtype dtype, vector a, vector b) {
     return dtype == KOLO_F64 ? (vector)(i64v)((f64v)a == (f64v)b) : (vector)(i32v)((f32v)a == (f32v)b);
 }
@@ -48,7 +48,7 @@ static ALWAYS_INLINE exact_parts exact_begin(vector first) {
     return (exact_parts){first, {0}, {0}};
 }
 
-/* `is_second`: the only error so far is this one's. */
+/* Joins the next input to the parts. `is_second`: the only error so far is this one's. */
 static ALWAYS_INLINE void exact_join(kolo_dtype dtype, exact_parts *parts, vector next, bool is_second) {
     vector error, lost;
     parts->sum = two_sum(dtype, parts->sum, next, &error);
@@ -60,8 +60,8 @@ static ALWAYS_INLINE void exact_join(kolo_dtype dtype, exact_parts *parts, vecto
     parts->lost = plus(dtype, parts->lost, amount(dtype, lost));
 }
 
-/* The result, rounded to nearest. Sets lanes of *unsure unless it is exactly that: where something was lost or is a
- * NaN. A sum of zeros that came without an error keeps its sign. */
+/* Returns the result, rounded to nearest. Sets those elements of *unsure where it may not be exactly that: where
+ * something was lost or is a NaN. A sum of zeros that came without an error keeps its sign. */
 static ALWAYS_INLINE vector exact_nearest(kolo_dtype dtype, const exact_parts *parts, vector *unsure) {
     const vector zero = {0};
     const vector odd = plus(dtype, parts->lost, minus(dtype, parts->error, parts->error)); /* zero if all is well */
@@ -69,8 +69,8 @@ static ALWAYS_INLINE vector exact_nearest(kolo_dtype dtype, const exact_parts *p
     return choose(dtype, are_equal(dtype, parts->error, zero), parts->sum, plus(dtype, parts->sum, parts->error));
 }
 
-/* The same with bounds for what was lost: sure also where the result of the least and of the largest possible sum is
- * the same. Both are made a little wider than they are, by more than the roundings here can take away. */
+/* Like exact_nearest, with bounds for what was lost: the result is sure also where the least and the largest possible
+ * sum give the same one. Both bounds are made a little wider, by more than the roundings here can take away. */
 static ALWAYS_INLINE vector exact_bounded(kolo_dtype dtype, const exact_parts *parts, vector *unsure) {
     vector inexact = {0};
     const vector nearest = exact_nearest(dtype, parts, &inexact), zero = {0};
@@ -86,8 +86,9 @@ static ALWAYS_INLINE vector exact_bounded(kolo_dtype dtype, const exact_parts *p
     return choose(dtype, inexact, least, nearest);
 }
 
-/* The result in F32, rounded to odd: if it is not exact, that of its two neighbours whose last bit is set. As it has
- * more than two bits more than a 16-bit float, rounding it to one gives what rounding the true sum would. */
+/* Returns the result in F32, rounded to odd: if the sum is no F32, the one of its two neighbours whose last bit is set.
+ * As that has more than two bits more than a 16-bit float, rounding it to such a float gives what rounding the true sum
+ * would. */
 static ALWAYS_INLINE vector exact_odd(const exact_parts *parts, vector *unsure) {
     const vector zero = {0};
     vector error;

@@ -7,8 +7,8 @@
 
 #include "kolo.h"
 
-/* The bits of element `index` of a result of `dtype`. The n sources are of source_dtype: the same, or F32 for a 16-bit
- * float. */
+/* Returns the bits of element `index` of a result of `dtype`. The n sources are of source_dtype: the same dtype, or F32
+ * for a 16-bit float. */
 uint64_t kolo_exact_element(kolo_dtype dtype, kolo_dtype source_dtype, const void *const *sources, uint32_t n,
                             size_t index);
 

@@ -1,12 +1,12 @@
 /* The kernels of SUM_EXACT for one dtype, with the parameters of each_dtype.h. They go through the buffers as the folds
- * of template/fold_template.h do, and keep what they find in the parts of exact_arithmetic.h. Of two inputs of F32 or
- * F64 a sum is rounded once anyway: those are SUM's. */
+ * of template/fold_template.h do, and keep sums in the parts of exact_arithmetic.h. The sum of two inputs of F32 or F64
+ * is rounded once anyway: SUM's kernels do it. */
 
 #define KOLO_DTYPE PASTE2(KOLO, DTYPE)
 
 #if KIND == HALF
 
-/* Both halves of what was read, in F32 and rounded to odd. */
+/* Returns both halves of the sums of what was read, in F32 and rounded to odd. */
 static ALWAYS_INLINE pair KERNEL_NAME(join)(pair (*read)(const unsigned char *, size_t), const void *const *sources,
                                             uint32_t n, size_t at, size_t bytes, vector *unsure) {
     const pair begin = read((const unsigned char *)sources[0] + at, bytes);
@@ -19,7 +19,7 @@ static ALWAYS_INLINE pair KERNEL_NAME(join)(pair (*read)(const unsigned char *, 
     return (pair){exact_odd(&first, unsure), exact_odd(&second, unsure)};
 }
 
-/* `bytes` bytes of results from byte `at` on, if no lane of *unsure is set. */
+/* Returns `bytes` bytes of results from byte `at` on, which are sure if no element of *unsure is set. */
 static ALWAYS_INLINE vector KERNEL_NAME(try)(const void *const *sources, uint32_t n, size_t at, size_t bytes,
                                              vector *unsure) {
     return DTYPE_NAME(result)(KERNEL_NAME(join)(DTYPE_NAME(read), sources, n, at, bytes, unsure));
@@ -67,7 +67,7 @@ static __attribute__((noinline)) vector KERNEL_NAME(retry)(const void *const *so
 
 #endif
 
-/* One vector, whose last bytes may be missing. */
+/* Folds one vector, whose last bytes may be missing. */
 static ALWAYS_INLINE void KERNEL_NAME(fold_vector)(unsigned char *dst, const void *const *sources, uint32_t n,
                                                    size_t at, size_t bytes) {
     vector unsure = {0};
@@ -77,7 +77,7 @@ static ALWAYS_INLINE void KERNEL_NAME(fold_vector)(unsigned char *dst, const voi
     store(dst + at, result, bytes);
 }
 
-/* Nothing is stored before all of the block is sure, for a source may be the destination. */
+/* Folds a block. Nothing is stored before all of the block is sure, since a source may be the destination. */
 static ALWAYS_INLINE void KERNEL_NAME(fold_block)(unsigned char *dst, const void *const *sources, uint32_t n,
                                                   size_t at) {
     vector unsure = {0};
@@ -148,12 +148,12 @@ static void KERNEL_NAME(fold_partial)(void *acc_dst, const void *const *sources,
 
 #if KIND == HALF
 
-/* What two vectors of F32 have, in their order. */
+/* Reads two vectors of F32, in their order. */
 static ALWAYS_INLINE pair KERNEL_NAME(read_wide)(const unsigned char *from, size_t bytes) {
     return load_pair(from, bytes);
 }
 
-/* In F32, and then narrowed, a piece at a time. */
+/* Folds partial results in F32, and then narrows them, a piece at a time. */
 static void KERNEL_NAME(finish_partials)(void *dst, const void *const *acc_sources, uint32_t n, size_t count,
                                          uint32_t ranks) {
     float results[PIECE_ELEMENTS];

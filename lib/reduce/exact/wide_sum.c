@@ -1,4 +1,4 @@
-/* Carries in wide sums, and rounds them. */
+/* Carries in wide sums, and their rounding. */
 #include "reduce/exact/wide_sum.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ void kolo_wide_carry(int64_t *words, kolo_dtype dtype) {
     for (uint32_t i = 0; i + 1 < digits; i++) {
         const int64_t digit = words[i] + carry;
         words[i] = digit & UINT32_MAX;
-        carry = (digit - words[i]) / (INT64_C(1) << KOLO_WIDE_DIGIT_BITS); /* comes out even */
+        carry = (digit - words[i]) / (INT64_C(1) << KOLO_WIDE_DIGIT_BITS); /* the division has no remainder */
     }
     words[digits - 1] += carry;
     for (uint32_t i = digits; i < digits + KOLO_WIDE_MARKS; i++)
@@ -24,7 +24,7 @@ void kolo_wide_carry(int64_t *words, kolo_dtype dtype) {
         words[digits + KOLO_WIDE_MINUS_ZERO] = 0;
 }
 
-/* The digits without their sign, which is returned: true for a negative number. */
+/* Takes the digits' magnitude. Returns their sign: true for a negative number. */
 static bool take_magnitude(const int64_t *words, uint32_t digits, uint32_t *magnitude) {
     int64_t carry = 0;
     for (uint32_t i = 0; i < digits; i++) {
@@ -41,7 +41,7 @@ static bool take_magnitude(const int64_t *words, uint32_t digits, uint32_t *magn
     return carry < 0;
 }
 
-/* Bits place .. place + count - 1 of a magnitude, which has two more digits, of zero; count is from 1 to 63. */
+/* Returns bits place .. place + count - 1 of a magnitude, which has two more digits, of zero; count is from 1 to 63. */
 static uint64_t bits_at(const uint32_t *magnitude, uint32_t place, uint32_t count) {
     const uint32_t *digit = magnitude + place / KOLO_WIDE_DIGIT_BITS, shift = place % KOLO_WIDE_DIGIT_BITS;
     const uint64_t lower = (digit[0] | (uint64_t)digit[1] << KOLO_WIDE_DIGIT_BITS) >> shift;
@@ -56,8 +56,9 @@ static bool is_any_below(const uint32_t *magnitude, uint32_t place) {
     return magnitude[place / KOLO_WIDE_DIGIT_BITS] & ((1u << place % KOLO_WIDE_DIGIT_BITS) - 1);
 }
 
-/* A magnitude other than zero, rounded, without its sign. In a float's bits the exponent stands above the fraction, so
- * that a fraction that is rounded up to the next power of two carries into it, and the largest one into infinity. */
+/* Returns a magnitude other than zero, rounded, without its sign. In a float's bits the exponent stands above the
+ * fraction, so that a fraction that is rounded up to the next power of two carries into the exponent, and the largest
+ * number into infinity. */
 static uint64_t round_magnitude(const uint32_t *magnitude, uint32_t digits, int low, const struct shape *shape) {
     const int least = 2 - (1 << (shape->exponent_bits - 1)) - shape->fraction_bits; /* the unit of subnormals */
     const uint64_t infinity = ((UINT64_C(1) << shape->exponent_bits) - 1) << shape->fraction_bits;

@@ -1,11 +1,12 @@
-/* A sum of floats as one wide fixed-point number, which holds every partial sum exactly.
+/* A wide sum is a sum of floats as one wide fixed-point number, which holds every partial sum exactly.
  *
- * It is words of 64 bits. The first ones are digits: digit i counts units of 2^(low + 32 i), and may be negative and
- * larger than 32 bits, so that additions carry nothing. As every addition changes a digit by less than 2^32, carries
- * are due after 2^31 of them at the latest (kolo_wide_carry). Then all digits but the last are from 0 to 2^32 - 1, and
- * the last has the sign. The other words say what a number cannot: see enum kolo_wide_mark.
+ * A wide sum consists of words of 64 bits. The first ones are digits: digit i counts units of 2^(low + 32 i), and may
+ * be negative and larger than 32 bits, so that additions carry nothing. As every addition changes a digit by less than
+ * 2^32, carries are due after 2^31 of them at the latest (kolo_wide_carry). After a carry all digits but the last are
+ * from 0 to 2^32 - 1, and the last has the sign. The other words are marks for what no number can express: see enum
+ * kolo_wide_mark.
  *
- * So the sum of two wide sums is that of their words, as integers, whoever adds them in whatever order. */
+ * So the sum of two wide sums is that of their words, as integers, in whatever order they are added. */
 #ifndef KOLO_REDUCE_EXACT_WIDE_SUM_H
 #define KOLO_REDUCE_EXACT_WIDE_SUM_H
 
@@ -15,7 +16,8 @@
 
 #include "kolo.h"
 
-/* Lowest exponents, a bit below the least subnormal, and how many digits reach 64 bits above the largest number. */
+/* The lowest exponents, a bit below the least subnormal, and the numbers of digits, which reach 64 bits above the
+ * largest number. */
 enum {
     KOLO_WIDE_LOW_F32 = -160,
     KOLO_WIDE_DIGITS_F32 = 11,
@@ -24,8 +26,8 @@ enum {
     KOLO_WIDE_DIGIT_BITS = 32
 };
 
-/* The words behind the digits: not 0 if some addend was such. kolo_wide_carry makes 1 of that, and forgets a -0 beside
- * which there was something else; then sums of the same addends have the same words. */
+/* The marks, which are the words behind the digits: a mark is not 0 if some addend was such. kolo_wide_carry makes it
+ * 1, and forgets a -0 beside which there was another addend; then sums of the same addends have the same words. */
 enum kolo_wide_mark {
     KOLO_WIDE_NAN,
     KOLO_WIDE_PLUS_INFINITY,
@@ -41,7 +43,7 @@ enum {
     KOLO_WIDE_ADDITIONS_MAX = 1 << 29 /* between carries: leaves room for two sums to become one */
 };
 
-/* Which of the two a sum of `dtype` is: that of F64 for F64, else that of F32. */
+/* Returns the number of digits of a sum of `dtype`: that of F64 for F64, else that of F32. */
 static inline uint32_t kolo_wide_digits(kolo_dtype dtype) {
     return dtype == KOLO_F64 ? KOLO_WIDE_DIGITS_F64 : KOLO_WIDE_DIGITS_F32;
 }
@@ -87,7 +89,7 @@ static inline void kolo_wide_add_parts(int64_t *words, kolo_dtype dtype, bool is
                       is_negative);
 }
 
-/* The same, by its bits. One addition. */
+/* Adds one float, given by its bits. That is one addition. */
 static inline void kolo_wide_add_f32(int64_t *words, uint32_t bits) {
     kolo_wide_add_parts(words, KOLO_F32, bits >> 31, (int)(bits >> 23 & 255), bits & 0x7fffff);
 }
@@ -99,7 +101,8 @@ static inline void kolo_wide_add_f64(int64_t *words, uint64_t bits) {
 /* Carries, and makes each mark 0 or 1. */
 void kolo_wide_carry(int64_t *words, kolo_dtype dtype);
 
-/* The bits of the element of `dtype` that is nearest to the sum, ties to even; of F16 and BF16 from a sum of F32. */
+/* Returns the bits of the element of `dtype` that is nearest to the sum, ties to even; for F16 and BF16 from a sum of
+ * F32. */
 uint64_t kolo_wide_round(const int64_t *words, kolo_dtype dtype);
 
 #endif

@@ -2,8 +2,8 @@
 #define VECTOR_BYTES 32
 #include "reduce/isa/avx2_vectors.h"
 
-/* The instruction gives its second operand where one is a NaN or both are zeros. The two orders together hold all that
- * is needed: ORed, they are -0 if either zero is, and still a NaN if either operand is. */
+/* The instruction returns its second operand where one is a NaN or both are zeros. So the results of both orders hold
+ * all that is needed: ORed, they are -0 if either zero is, and still a NaN if either operand is. */
 static ALWAYS_INLINE vector minimum_f32(vector a, vector b) {
     __m256 x = (__m256)a, y = (__m256)b;
     return (vector)_mm256_or_ps(_mm256_min_ps(x, y), _mm256_min_ps(y, x));
@@ -14,7 +14,8 @@ static ALWAYS_INLINE vector minimum_f64(vector a, vector b) {
     return (vector)_mm256_or_pd(_mm256_min_pd(x, y), _mm256_min_pd(y, x));
 }
 
-/* ANDed, the two orders are +0 if either zero is; a NaN, which that may lose, comes from the comparison's ones. */
+/* ANDed, the results of both orders are +0 if either zero is. That may lose a NaN, which the comparison's ones bring
+ * back. */
 static ALWAYS_INLINE vector maximum_f32(vector a, vector b) {
     __m256 x = (__m256)a, y = (__m256)b;
     __m256 both = _mm256_and_ps(_mm256_max_ps(x, y), _mm256_max_ps(y, x));
@@ -27,7 +28,7 @@ static ALWAYS_INLINE vector maximum_f64(vector a, vector b) {
     return (vector)_mm256_or_pd(both, _mm256_cmp_pd(x, y, _CMP_UNORD_Q));
 }
 
-/* The lower half of the elements first. */
+/* Unpacks the lower half of the elements first. */
 static ALWAYS_INLINE pair unpack_F16(const unsigned char *from) {
     const __m128i *halves = (const __m128i *)from;
     return (pair){(vector)_mm256_cvtph_ps(_mm_loadu_si128(halves)),

@@ -1,4 +1,4 @@
-/* What the files for AVX2 give the templates, as instance_template.h lists it. */
+/* The definitions that the files for AVX2 give the templates, as instance_template.h lists them. */
 #ifndef KOLO_REDUCE_ISA_AVX2_VECTORS_H
 #define KOLO_REDUCE_ISA_AVX2_VECTORS_H
 

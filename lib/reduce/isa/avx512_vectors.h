@@ -1,4 +1,4 @@
-/* What the files for AVX-512 F, BW, DQ and VL give the templates, as instance_template.h lists it. */
+/* The definitions that the files for AVX-512 F, BW, DQ and VL give the templates, as instance_template.h lists them. */
 #ifndef KOLO_REDUCE_ISA_AVX512_VECTORS_H
 #define KOLO_REDUCE_ISA_AVX512_VECTORS_H
 
@@ -10,7 +10,7 @@ static ALWAYS_INLINE __mmask64 first_bytes(size_t bytes) {
     return ~UINT64_C(0) >> (64 - bytes);
 }
 
-/* The first `bytes` bytes, 1 to VECTOR_BYTES, and zeros. */
+/* Loads the first `bytes` bytes, 1 to VECTOR_BYTES, and zeros. */
 static ALWAYS_INLINE vector load_partial(const unsigned char *from, size_t bytes) {
     return (vector)_mm512_maskz_loadu_epi8(first_bytes(bytes), from);
 }
@@ -19,8 +19,8 @@ static ALWAYS_INLINE void store_partial(unsigned char *to, vector value, size_t 
     _mm512_mask_storeu_epi8(to, first_bytes(bytes), (__m512i)value);
 }
 
-/* VFIXUPIMM replaces what a table of four bits for each class of numbers says: NaNs, of classes 0 and 1, by what stands
- * in the destination, and all else by the source. */
+/* VFIXUPIMM replaces numbers by a word of four bits for each class of them: here NaNs, of classes 0 and 1, by the
+ * destination, and all others by the source. */
 enum { NANS_BY_DESTINATION = 0x11111100 };
 
 static ALWAYS_INLINE vector canonical_f32(vector x) {
@@ -33,8 +33,8 @@ static ALWAYS_INLINE vector canonical_f64(vector x) {
     return (vector)_mm512_fixupimm_pd(nan, (__m512d)x, _mm512_set1_epi64(NANS_BY_DESTINATION), 0);
 }
 
-/* The instruction gives its second operand where one is a NaN or both are zeros. The two orders together hold all that
- * is needed: ORed, they are -0 if either zero is, and still a NaN if either operand is. */
+/* The instruction returns its second operand where one is a NaN or both are zeros. So the results of both orders hold
+ * all that is needed: ORed, they are -0 if either zero is, and still a NaN if either operand is. */
 static ALWAYS_INLINE vector minimum_f32(vector a, vector b) {
     __m512 x = (__m512)a, y = (__m512)b;
     return (vector)_mm512_or_ps(_mm512_min_ps(x, y), _mm512_min_ps(y, x));
@@ -45,8 +45,8 @@ static ALWAYS_INLINE vector minimum_f64(vector a, vector b) {
     return (vector)_mm512_or_pd(_mm512_min_pd(x, y), _mm512_min_pd(y, x));
 }
 
-/* The same, but of the signs both must be set: each bit is the majority of the two orders' and of 0 for the sign, 1 for
- * the others. */
+/* The maximum is -0 only if both signs are set: each bit is the majority of the two orders' bits and of 0 for the sign,
+ * 1 for the others. */
 enum { MAJORITY = 0xe8 };
 
 static ALWAYS_INLINE vector maximum_f32(vector a, vector b) {
@@ -65,7 +65,7 @@ static ALWAYS_INLINE bool is_any_set(vector x) {
     return _mm512_test_epi32_mask((__m512i)x, (__m512i)x) != 0;
 }
 
-/* The lower half of the elements first. */
+/* Unpacks the lower half of the elements first. */
 static ALWAYS_INLINE pair unpack_F16(const unsigned char *from) {
     const __m256i *halves = (const __m256i *)from;
     return (pair){(vector)_mm512_cvtph_ps(_mm256_loadu_si256(halves)),

@@ -1,6 +1,6 @@
 /* The folds of BF16 that round, for CPUs that have AVX512-BF16 beside what the instance avx512 needs. One instruction
- * rounds two vectors of F32, and does what the specification says but with NaNs, whose payload it keeps, and
- * subnormals, which it takes for zeros whatever MXCSR says. Where a result is one of these it is rounded by hand. */
+ * rounds two vectors of F32. It does what the specification says except for NaNs, whose payload it keeps, and
+ * subnormals, which it takes for zeros whatever MXCSR says. Such results are rounded by hand. */
 #define VECTOR_BYTES 64
 #include "reduce/isa/avx512_vectors.h"
 #include "reduce/instances.h"
@@ -8,11 +8,12 @@
 #include "reduce/template/vector_access.h"
 #include "reduce/template/vector_arithmetic.h"
 
-/* VFPCLASSPS: quiet NaNs, subnormals, signalling NaNs. */
+/* Classes of VFPCLASSPS: quiet NaNs, subnormals, signalling NaNs. */
 enum { BY_HAND = 0x01 | 0x20 | 0x80 };
 
-/* Of each 128 bits, the lower four elements and the upper four: unpacked above zeros they are F32 at once. The vector
- * is made to pass through a register, for compilers would load it twice, which costs where it comes from afar. */
+/* Reads, of each 128 bits, the lower four elements and the upper four: unpacked above zeros they are F32 at once. The
+ * vector is forced through a register, since compilers would load it twice, which costs time where it comes from
+ * afar. */
 static ALWAYS_INLINE pair read_BF16(const unsigned char *from, size_t bytes) {
     const __m512i zeros = _mm512_setzero_si512();
     __m512i x = (__m512i)load(from, bytes);
@@ -20,8 +21,9 @@ static ALWAYS_INLINE pair read_BF16(const unsigned char *from, size_t bytes) {
     return (pair){(vector)_mm512_unpacklo_epi16(zeros, x), (vector)_mm512_unpackhi_epi16(zeros, x)};
 }
 
-/* The lanes that the instruction gets wrong, as a number in a general register. The compiler is not told that it comes
- * from a mask: it would combine masks where they are, on the one port that has just classified the lanes. */
+/* Returns the elements that the instruction gets wrong, as a number in a general register. The compiler is not told
+ * that the number comes from a mask: it would combine masks in mask registers, on the one port that has just classified
+ * the elements. */
 static ALWAYS_INLINE uint32_t lanes_by_hand(vector x) {
     uint32_t lanes = _mm512_fpclass_ps_mask((__m512)x, BY_HAND);
     __asm__("" : "+r"(lanes));

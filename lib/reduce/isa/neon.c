@@ -18,7 +18,7 @@ static ALWAYS_INLINE vector maximum_f64(vector a, vector b) {
     return (vector)vmaxq_f64((float64x2_t)a, (float64x2_t)b);
 }
 
-/* The lower half of the elements first. */
+/* Unpacks the lower half of the elements first. */
 static ALWAYS_INLINE pair unpack_F16(const unsigned char *from) {
     float16x8_t halves = (float16x8_t)load_whole(from);
     return (pair){(vector)vcvt_f32_f16(vget_low_f16(halves)), (vector)vcvt_high_f32_f16(halves)};

@@ -1,4 +1,5 @@
-/* The portable kernels of one type: REAL, functions called by NAME, and SQRT. Buffers may have any alignment. */
+/* The portable kernels of one type. Parameters: REAL, the type; NAME, the names of functions; SQRT. Buffers may have
+ * any alignment. */
 
 static inline REAL NAME(load)(const void *values, size_t index) {
     REAL value;

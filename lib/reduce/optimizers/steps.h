@@ -1,5 +1,5 @@
-/* The kernels of optimizers: elementwise updates of parameters and state, and a sum of squares. Portable C is the
- * specification; each other instance gives the same bits, for any length and alignment.
+/* The kernels of optimizers: elementwise updates of parameters and state, and a sum of squares. The portable instance
+ * is the specification; each other instance gives the same bits, for any length and alignment.
  *
  * They compute in the type of their elements, one operation at a time, without fused multiply-add. Every NaN that is
  * stored is the positive quiet one without payload. Formulas and the order of operations are those of PyTorch 2
@@ -25,7 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The scalars of a step: rounded to the type of the elements before they are used. */
+/* The scalars of a step. They are rounded to the type of the elements before they are used. */
 struct kolo_step_factors {
     double scale, decay, rate;
     double momentum, kept, undamped;                                   /* SGD */
@@ -59,16 +59,16 @@ extern const kolo_steps kolo_steps_avx2, kolo_steps_avx512;
 extern const kolo_steps kolo_steps_neon;
 #endif
 
-/* The best instance that `features` (bits of cpu/features.h) allow; never NULL. */
+/* Returns the best instance that `features` (bits of cpu/features.h) allow; never NULL. */
 const kolo_steps *kolo_steps_select(uint32_t features);
 
-/* All instances that this build has and `features` allow, portable first, for tests: the one at `index`, or NULL. */
+/* For tests: returns instance `index`, or NULL, of all that this build has and `features` allow, portable first. */
 const kolo_steps *kolo_steps_at(uint32_t features, uint32_t index);
 
-/* base^exponent by squaring: the same bits on every machine, whatever its C library. */
+/* Returns base^exponent, by squaring: the same bits on every machine, whatever its C library. */
 double kolo_steps_power(double base, uint64_t exponent);
 
-/* The square root, without libm. */
+/* Returns the square root, without libm. */
 double kolo_steps_root(double value);
 
 #endif

@@ -1,4 +1,4 @@
-/* Chooses the kernels of optimizers for the instruction sets of this CPU. */
+/* The choice of the kernels of optimizers, by the instruction sets of this CPU. */
 #include "cpu/features.h"
 #include "reduce/optimizers/steps.h"
 

@@ -1,4 +1,4 @@
-/* The portable kernels of optimizers, which specify the others: one element at a time, as steps.h says. */
+/* The portable kernels of optimizers, one element at a time, as steps.h says. They specify the others. */
 #include "reduce/optimizers/steps.h"
 
 #include <math.h>

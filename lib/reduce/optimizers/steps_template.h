@@ -1,7 +1,7 @@
 /* One instance of the kernels of optimizers. Included once by each instruction set's file, which has defined what
  * reduce/template/instance_template.h asks for of load_partial, store_partial, canonical_f32 and canonical_f64, and
  *
- *   sqrt_f32, sqrt_f64   of each lane, correctly rounded
+ *   sqrt_f32, sqrt_f64   of each element, correctly rounded
  *   VECTOR_BYTES         of one vector
  *   INSTANCE             the kolo_steps that is defined here
  *   INSTANCE_NAME        its name, a string */

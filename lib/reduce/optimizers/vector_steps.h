@@ -1,6 +1,6 @@
-/* The kernels of one type in vectors: REAL, its vector REALS, functions called by NAME, and WIDENED, the vector of as
- * many REALs as a vector has doubles. A kernel goes through its arrays in steps of a vector, the last of which may be
- * shorter; what is computed in lanes beyond the end is not stored. */
+/* The kernels of one type in vectors. Parameters: REAL, the type; REALS, its vector; NAME, the names of functions; and
+ * WIDENED, the vector of as many REALs as a vector has doubles. A kernel goes through its arrays in steps of a vector,
+ * the last of which may be shorter; elements of that vector beyond the end are not stored. */
 
 static ALWAYS_INLINE void NAME(sgd_vector)(const struct kolo_step_factors *factors, const unsigned char *gradients,
                                            unsigned char *parameters, unsigned char *first, size_t bytes) {
@@ -19,7 +19,7 @@ static ALWAYS_INLINE void NAME(sgd_vector)(const struct kolo_step_factors *facto
 
 static void NAME(sgd)(const struct kolo_step_factors *factors, size_t count, const void *gradients, void *parameters,
                       void *first, void *second) {
-    const struct kolo_step_factors own = *factors; /* which the compiler knows no store can change */
+    const struct kolo_step_factors own = *factors; /* a copy, which the compiler knows no store can change */
     const size_t bytes = count * sizeof(REAL);
     const unsigned char *g = gradients;
     unsigned char *p = parameters, *b = first;

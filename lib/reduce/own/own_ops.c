@@ -1,4 +1,4 @@
-/* The table of own operations, and how their functions fold: see own_ops.h. */
+/* Own operations: their places, and how their functions fold. See own_ops.h. */
 #include "reduce/own/own_ops.h"
 
 #include <assert.h>
@@ -8,16 +8,18 @@
 #include "sync/atomic.h"
 #include "sync/common_lock.h"
 
-/* What is folded at a time: a few such blocks are on the stack, one for each level of the tree over the inputs. */
+/* The bytes that are folded at a time: a few such blocks are on the stack, one for each level of the tree over the
+ * inputs. */
 enum { BLOCK_BYTES = 4096 };
 
-/* How often a place can be taken: each time it has another number, and no number names two operations. */
+/* The number of times that a place can be taken: each time it has another number, and no number names two
+ * operations. */
 enum { USES_MAX = KOLO_OPS_OWN / KOLO_OPS_OWN_MAX };
 
 static_assert(KOLO_OP_ELEMENT_BYTES_MAX <= BLOCK_BYTES, "a block has at least one element");
 
 struct own_op {
-    kolo_atomic_u64 number; /* 0: the place is free. It is stored after all else, and read before */
+    kolo_atomic_u64 number; /* 0: the place is free. Stored after all other fields, and read before them */
     uint32_t uses;          /* how often it was taken; under the lock */
     kolo_op_function *function;
     void *context;
@@ -35,7 +37,8 @@ static uint32_t power_of_two_below(uint32_t n) {
     return power;
 }
 
-/* The tree over `n` sources, `bytes` of each from byte `at` on: in `room`, or, of one source, where it lies. */
+/* Folds the tree over `n` sources, `bytes` of each from byte `at` on. Returns the result: in `room` or, for one source,
+ * where that lies. */
 static const void *fold_block(const struct own_op *own, const void *const *sources, uint32_t n, size_t at, size_t bytes,
                               uint8_t *room) {
     _Alignas(64) uint8_t left_room[BLOCK_BYTES];
@@ -51,7 +54,8 @@ static const void *fold_block(const struct own_op *own, const void *const *sourc
     return room;
 }
 
-/* A kolo_fold_fn but for the operation. The function reads what it writes, so it never gets memory of `dst`. */
+/* Folds like a kolo_fold_fn, for one operation. The program's function reads what it writes, so it never gets memory of
+ * `dst`. */
 static void fold(const struct own_op *own, void *dst, const void *const *sources, uint32_t n, size_t count) {
     _Alignas(64) uint8_t room[BLOCK_BYTES];
     const size_t element_bytes = own->kernel.element_bytes, end = count * element_bytes;
@@ -103,7 +107,7 @@ static void chain(const struct own_op *own, void *dst, const void *left, const v
            .fold_partial = fold_partial_##i,                                                                           \
            .fold_partials = fold_partial_##i,                                                                          \
            .finish = fold_##i},
-/* Of places in octal, so that two digits go through all. */
+/* Numbers places in octal, so that two digits go through all. */
 #define EIGHT(of, i) of(i##0) of(i##1) of(i##2) of(i##3) of(i##4) of(i##5) of(i##6) of(i##7)
 #define ALL(of)                                                                                                        \
     EIGHT(of, 0) EIGHT(of, 01) EIGHT(of, 02) EIGHT(of, 03) EIGHT(of, 04) EIGHT(of, 05) EIGHT(of, 06) EIGHT(of, 07)
@@ -120,7 +124,7 @@ static struct own_op *place_of(kolo_op op) {
     return &own_ops[(uint32_t)op % KOLO_OPS_OWN_MAX];
 }
 
-/* The free place that was taken least often; KOLO_OPS_OWN_MAX: all are taken. */
+/* Returns the free place that was taken least often; KOLO_OPS_OWN_MAX: all are taken. */
 static uint32_t find_place(void) {
     uint32_t best = KOLO_OPS_OWN_MAX;
     for (uint32_t place = 0; place < KOLO_OPS_OWN_MAX; place++)
@@ -130,7 +134,7 @@ static uint32_t find_place(void) {
     return best;
 }
 
-/* Of a place that is free, and for which there is a number left. */
+/* Takes a place that is free, and for which there is a number left. */
 static kolo_op take(uint32_t place, kolo_op_function *function, void *context, size_t element_bytes,
                     bool is_commutative) {
     struct own_op *own = &own_ops[place];

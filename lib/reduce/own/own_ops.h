@@ -1,9 +1,9 @@
-/* Operations of the program's own (kolo_op_create), and the kernels that call their functions.
+/* Own operations are those of the program (kolo_op_create). This file has the kernels that call their functions.
  *
- * A kernel is a plain function without a context. So this is a table with a fixed number of places, each of which has
- * kernels of its own that know their place. An operation's number names its place and, above that, how often the place
- * was taken before. It means nothing once its operation is destroyed, and no other operation ever gets it: a place
- * whose numbers are used up stays free.
+ * A kernel is a plain function without a context. So there is a fixed number of places, each of which has kernels of
+ * its own that know their place. An operation's number names its place and, above that, how often the place was taken
+ * before. The number means nothing once its operation is destroyed, and no other operation ever gets it: a place whose
+ * numbers are used up stays free.
  *
  * The type of accumulation is the element itself. Inputs are folded in the canonical order (reduce/reducer.h), each
  * source to the left of those after it. */
@@ -17,10 +17,10 @@
 /* Takes a place. KOLO_ERR_UNSUPPORTED: all are taken, or no number is left. */
 int kolo_own_op_add(kolo_op *op, kolo_op_function *function, void *context, size_t element_bytes, bool is_commutative);
 
-/* Gives it back; false: there is no such operation. */
+/* Gives the place back. Returns false if there is no such operation. */
 bool kolo_own_op_remove(kolo_op op);
 
-/* The operation's kernel; NULL: there is no such operation. */
+/* Returns the operation's kernel; NULL: there is no such operation. */
 const kolo_kernel *kolo_own_op_kernel(kolo_op op);
 
 #endif

@@ -4,8 +4,8 @@
 #define KOLO_DTYPE PASTE2(KOLO, DTYPE)
 #define KOLO_OP    PASTE2(KOLO, OP)
 
-/* ACC is what holds a vector of elements while they are combined; the three functions that follow are all that the rest
- * knows of it. */
+/* ACC holds a vector of elements while they are combined; the rest of this file knows of it only the three functions
+ * that follow. */
 #if WIDENED
 
 #define ACC pair
@@ -50,7 +50,7 @@ static ALWAYS_INLINE vector KERNEL_NAME(finish)(vector acc, divisor by) {
 
 #endif
 
-/* Full subtrees. */
+/* Folds full subtrees. */
 static ALWAYS_INLINE ACC KERNEL_NAME(tree2)(const void *const *sources, size_t at, size_t bytes) {
     return KERNEL_NAME(combine)(KERNEL_NAME(read)(sources[0], at, bytes), KERNEL_NAME(read)(sources[1], at, bytes));
 }
@@ -63,7 +63,7 @@ static ALWAYS_INLINE ACC KERNEL_NAME(tree8)(const void *const *sources, size_t a
     return KERNEL_NAME(combine)(KERNEL_NAME(tree4)(sources, at, bytes), KERNEL_NAME(tree4)(sources + 4, at, bytes));
 }
 
-/* A constant number n of sources: 2, 3, 4 or 8. */
+/* Folds a constant number n of sources: 2, 3, 4 or 8. */
 static ALWAYS_INLINE ACC KERNEL_NAME(tree)(const void *const *sources, uint32_t n, size_t at, size_t bytes) {
     switch (n) {
     case 2:
@@ -77,7 +77,7 @@ static ALWAYS_INLINE ACC KERNEL_NAME(tree)(const void *const *sources, uint32_t 
     }
 }
 
-/* A block of the results of a constant number n of sources, to `dst` and, where the constant `both` says so, to
+/* Stores a block of the results of a constant number n of sources to `dst` and, if the constant `both` is true, to
  * `second`. */
 static ALWAYS_INLINE void KERNEL_NAME(fold_block)(unsigned char *dst, bool both, unsigned char *second,
                                                   const void *const *sources, uint32_t n, size_t at, divisor by) {
@@ -106,7 +106,7 @@ static ALWAYS_INLINE void KERNEL_NAME(fold_fixed)(unsigned char *dst, const void
     }
 }
 
-/* Subtrees of a row of vectors, and how many inputs each is of: 8, 4, 2 or 1. */
+/* Reads subtrees for a row of vectors, and returns how many inputs each is of: 8, 4, 2 or 1. */
 static ALWAYS_INLINE void KERNEL_NAME(read_row)(ACC *row, uint32_t vectors, const void *const *sources, uint32_t n,
                                                 size_t at, size_t bytes) {
     for (uint32_t v = 0; v < vectors; v++, at += VECTOR_BYTES)
@@ -118,9 +118,9 @@ static ALWAYS_INLINE void KERNEL_NAME(combine_rows)(ACC *left, const ACC *right,
         left[v] = KERNEL_NAME(combine)(left[v], right[v]);
 }
 
-/* The tree of any n for a row of `vectors` vectors, which it leaves in rows[0]. It is built as a binary counter counts:
- * rows hold full subtrees, the larger the lower, and two of the same size become one at once. What is there at the end
- * is combined from the smallest up. */
+/* Builds the tree of any n for a row of `vectors` vectors, and leaves it in rows[0]. The tree is built as a binary
+ * counter counts: rows hold full subtrees, larger ones in lower rows, and two of the same size become one at once. The
+ * subtrees that are there at the end are combined from the smallest up. */
 static ALWAYS_INLINE void KERNEL_NAME(tree_any)(ACC (*rows)[BLOCK_VECTORS], uint32_t vectors,
                                                 const void *const *sources, uint32_t n, size_t at, size_t bytes) {
     uint32_t depth = 0;
@@ -161,7 +161,7 @@ static void KERNEL_NAME(fold_any)(unsigned char *dst, const void *const *sources
     }
 }
 
-/* Code that needs a stack frame is kept out of fold, or the smallest messages would pay for it. */
+/* Code that needs a stack frame is kept out of fold, since the smallest messages would pay for it. */
 static __attribute__((noinline)) void KERNEL_NAME(fold_many)(unsigned char *dst, const void *const *sources, uint32_t n,
                                                              size_t bytes, divisor by) {
     if (n == 8)

@@ -1,7 +1,7 @@
 /* The kernels of one dtype and op, with the parameters of each_dtype.h and each_op.h. */
 #include "reduce/template/fold_template.h"
 
-/* A half is widened and then the second operand of the F32 kernel, a piece at a time. */
+/* Widens a half, which is then the second operand of the F32 kernel, a piece at a time. */
 static void KERNEL_NAME(chain_end)(void *dst, const void *acc_in, const void *source, size_t count, uint32_t ranks) {
 #if KIND == HALF
     float results[PIECE_ELEMENTS];
@@ -18,7 +18,7 @@ static void KERNEL_NAME(chain_end)(void *dst, const void *acc_in, const void *so
 }
 
 #if KIND == HALF
-/* In F32, and then narrowed, a piece at a time. */
+/* Folds partial results in F32, and then narrows them, a piece at a time. */
 static void KERNEL_NAME(finish_partials)(void *dst, const void *const *acc_sources, uint32_t n, size_t count,
                                          uint32_t ranks) {
     float results[PIECE_ELEMENTS];
@@ -71,7 +71,7 @@ static void KERNEL_NAME(fold_partial)(void *acc_dst, const void *const *sources,
 
 #elif KIND == HALF
 
-/* The result is one of the sources': found in the dtype and then widened, a piece at a time. */
+/* Finds the result, which is an element of the sources, in the dtype, and then widens it, a piece at a time. */
 static void KERNEL_NAME(fold_partial)(void *acc_dst, const void *const *sources, uint32_t n, size_t count) {
     ELEMENT results[PIECE_ELEMENTS];
     const void *pieces[KOLO_RANKS_MAX];

@@ -1,5 +1,6 @@
-/* Reading and writing the first bytes of a vector, where the instruction set has no masked access: as 64-bit words, the
- * last of which is put together from parts that may overlap. Nothing outside the bytes named is touched. */
+/* Partial access: reading and writing the first bytes of a vector, where the instruction set has no masked access. The
+ * bytes are accessed as 64-bit words, the last of which is put together from parts that may overlap. No byte beyond
+ * those named is touched. */
 #ifndef KOLO_REDUCE_TEMPLATE_PARTIAL_ACCESS_H
 #define KOLO_REDUCE_TEMPLATE_PARTIAL_ACCESS_H
 
@@ -7,7 +8,7 @@
 
 enum { WORD_BYTES = 8, VECTOR_WORDS = VECTOR_BYTES / WORD_BYTES };
 
-/* The first `bytes` bytes, at least 1, of which at most a word is read; zeros above. */
+/* Loads the first `bytes` bytes, at least 1 and at most a word, with zeros above. */
 static ALWAYS_INLINE uint64_t load_word(const unsigned char *from, size_t bytes) {
     if (bytes >= WORD_BYTES) {
         uint64_t word;
@@ -41,7 +42,8 @@ static ALWAYS_INLINE void store_word(unsigned char *to, uint64_t word, size_t by
     to[last] = (unsigned char)(word >> 8 * last);
 }
 
-/* The first `bytes` bytes, 1 to VECTOR_BYTES, and zeros. Not inlined: a kernel has many such loads, and makes few. */
+/* Loads the first `bytes` bytes, 1 to VECTOR_BYTES, and zeros. Not inlined: a kernel has many such loads in its code,
+ * and executes few. */
 static __attribute__((noinline)) vector load_partial(const unsigned char *from, size_t bytes) {
     u64v words = {0};
     for (size_t i = 0; i < VECTOR_WORDS; i++) {

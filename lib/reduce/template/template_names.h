@@ -1,5 +1,5 @@
-/* What the templates of kernels have in common: the lengths in which they go through their buffers and, from
- * kernel_names.h, the names of what they define. The including file has defined VECTOR_BYTES. */
+/* The common part of the templates of kernels: the lengths in which they go through their buffers and, from
+ * kernel_names.h, the names of their functions. The including file has defined VECTOR_BYTES. */
 #ifndef KOLO_REDUCE_TEMPLATE_TEMPLATE_NAMES_H
 #define KOLO_REDUCE_TEMPLATE_TEMPLATE_NAMES_H
 
@@ -8,7 +8,7 @@
 
 enum {
     FIXED_MAX = 8,                              /* largest number of sources that has a loop of its own */
-    BLOCK_VECTORS = 4,                          /* folded at a time, where there are as many */
+    BLOCK_VECTORS = 4,                          /* vectors folded at a time, where there are as many */
     BLOCK_BYTES = BLOCK_VECTORS * VECTOR_BYTES, /* of each source */
     TREE_DEPTH_MAX = 11,                        /* subtrees of different sizes that make up a tree */
     PIECE_ELEMENTS = 512                        /* of a 16-bit float that are widened at a time */

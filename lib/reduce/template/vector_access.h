@@ -1,11 +1,11 @@
-/* Loads and stores of vectors whole or in part. The including file has defined load_partial and store_partial for its
- * instruction set, or included partial_access.h. */
+/* Vector access: loads and stores of vectors, whole or in part. The including file has defined load_partial and
+ * store_partial for its instruction set, or included partial_access.h. */
 #ifndef KOLO_REDUCE_TEMPLATE_VECTOR_ACCESS_H
 #define KOLO_REDUCE_TEMPLATE_VECTOR_ACCESS_H
 
 #include "reduce/template/vector_types.h"
 
-/* The first `bytes` bytes, 1 to VECTOR_BYTES, and zeros. */
+/* Loads the first `bytes` bytes, 1 to VECTOR_BYTES, and zeros. */
 static ALWAYS_INLINE vector load(const unsigned char *from, size_t bytes) {
     return bytes == VECTOR_BYTES ? load_whole(from) : load_partial(from, bytes);
 }
@@ -24,7 +24,7 @@ static ALWAYS_INLINE void store_four(unsigned char *to, vector a, vector b, vect
     store_whole(to + 3 * VECTOR_BYTES, d);
 }
 
-/* Two vectors one after the other; `bytes` is 1 to 2 * VECTOR_BYTES. */
+/* Loads two vectors that lie one after the other; `bytes` is 1 to 2 * VECTOR_BYTES. */
 static ALWAYS_INLINE pair load_pair(const unsigned char *from, size_t bytes) {
     if (bytes <= VECTOR_BYTES)
         return (pair){load(from, bytes), (vector){0}};

@@ -1,5 +1,5 @@
-/* What the kernels compute on whole vectors. Each function takes the dtype or op as a constant and is inlined, so that
- * one case of it remains. */
+/* The arithmetic of the kernels on whole vectors. Each function takes the dtype or op as a constant and is inlined, so
+ * that only one case of it remains. */
 #ifndef KOLO_REDUCE_TEMPLATE_VECTOR_ARITHMETIC_H
 #define KOLO_REDUCE_TEMPLATE_VECTOR_ARITHMETIC_H
 
@@ -7,8 +7,8 @@
 #include "reduce/reducer.h"
 #include "reduce/template/vector_types.h"
 
-/* A mask has all bits of a lane set, or none. One function a width: compilers make a blend of it only where mask and
- * operands have the same type. */
+/* Selects by a mask, which has all bits of an element set, or none. There is a function for each width: compilers make
+ * a blend of it only where mask and operands have the same type. */
 static ALWAYS_INLINE vector select_8(i8v mask, vector yes, vector no) {
     return (vector)(((i8v)yes & mask) | ((i8v)no & ~mask));
 }
@@ -25,7 +25,7 @@ static ALWAYS_INLINE vector select_64(i64v mask, vector yes, vector no) {
     return (vector)(((i64v)yes & mask) | ((i64v)no & ~mask));
 }
 
-/* Lane by lane, a < b ? yes : no; for integers and keys. */
+/* Returns, for each element, a < b ? yes : no; for integers and keys. */
 static ALWAYS_INLINE vector select_less(kolo_dtype dtype, vector a, vector b, vector yes, vector no) {
     switch (dtype) {
     case KOLO_I8:
@@ -49,7 +49,7 @@ static ALWAYS_INLINE vector select_less(kolo_dtype dtype, vector a, vector b, ve
     }
 }
 
-/* Of a 16-bit float. */
+/* Returns the bits of infinity of a 16-bit float. */
 static ALWAYS_INLINE uint16_t infinity_bits(kolo_dtype dtype) {
     return dtype == KOLO_F16 ? 0x7c00 : 0x7f80;
 }
@@ -59,9 +59,9 @@ static ALWAYS_INLINE vector nans_replaced(kolo_dtype dtype, i16v is_nan, vector 
     return select_16(is_nan, (vector)((u16v){0} + (uint16_t)(infinity + (0x8000 - infinity) / 2)), x);
 }
 
-/* MIN and MAX of 16-bit floats are found among integers, keys, that are in the order of the numbers: those with the
- * sign bit set are turned round. The NaNs would be the outermost keys at both ends; rotated by as many as one sign has
- * of them, all of them are at the end that wins. */
+/* MIN and MAX of 16-bit floats are found among integers, the keys, which are in the order of the numbers: those with
+ * the sign bit set are turned round. The NaNs would be the outermost keys at both ends. Rotated by the number of NaNs
+ * of one sign, all NaNs are at the end that wins. */
 static ALWAYS_INLINE uint16_t key_rotation(kolo_dtype dtype, kolo_op op) {
     uint16_t nans = 0x7fff - infinity_bits(dtype);
     return op == KOLO_MIN ? nans : (uint16_t)-nans;
@@ -75,7 +75,7 @@ static ALWAYS_INLINE vector order_key(kolo_dtype dtype, kolo_op op, vector x) {
     return (vector)(turn_negative((u16v)x) + key_rotation(dtype, op));
 }
 
-/* The number with this key, or the canonical NaN. */
+/* Returns the number with this key, or the canonical NaN. */
 static ALWAYS_INLINE vector from_order_key(kolo_dtype dtype, kolo_op op, vector key) {
     const uint16_t infinity = infinity_bits(dtype);
     const int16_t largest = (int16_t)(infinity + key_rotation(dtype, KOLO_MAX)); /* MAX's key of infinity */
@@ -135,7 +135,7 @@ static ALWAYS_INLINE vector combine(kolo_dtype dtype, kolo_op op, vector a, vect
     }
 }
 
-/* Every NaN becomes the positive quiet one without payload. */
+/* Turns every NaN into the positive quiet one without payload. */
 static ALWAYS_INLINE vector canonical(kolo_dtype dtype, vector x) {
     if (dtype == KOLO_F32)
         return canonical_f32(x);
@@ -146,8 +146,8 @@ static ALWAYS_INLINE vector canonical(kolo_dtype dtype, vector x) {
     return x;
 }
 
-/* The upper 16 bits of each lane become the nearest bfloat16, ties to even. Adding half a unit rounds ties up, and
- * adding less does not: where the two differ in the unit, it has to be even. */
+/* Makes the upper 16 bits of each element the nearest bfloat16, ties to even. Adding half a unit rounds ties up, and
+ * adding less does not: where the two differ in the unit, the unit has to be even. */
 static ALWAYS_INLINE u32v round_to_bf16(vector x) {
     u32v tie_up = (u32v)x + 0x8000, tie_down = (u32v)x + 0x7fff;
     return tie_up & (tie_down | 0xfffeffff);
@@ -163,7 +163,7 @@ static ALWAYS_INLINE divisor divisor_of(kolo_op op, uint32_t ranks) {
     return op == KOLO_AVG ? (divisor){ranks, 1.0 / ranks} : (divisor){0, 0};
 }
 
-/* A power of two's reciprocal is exact, so a product with it is the quotient. */
+/* Returns whether `ranks` is a power of two. Its reciprocal is then exact, so a product with it is the quotient. */
 static ALWAYS_INLINE bool is_power_of_two(uint32_t ranks) {
     return (ranks & (ranks - 1)) == 0;
 }
@@ -178,9 +178,9 @@ static ALWAYS_INLINE vector divide_F64(vector x, divisor by) {
 }
 
 /* 64-bit integers are divided in two steps of 32 bits, as by hand, in doubles. An integer below 2^52 becomes a double
- * as the fraction of one with the exponent of 2^52. A dividend is below 2^42; less half of ranks - 1, its quotient lies
- * within 1/2 - 1/(2 ranks) of the integer that is due, which is farther from a tie than all rounding can move it, so
- * that adding 1.5 * 2^52 rounds to that integer and leaves it in the lower bits of the fraction. */
+ * as the fraction of one with the exponent of 2^52. A dividend is below 2^42. Less half of ranks - 1, its quotient lies
+ * within 1/2 - 1/(2 ranks) of the right integer. That is farther from a tie than all rounding can move it, so that
+ * adding 1.5 * 2^52 rounds to that integer and leaves it in the lower bits of the fraction. */
 #define TWO_52      0x1p52
 #define TWO_52_BITS UINT64_C(0x4330000000000000)
 #define ROUNDER     0x1.8p52

@@ -1,6 +1,6 @@
 /* Vectors of VECTOR_BYTES bytes, which the including file defines: their types, in the compiler's vector extension, and
- * how whole ones are read and written. A `vector` is bytes; it is cast to a type with lanes for arithmetic, and all
- * casts between these types keep the bits. */
+ * how whole ones are read and written. A `vector` is bytes; for arithmetic it is cast to a type with elements (SIMD
+ * lanes), and all casts between these types keep the bits. */
 #ifndef KOLO_REDUCE_TEMPLATE_VECTOR_TYPES_H
 #define KOLO_REDUCE_TEMPLATE_VECTOR_TYPES_H
 
