@@ -147,7 +147,8 @@ class Package(unittest.TestCase):
         self.assertIn("NVIDIA Grace", printed)
 
     def test_licence_and_guides(self):
-        for name in ("LICENSE", "README.md", "CHANGELOG.md", "SECURITY.md", "tools/README.md"):
+        for name in ("LICENSE", "README.md", "CHANGELOG.md", "SECURITY.md", "tools/README.md", "tools/MACHINES.md",
+                     "tools/train/README.md"):
             with self.subTest(name):
                 self.assertEqual((ROOT / name).read_bytes(), (self.prefix / "share/doc/kolo" / name).read_bytes())
 

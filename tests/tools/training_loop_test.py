@@ -1,4 +1,4 @@
-"""The training loop of tools/README.md: it compiles, trains on two ranks, and prints what is shown there."""
+"""The training loop of tools/train/README.md: it compiles, trains on two ranks, and prints what is shown there."""
 
 import os
 import pathlib
@@ -20,7 +20,7 @@ LINES_MAX = 60
 
 class TrainingLoop(unittest.TestCase):
     def test_prints_what_is_shown(self):
-        text = (ROOT / "tools/README.md").read_text(encoding="utf-8")
+        text = (ROOT / "tools/train/README.md").read_text(encoding="utf-8")
         section = text[text.index("## Training steps in C\n"):]
         steps, files = readme_blocks.parse(section[:section.index("\n## ", 1)])
         self.assertEqual(["train.c"], list(files))

@@ -24,7 +24,7 @@ License: Apache-2.0
  file /usr/share/common-licenses/Apache-2.0.
 ")
 set(guides_dev README.md SECURITY.md)
-set(guides_tools tools/README.md)
+set(guides_tools tools/README.md tools/MACHINES.md tools/train/README.md)
 set(guides_mpi lib/bindings/mpi/README.md)
 set(guides_python lib/bindings/python/README.md)
 set(guides_torch lib/bindings/torch/README.md)
@@ -50,7 +50,8 @@ foreach(component ${CPACK_COMPONENTS_ALL})
     file(WRITE ${doc}/changelog.Debian "${package_changelog}")
     configure_file(${CPACK_KOLO_SOURCE_DIR}/CHANGELOG.md ${doc}/changelog COPYONLY)
     foreach(guide ${guides_${component}})
-        file(COPY ${CPACK_KOLO_SOURCE_DIR}/${guide} DESTINATION ${doc})
+        string(REGEX REPLACE "^(tools|lib/bindings/[a-z]+)/" "" name ${guide}) # those of tools/ link to each other
+        configure_file(${CPACK_KOLO_SOURCE_DIR}/${guide} ${doc}/${name} COPYONLY)
     endforeach()
     file(GLOB_RECURSE pages ${root}/share/man/*)
     compress(${doc}/changelog ${doc}/changelog.Debian ${pages})
