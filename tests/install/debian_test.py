@@ -84,6 +84,13 @@ class Packages(unittest.TestCase):
             dynamic = subprocess.run(["readelf", "-d", program], capture_output=True, text=True, check=True).stdout
             self.assertNotRegex(dynamic, "RPATH|RUNPATH", program.name)
 
+    def test_examples_and_guides(self):
+        for package, names in (("libkolo-dev", ("README.md", "examples/all_reduce.c")),
+                               ("python3-kolo", ("examples/parameter_server.py",))):
+            listed = subprocess.run(["dpkg-deb", "-c", self.packages[package]], capture_output=True, text=True, check=True)
+            for name in names:
+                self.assertIn(f" ./usr/share/doc/{package}/{name}\n", listed.stdout)
+
     @unittest.skipUnless(shutil.which("lintian"), "lintian is not installed")
     def test_lintian_finds_no_error(self):
         """Manual pages have a test of their own; lintian would format each once more."""

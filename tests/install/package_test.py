@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 import unittest
 
 import readme_blocks
@@ -105,8 +106,38 @@ class Package(unittest.TestCase):
                                    PATH=f"{self.prefix / 'bin'}:{os.environ['PATH']}")
         self.assertIsNone(readme_blocks.difference(step, printed))
 
+    def test_examples(self):
+        """Each is installed, and does what its opening comment says."""
+        folder = self.prefix / "share/doc/kolo/examples"
+        names = sorted(path.name for path in (ROOT / "tools/examples").iterdir() if path.suffix in (".c", ".py"))
+        self.assertEqual(names, sorted(path.name for path in folder.iterdir()))
+        package, = self.prefix.rglob("kolo/__init__.py")
+        changes = {"PYTHONPATH": str(package.parents[1]), "PATH": f"{self.prefix / 'bin'}:{os.environ['PATH']}",
+                   "LD_LIBRARY_PATH": str(self.library_dir)}
+        for name in names:
+            if name.endswith(".py") and importlib.util.find_spec("numpy") is None:
+                continue
+            with self.subTest(name):
+                shutil.copy(folder / name, self.work)
+                step = readme_blocks.example((folder / name).read_text(encoding="utf-8"))
+                if name.endswith(".c"):
+                    self.run_command(["sh", "-c", f"{step.commands[0]} -Wall -Wextra -Werror"])
+                start_line = step.commands[-1].replace("python3", f"{sys.executable} -B")
+                printed = self.run_command(["sh", "-c", start_line], **changes)
+                self.assertIsNone(readme_blocks.difference(step, printed), printed)
+
+    def test_guides_show_parts_of_the_examples(self):
+        _, files = readme_blocks.parse((ROOT / "README.md").read_text(encoding="utf-8"))
+        parts = readme_blocks.excerpts((ROOT / "tools/train/README.md").read_text(encoding="utf-8"))
+        shown = [("all_reduce.c", files["example.c"]), ("all_reduce.py", files["example.py"]), *parts]
+        self.assertEqual(6, len(shown), shown)
+        for name, part in shown:
+            with self.subTest(name, part=part):
+                program = (ROOT / "tools/examples" / name).read_text(encoding="utf-8")
+                self.assertTrue(any(textwrap.indent(part, " " * depth) in program for depth in (0, 4, 8)))
+
     def test_python_package(self):
-        """README's example with the installed package, which finds the library of its prefix; without NumPy, too."""
+        """The installed package, which finds the library of its prefix, without NumPy."""
         package, = self.prefix.rglob("kolo/__init__.py")
         self.assertTrue((package.parent / "py.typed").is_file())
         changes = {"PYTHONPATH": str(package.parents[1]), "PATH": f"{self.prefix / 'bin'}:{os.environ['PATH']}"}
@@ -114,13 +145,6 @@ class Package(unittest.TestCase):
         printed = self.run_command([sys.executable, "-B", "-c", code], **changes)
         self.assertTrue(printed.startswith(str(self.library_dir)), printed)
         self.assertTrue(printed.endswith(" 120\n"), printed)
-        if importlib.util.find_spec("numpy") is None:
-            self.skipTest("NumPy is not installed")
-        steps, files = readme_blocks.parse((ROOT / "README.md").read_text(encoding="utf-8"))
-        (self.work / "example.py").write_text(files["example.py"], encoding="utf-8")
-        step = next(step for step in steps if step.commands[0].endswith("example.py"))
-        printed = self.run_command(["sh", "-c", step.commands[0].replace("python3", f"{sys.executable} -B")], **changes)
-        self.assertIsNone(readme_blocks.difference(step, printed))
 
     @unittest.skipUnless("KOLO_TORCH_PYTHON" in os.environ, "the backend for PyTorch is not built")
     def test_torch_package(self):

@@ -1,6 +1,8 @@
-"""The README as a reader takes it: what to type, what to save as a file, and what is shown then."""
+"""The README as a reader takes it: what to type, what to save as a file, and what is shown then. Programs of
+tools/examples say the same of themselves, in their opening comment."""
 
 import re
+import textwrap
 
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
@@ -28,6 +30,26 @@ def parse(readme):
             steps[-1].any_order = "any order" in words
             steps[-1].other_numbers = "other numbers" in words
     return steps, files
+
+
+def example(source):
+    """The Step that an example's opening comment describes: commands, and what they print, as indented paragraphs."""
+    comment = re.match(r'(?:/\*|""").*?(?=\*/|""")', source, re.DOTALL).group()
+    paragraphs = re.sub(r"^ \*", "", comment, flags=re.MULTILINE).rstrip() + "\n"
+    words, commands, last, shown = re.split(r"\n\s*\n", paragraphs)
+    step, = parse(f"{words}\n```sh\n{textwrap.dedent(commands)}\n```\n{last}\n```text\n{textwrap.dedent(shown)}```\n")[0]
+    return step
+
+
+def excerpts(document):
+    """(name of a program in tools/examples, what the document shows of it), for each block whose words link to one."""
+    name, end = None, 0
+    for fence in FENCE.finditer(document):
+        words, end = document[end:fence.start()], fence.end()
+        linked = re.findall(r"\]\(\S*examples/(\w+\.(?:c|py))\)", words)
+        name = linked[-1] if linked else name if not words.strip() else None
+        if name and fence.group(1) in ("c", "python"):
+            yield name, fence.group(2)
 
 
 def _pattern(line, other_numbers):
