@@ -85,7 +85,7 @@ class Packages(unittest.TestCase):
             self.assertNotRegex(dynamic, "RPATH|RUNPATH", program.name)
 
     def test_examples_and_guides(self):
-        for package, names in (("libkolo-dev", ("README.md", "examples/all_reduce.c")),
+        for package, names in (("libkolo-dev", ("README.md", "examples/all_reduce.c")), ("kolo-tools", ("packages/README.md",)),
                                ("python3-kolo", ("examples/parameter_server.py",))):
             listed = subprocess.run(["dpkg-deb", "-c", self.packages[package]], capture_output=True, text=True, check=True)
             for name in names:

@@ -158,6 +158,11 @@ class Package(unittest.TestCase):
         printed = self.run_command([os.environ["KOLO_TORCH_PYTHON"], "-B", "-c", code],
                                    PYTHONPATH=str(package.parents[2]))
         self.assertRegex(printed, rf"^\d+ kolo {re.escape(str(self.library_dir))}\S+ {re.escape(str(package))}\n$")
+        _, files = readme_blocks.parse((ROOT / "README.md").read_text(encoding="utf-8"))
+        (self.work / "example_torch.py").write_text(files["example_torch.py"], encoding="utf-8")
+        printed = self.run_command([self.prefix / "bin/kolorun", "-n", "2", os.environ["KOLO_TORCH_PYTHON"], "-B",
+                                    "example_torch.py"], PYTHONPATH=str(package.parents[2]))
+        self.assertEqual(["rank 0: 2.0 1.0", "rank 1: 2.0 1.0"], sorted(printed.splitlines()))
 
     def test_kolo_train_has_its_data(self):
         """Right after installing, without options and without a network."""
@@ -172,7 +177,7 @@ class Package(unittest.TestCase):
 
     def test_licence_and_guides(self):
         for name in ("LICENSE", "README.md", "CHANGELOG.md", "SECURITY.md", "tools/README.md", "tools/MACHINES.md",
-                     "tools/train/README.md"):
+                     "tools/packages/README.md", "tools/train/README.md"):
             with self.subTest(name):
                 self.assertEqual((ROOT / name).read_bytes(), (self.prefix / "share/doc/kolo" / name).read_bytes())
 

@@ -1,5 +1,5 @@
 """The commands of the README, typed in their order in a root with only Debian 12, and what they print compared with
-what the README shows.
+what the README shows. Then come those by which the guide to installing does without root.
 
 One command is another one here: tools/check builds and tests all of kolo and would start this test again. In its place
 comes `tools/check --quick --no-install`, which finds out what is missing, and what it asks for must be packages that
@@ -32,7 +32,10 @@ NOT_COPIED = shutil.ignore_patterns("build", ".git", "__pycache__", "results")
 
 
 def parsed():
-    steps, files = readme_blocks.parse((ROOT / "README.md").read_text(encoding="utf-8"))
+    guide = (ROOT / "tools/packages/README.md").read_text(encoding="utf-8")
+    without_root = guide[guide.index("## Without root\n"):]
+    steps, files = readme_blocks.parse((ROOT / "README.md").read_text(encoding="utf-8")
+                                       + without_root[:without_root.index("\n## ")])
     with_pytorch = [step for step in steps if step.commands[0] == "tools/quickstart --python"]
     assert with_pytorch, "README has no commands with PyTorch"
     return [step for step in steps if WHEELS or step not in with_pytorch], files
@@ -58,9 +61,10 @@ def typed(command):
             "$(printf '%s\\n' \"$said\" | sed -n 's/^ *apt-get install --no-install-recommends //p')")
 
 
-# The README's last block is about an installation elsewhere: it must be the one that is found then.
+# The last block is about an installation elsewhere: it must be the one that is found then.
 AFTERWARDS = [f"echo '{MARK} elsewhere'", "pkg-config --variable=prefix kolo | xargs realpath", "command -v kolorun",
               "cc /root/clone/example.c -o /tmp/example $(pkg-config --cflags --libs kolo) && ldd /tmp/example",
+              "python3 -c 'import kolo; kolo.init(); print(kolo.__file__, kolo._library.load()._name)'",
               "kolorun -n 2 kolo-train --quiet --epochs 2"]
 
 
@@ -116,6 +120,7 @@ class Readme(unittest.TestCase):
         self.assertTrue(end.startswith("/root/kolo\n"), end)
         self.assertIn("\n/root/kolo/bin/kolorun\n", end)
         self.assertRegex(end, r"libkolo\S+ => /root/kolo/lib/")
+        self.assertRegex(end, r"\n/root/kolo/lib/\S+/kolo/__init__.py /root/kolo/lib/")
         self.assertIn("identical to the last bit", end)
 
 

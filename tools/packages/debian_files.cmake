@@ -24,7 +24,7 @@ License: Apache-2.0
  file /usr/share/common-licenses/Apache-2.0.
 ")
 set(guides_dev README.md SECURITY.md)
-set(guides_tools tools/README.md tools/MACHINES.md tools/train/README.md)
+set(guides_tools tools/README.md tools/MACHINES.md tools/packages/README.md tools/train/README.md)
 set(guides_mpi lib/bindings/mpi/README.md)
 set(guides_python lib/bindings/python/README.md)
 set(guides_torch lib/bindings/torch/README.md)
