@@ -33,6 +33,59 @@ typedef int64_t mpi_count; /* MPI_Count and MPI_Aint */
     FUNCTION(Pack, (const void *, int, mpi_word, void *, int, int *, mpi_word))                                        \
     FUNCTION(Unpack, (const void *, int, int *, void *, int, mpi_word, mpi_word))
 
+/* Those of the next that have two forms, by the suffix and the type of counts. */
+#define MPI_COUNTED_FUNCTIONS(FUNCTION, SUFFIX, COUNT)                                                                 \
+    FUNCTION(Bcast##SUFFIX, (void *buffer, COUNT count, mpi_word type, int root, mpi_word comm),                       \
+             (buffer, count, type, root, comm))                                                                        \
+    FUNCTION(Allreduce##SUFFIX,                                                                                        \
+             (const void *send, void *recv, COUNT count, mpi_word type, mpi_word op, mpi_word comm),                   \
+             (send, recv, count, type, op, comm))                                                                      \
+    FUNCTION(Reduce##SUFFIX,                                                                                           \
+             (const void *send, void *recv, COUNT count, mpi_word type, mpi_word op, int root, mpi_word comm),         \
+             (send, recv, count, type, op, root, comm))                                                                \
+    FUNCTION(Scan##SUFFIX, (const void *send, void *recv, COUNT count, mpi_word type, mpi_word op, mpi_word comm),     \
+             (send, recv, count, type, op, comm))                                                                      \
+    FUNCTION(Exscan##SUFFIX, (const void *send, void *recv, COUNT count, mpi_word type, mpi_word op, mpi_word comm),   \
+             (send, recv, count, type, op, comm))                                                                      \
+    FUNCTION(Reduce_scatter##SUFFIX,                                                                                   \
+             (const void *send, void *recv, const COUNT *counts, mpi_word type, mpi_word op, mpi_word comm),           \
+             (send, recv, counts, type, op, comm))                                                                     \
+    FUNCTION(Reduce_scatter_block##SUFFIX,                                                                             \
+             (const void *send, void *recv, COUNT count, mpi_word type, mpi_word op, mpi_word comm),                   \
+             (send, recv, count, type, op, comm))                                                                      \
+    FUNCTION(Allgather##SUFFIX,                                                                                        \
+             (const void *send, COUNT send_count, mpi_word send_type, void *recv, COUNT recv_count,                    \
+              mpi_word recv_type, mpi_word comm),                                                                      \
+             (send, send_count, send_type, recv, recv_count, recv_type, comm))                                         \
+    FUNCTION(Alltoall##SUFFIX,                                                                                         \
+             (const void *send, COUNT send_count, mpi_word send_type, void *recv, COUNT recv_count,                    \
+              mpi_word recv_type, mpi_word comm),                                                                      \
+             (send, send_count, send_type, recv, recv_count, recv_type, comm))                                         \
+    FUNCTION(Gather##SUFFIX,                                                                                           \
+             (const void *send, COUNT send_count, mpi_word send_type, void *recv, COUNT recv_count,                    \
+              mpi_word recv_type, int root, mpi_word comm),                                                            \
+             (send, send_count, send_type, recv, recv_count, recv_type, root, comm))                                   \
+    FUNCTION(Scatter##SUFFIX,                                                                                          \
+             (const void *send, COUNT send_count, mpi_word send_type, void *recv, COUNT recv_count,                    \
+              mpi_word recv_type, int root, mpi_word comm),                                                            \
+             (send, send_count, send_type, recv, recv_count, recv_type, root, comm))                                   \
+    FUNCTION(Allgatherv##SUFFIX,                                                                                       \
+             (const void *send, COUNT send_count, mpi_word send_type, void *recv, const COUNT *counts,                 \
+              const COUNT *places, mpi_word recv_type, mpi_word comm),                                                 \
+             (send, send_count, send_type, recv, counts, places, recv_type, comm))                                     \
+    FUNCTION(Gatherv##SUFFIX,                                                                                          \
+             (const void *send, COUNT send_count, mpi_word send_type, void *recv, const COUNT *counts,                 \
+              const COUNT *places, mpi_word recv_type, int root, mpi_word comm),                                       \
+             (send, send_count, send_type, recv, counts, places, recv_type, root, comm))                               \
+    FUNCTION(Scatterv##SUFFIX,                                                                                         \
+             (const void *send, const COUNT *counts, const COUNT *places, mpi_word send_type, void *recv,              \
+              COUNT recv_count, mpi_word recv_type, int root, mpi_word comm),                                          \
+             (send, counts, places, send_type, recv, recv_count, recv_type, root, comm))                               \
+    FUNCTION(Alltoallv##SUFFIX,                                                                                        \
+             (const void *send, const COUNT *send_counts, const COUNT *send_places, mpi_word send_type, void *recv,    \
+              const COUNT *recv_counts, const COUNT *recv_places, mpi_word recv_type, mpi_word comm),                  \
+             (send, send_counts, send_places, send_type, recv, recv_counts, recv_places, recv_type, comm))
+
 /* So it has these, which are ours. */
 #define MPI_TAKEN_FUNCTIONS(FUNCTION)                                                                                  \
     FUNCTION(Init, (int *argc, char ***argv), (argc, argv))                                                            \
@@ -64,54 +117,7 @@ typedef int64_t mpi_count; /* MPI_Count and MPI_Aint */
              (comm, in, sources, source_weights, out, destinations, destination_weights, info, reorder, made))         \
     FUNCTION(Intercomm_merge, (mpi_word comm, int high, void *made), (comm, high, made))                               \
     FUNCTION(Barrier, (mpi_word comm), (comm))                                                                         \
-    FUNCTION(Bcast, (void *buffer, int count, mpi_word type, int root, mpi_word comm),                                 \
-             (buffer, count, type, root, comm))                                                                        \
-    FUNCTION(Allreduce, (const void *send, void *recv, int count, mpi_word type, mpi_word op, mpi_word comm),          \
-             (send, recv, count, type, op, comm))                                                                      \
-    FUNCTION(Reduce, (const void *send, void *recv, int count, mpi_word type, mpi_word op, int root, mpi_word comm),   \
-             (send, recv, count, type, op, root, comm))                                                                \
-    FUNCTION(Scan, (const void *send, void *recv, int count, mpi_word type, mpi_word op, mpi_word comm),               \
-             (send, recv, count, type, op, comm))                                                                      \
-    FUNCTION(Exscan, (const void *send, void *recv, int count, mpi_word type, mpi_word op, mpi_word comm),             \
-             (send, recv, count, type, op, comm))                                                                      \
-    FUNCTION(Reduce_scatter,                                                                                           \
-             (const void *send, void *recv, const int *counts, mpi_word type, mpi_word op, mpi_word comm),             \
-             (send, recv, counts, type, op, comm))                                                                     \
-    FUNCTION(Reduce_scatter_block,                                                                                     \
-             (const void *send, void *recv, int count, mpi_word type, mpi_word op, mpi_word comm),                     \
-             (send, recv, count, type, op, comm))                                                                      \
-    FUNCTION(Allgather,                                                                                                \
-             (const void *send, int send_count, mpi_word send_type, void *recv, int recv_count, mpi_word recv_type,    \
-              mpi_word comm),                                                                                          \
-             (send, send_count, send_type, recv, recv_count, recv_type, comm))                                         \
-    FUNCTION(Alltoall,                                                                                                 \
-             (const void *send, int send_count, mpi_word send_type, void *recv, int recv_count, mpi_word recv_type,    \
-              mpi_word comm),                                                                                          \
-             (send, send_count, send_type, recv, recv_count, recv_type, comm))                                         \
-    FUNCTION(Gather,                                                                                                   \
-             (const void *send, int send_count, mpi_word send_type, void *recv, int recv_count, mpi_word recv_type,    \
-              int root, mpi_word comm),                                                                                \
-             (send, send_count, send_type, recv, recv_count, recv_type, root, comm))                                   \
-    FUNCTION(Scatter,                                                                                                  \
-             (const void *send, int send_count, mpi_word send_type, void *recv, int recv_count, mpi_word recv_type,    \
-              int root, mpi_word comm),                                                                                \
-             (send, send_count, send_type, recv, recv_count, recv_type, root, comm))                                   \
-    FUNCTION(Allgatherv,                                                                                               \
-             (const void *send, int send_count, mpi_word send_type, void *recv, const int *counts, const int *places,  \
-              mpi_word recv_type, mpi_word comm),                                                                      \
-             (send, send_count, send_type, recv, counts, places, recv_type, comm))                                     \
-    FUNCTION(Gatherv,                                                                                                  \
-             (const void *send, int send_count, mpi_word send_type, void *recv, const int *counts, const int *places,  \
-              mpi_word recv_type, int root, mpi_word comm),                                                            \
-             (send, send_count, send_type, recv, counts, places, recv_type, root, comm))                               \
-    FUNCTION(Scatterv,                                                                                                 \
-             (const void *send, const int *counts, const int *places, mpi_word send_type, void *recv, int recv_count,  \
-              mpi_word recv_type, int root, mpi_word comm),                                                            \
-             (send, counts, places, send_type, recv, recv_count, recv_type, root, comm))                               \
-    FUNCTION(Alltoallv,                                                                                                \
-             (const void *send, const int *send_counts, const int *send_places, mpi_word send_type, void *recv,        \
-              const int *recv_counts, const int *recv_places, mpi_word recv_type, mpi_word comm),                      \
-             (send, send_counts, send_places, send_type, recv, recv_counts, recv_places, recv_type, comm))
+    MPI_COUNTED_FUNCTIONS(FUNCTION, , int)
 
 /* Likewise: those that say at once whether something is done. */
 #define MPI_TAKEN_TESTS(FUNCTION)                                                                                      \
@@ -128,57 +134,7 @@ typedef int64_t mpi_count; /* MPI_Count and MPI_Aint */
     FUNCTION(Win_test, (mpi_word win, int *flag), (win, flag))
 
 /* Likewise, but NULL where the MPI has none. */
-#define MPI_TAKEN_LARGE_FUNCTIONS(FUNCTION)                                                                            \
-    FUNCTION(Bcast_c, (void *buffer, mpi_count count, mpi_word type, int root, mpi_word comm),                         \
-             (buffer, count, type, root, comm))                                                                        \
-    FUNCTION(Allreduce_c, (const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm),  \
-             (send, recv, count, type, op, comm))                                                                      \
-    FUNCTION(Reduce_c,                                                                                                 \
-             (const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, int root, mpi_word comm),     \
-             (send, recv, count, type, op, root, comm))                                                                \
-    FUNCTION(Scan_c, (const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm),       \
-             (send, recv, count, type, op, comm))                                                                      \
-    FUNCTION(Exscan_c, (const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm),     \
-             (send, recv, count, type, op, comm))                                                                      \
-    FUNCTION(Reduce_scatter_c,                                                                                         \
-             (const void *send, void *recv, const mpi_count *counts, mpi_word type, mpi_word op, mpi_word comm),       \
-             (send, recv, counts, type, op, comm))                                                                     \
-    FUNCTION(Reduce_scatter_block_c,                                                                                   \
-             (const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm),               \
-             (send, recv, count, type, op, comm))                                                                      \
-    FUNCTION(Allgather_c,                                                                                              \
-             (const void *send, mpi_count send_count, mpi_word send_type, void *recv, mpi_count recv_count,            \
-              mpi_word recv_type, mpi_word comm),                                                                      \
-             (send, send_count, send_type, recv, recv_count, recv_type, comm))                                         \
-    FUNCTION(Alltoall_c,                                                                                               \
-             (const void *send, mpi_count send_count, mpi_word send_type, void *recv, mpi_count recv_count,            \
-              mpi_word recv_type, mpi_word comm),                                                                      \
-             (send, send_count, send_type, recv, recv_count, recv_type, comm))                                         \
-    FUNCTION(Gather_c,                                                                                                 \
-             (const void *send, mpi_count send_count, mpi_word send_type, void *recv, mpi_count recv_count,            \
-              mpi_word recv_type, int root, mpi_word comm),                                                            \
-             (send, send_count, send_type, recv, recv_count, recv_type, root, comm))                                   \
-    FUNCTION(Scatter_c,                                                                                                \
-             (const void *send, mpi_count send_count, mpi_word send_type, void *recv, mpi_count recv_count,            \
-              mpi_word recv_type, int root, mpi_word comm),                                                            \
-             (send, send_count, send_type, recv, recv_count, recv_type, root, comm))                                   \
-    FUNCTION(Allgatherv_c,                                                                                             \
-             (const void *send, mpi_count send_count, mpi_word send_type, void *recv, const mpi_count *counts,         \
-              const mpi_count *places, mpi_word recv_type, mpi_word comm),                                             \
-             (send, send_count, send_type, recv, counts, places, recv_type, comm))                                     \
-    FUNCTION(Gatherv_c,                                                                                                \
-             (const void *send, mpi_count send_count, mpi_word send_type, void *recv, const mpi_count *counts,         \
-              const mpi_count *places, mpi_word recv_type, int root, mpi_word comm),                                   \
-             (send, send_count, send_type, recv, counts, places, recv_type, root, comm))                               \
-    FUNCTION(Scatterv_c,                                                                                               \
-             (const void *send, const mpi_count *counts, const mpi_count *places, mpi_word send_type, void *recv,      \
-              mpi_count recv_count, mpi_word recv_type, int root, mpi_word comm),                                      \
-             (send, counts, places, send_type, recv, recv_count, recv_type, root, comm))                               \
-    FUNCTION(Alltoallv_c,                                                                                              \
-             (const void *send, const mpi_count *send_counts, const mpi_count *send_places, mpi_word send_type,        \
-              void *recv, const mpi_count *recv_counts, const mpi_count *recv_places, mpi_word recv_type,              \
-              mpi_word comm),                                                                                          \
-             (send, send_counts, send_places, send_type, recv, recv_counts, recv_places, recv_type, comm))
+#define MPI_TAKEN_LARGE_FUNCTIONS(FUNCTION) MPI_COUNTED_FUNCTIONS(FUNCTION, _c, mpi_count)
 
 #define MPI_OPTIONAL_FUNCTIONS(FUNCTION)                                                                               \
     FUNCTION(Type_size_x, (mpi_word, mpi_count *))                                                                     \
