@@ -222,21 +222,14 @@ int kolo_arguments_count_tensors(const struct kolo_descriptor *descriptor, const
 
 static struct kolo_item item_of_tensors(const void *context, size_t index) {
     const struct kolo_arguments *call = context;
-    if (index == 0)
-        return kolo_item_number("ntensors", call->ntensors);
-    struct kolo_item item = kolo_item_number(".count", call->tensors[index - 1].count);
-    item.list = "tensors";
-    item.index = index - 1;
-    return item;
+    return index == 0 ? kolo_item_number("ntensors", call->ntensors)
+                      : kolo_item_of_list("tensors", index - 1, ".count", call->tensors[index - 1].count);
 }
 
 static struct kolo_item item_of_counts(const void *context, size_t index) {
     const struct kolo_arguments *call = context;
     const size_t *counts = call->send_blocks.counts ? call->send_blocks.counts : call->recv_blocks.counts;
-    struct kolo_item item = kolo_item_number("", counts[index]);
-    item.list = "counts";
-    item.index = index;
-    return item;
+    return kolo_item_of_list("counts", index, "", counts[index]);
 }
 
 struct kolo_items kolo_arguments_items(const struct kolo_descriptor *descriptor, const kolo_comm *comm,

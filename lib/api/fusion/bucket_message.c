@@ -27,18 +27,17 @@ static bool is_compressed(const struct kolo_buckets *buckets) {
 static struct kolo_item item_of(const void *context, size_t index) {
     const struct kolo_bucket *bucket = context;
     const struct kolo_buckets *buckets = bucket->buckets;
+    if (index >= SETTINGS) {
+        const size_t place = bucket->first + index - SETTINGS;
+        return kolo_item_of_list("tensors", buckets->order[place], ".count", buckets->list[place].count);
+    }
+    const double share = buckets->options.compression == KOLO_COMPRESSION_TOPK ? buckets->options.compression_share : 0;
     const struct kolo_item settings[SETTINGS] = {
         {.name = "compression", .kind = KOLO_ITEM_COMPRESSION, .value = buckets->options.compression},
         {.name = "op", .kind = KOLO_ITEM_OP, .value = buckets->options.op},
-        kolo_item_real("compression_share", buckets->options.compression_share),
+        kolo_item_real("compression_share", share),
         kolo_item_number("tensors of the bucket", bucket->count)};
-    if (index < SETTINGS)
-        return settings[index];
-    const size_t place = bucket->first + index - SETTINGS;
-    struct kolo_item item = kolo_item_number(".count", buckets->list[place].count);
-    item.list = "tensors";
-    item.index = buckets->order[place];
-    return item;
+    return settings[index];
 }
 
 int kolo_bucket_issue(struct kolo_buckets *buckets, struct kolo_bucket *bucket) {

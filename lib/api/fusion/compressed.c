@@ -6,7 +6,7 @@
 
 #include "api/arguments.h"
 #include "base/status.h"
-#include "comm/step/call_word.h"
+#include "comm/step/items.h"
 #include "cpu/fpenv.h"
 #include "reduce/compress/compressor.h"
 #include "reduce/compress/topk.h"
@@ -203,18 +203,6 @@ static kolo_dtype half_of(const struct kolo_compressed *compressed) {
     return compressed->kind == KOLO_COMPRESSION_BF16 ? KOLO_BF16 : KOLO_F16;
 }
 
-/* A digest of what ranks have to agree on beyond the length of their messages: how these are made, and of which
- * tensors. */
-static uint64_t digest_of(const struct kolo_compressed *compressed, const struct kolo_compressed_bucket *bucket) {
-    uint64_t digest, share;
-    memcpy(&share, &compressed->share, sizeof share);
-    digest = kolo_digest_after(kolo_digest_after(compressed->kind, (uint64_t)compressed->op),
-                               compressed->kind == KOLO_COMPRESSION_TOPK ? share : 0);
-    for (size_t i = 0; i < bucket->count; i++)
-        digest = kolo_digest_after(digest, bucket->tensors[i].count);
-    return digest;
-}
-
 int kolo_compressed_issue(struct kolo_compressed *compressed, kolo_comm *comm,
                           const struct kolo_compressed_bucket *bucket, struct kolo_items items,
                           kolo_request **request) {
@@ -228,7 +216,7 @@ int kolo_compressed_issue(struct kolo_compressed *compressed, kolo_comm *comm,
     struct kolo_arguments call = WITH_COUNT(own, own, bytes / sizeof(uint16_t), half_of(compressed), compressed->op, 0);
     if (!is_half(compressed))
         call = WITH_COUNT(own, messages, bytes / PART_ALIGNMENT, KOLO_U64, KOLO_SUM, 0);
-    call.digest = digest_of(compressed, bucket);
+    call.digest = kolo_items_digest(&items, 0, items.count, 0); /* the length alone does not tell how it is made */
     call.items = items;
     return is_half(compressed) ? kolo_collective_issue(KOLO_ALLREDUCE, "kolo_iallreduce", comm, &call, request)
                                : kolo_collective_issue(KOLO_ALLGATHER, "kolo_iallgather", comm, &call, request);

@@ -63,8 +63,8 @@ struct kolo_compressed_bucket {
     size_t at; /* begin in `messages` of one rank, behind the tensors of the buckets before */
 };
 
-/* Makes this rank's message for the bucket and issues the collective that exchanges it; `items` are for messages of
- * failures. Waits for no rank. Returns the statuses of kolo_iallreduce. */
+/* Makes this rank's message for the bucket and issues the collective that exchanges it; `items` are what the
+ * ranks have to pass alike for the bucket. Waits for no rank. Returns the statuses of kolo_iallreduce. */
 int kolo_compressed_issue(struct kolo_compressed *compressed, kolo_comm *comm,
                           const struct kolo_compressed_bucket *bucket, struct kolo_items items, kolo_request **request);
 

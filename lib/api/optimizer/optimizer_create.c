@@ -159,20 +159,16 @@ static struct kolo_item item_of_group(const kolo_parameter_group *group, size_t 
 static struct kolo_item item_of(const void *context, size_t index) {
     const kolo_optimizer *made = context;
     const kolo_optimizer_options *options = &made->options;
-    struct kolo_item item;
     if (index >= OPTIONS + made->nsegments) {
         const size_t group = (index - OPTIONS - made->nsegments) / GROUP_ITEMS;
-        item = item_of_group(&made->groups[group], (index - OPTIONS - made->nsegments) % GROUP_ITEMS);
+        struct kolo_item item = item_of_group(&made->groups[group], (index - OPTIONS - made->nsegments) % GROUP_ITEMS);
         item.list = "groups";
         item.index = group;
         return item;
     }
     if (index >= OPTIONS) {
         const struct kolo_optimizer_segment *segment = &made->segments[index - OPTIONS];
-        item = kolo_item_number("", segment->begin + segment->count);
-        item.list = "segments";
-        item.index = index - OPTIONS;
-        return item;
+        return kolo_item_of_list("segments", index - OPTIONS, "", segment->begin + segment->count);
     }
     const struct kolo_item items[OPTIONS] = {kolo_item_number("kind", options->kind),
                                              {.name = "dtype", .kind = KOLO_ITEM_DTYPE, .value = options->dtype},

@@ -86,10 +86,7 @@ enum { OPTIONS = 22 }; /* before row_columns */
 static struct kolo_item item_of(const void *context, size_t index) {
     const kolo_table_options *options = context;
     if (index >= OPTIONS)
-        return (struct kolo_item){.list = "row_columns",
-                                  .name = "",
-                                  .index = index - OPTIONS,
-                                  .value = options->row_columns[index - OPTIONS]};
+        return kolo_item_of_list("row_columns", index - OPTIONS, "", options->row_columns[index - OPTIONS]);
     const struct kolo_item items[OPTIONS] = {
         kolo_item_number("rows", options->rows),
         kolo_item_number("columns", options->columns),

@@ -40,6 +40,11 @@ static inline struct kolo_item kolo_item_number(const char *name, uint64_t value
     return (struct kolo_item){.name = name, .kind = KOLO_ITEM_NUMBER, .value = value};
 }
 
+/* An element of a list. */
+static inline struct kolo_item kolo_item_of_list(const char *list, size_t index, const char *name, uint64_t value) {
+    return (struct kolo_item){.list = list, .name = name, .index = index, .kind = KOLO_ITEM_NUMBER, .value = value};
+}
+
 struct kolo_item kolo_item_real(const char *name, double value);
 
 /* Continues a digest with items `begin` to `end` less one. Items past the last one count, too. */
