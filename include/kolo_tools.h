@@ -37,7 +37,7 @@ typedef struct kolo_machine {
     int io_uring;             /* 0: usable; else the negative errno with which it is refused */
     int membarrier;           /* 0: usable; else the negative errno */
     int pidfd;                /* 0: usable; else the negative errno */
-    int several_machines;     /* 1: the ranks of a communicator may be on several; 0: built with KOLO_NODES=OFF */
+    int several_machines;     /* 1: the ranks of a communicator may be on several; 0: built with KOLO_MACHINES=OFF */
 } kolo_machine;
 
 /* Fills *machine. KOLO_ERR_ARG also where KOLO_CPU cannot be read. */
@@ -64,10 +64,10 @@ typedef struct kolo_plan {
 KOLO_API int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int ranks, kolo_collective collective,
                              size_t count, kolo_dtype dtype, kolo_op op);
 
-/* A profile is a file of text in which kolo-tune writes what it measured; lib/plan/profile.h of the sources describes
- * it. It has a section for each collective and number of ranks that was measured. A section has bands, by message size:
- * each has an algorithm and a chunk. Messages that are larger than the last band allows were not measured, and have the
- * default. */
+/* A profile is a file of text in which kolo-tune writes what it measured; lib/core/plan/profile.h of the sources
+ * describes it. It has a section for each collective and number of ranks that was measured. A section has bands, by
+ * message size: each has an algorithm and a chunk. Messages that are larger than the last band allows were not
+ * measured, and have the default. */
 #define KOLO_PROFILE_SECTIONS   32   /* of a profile, at most */
 #define KOLO_PROFILE_BANDS      16   /* of a section, at most */
 #define KOLO_PROFILE_PATH_BYTES 4097 /* of a path, its NUL included, at most */

@@ -211,7 +211,7 @@ static void print_item(const item *it, const kolo_machine *machine) {
             puts("usable");
         break;
     case ITEM_PART:
-        puts(it->number ? "supported" : "not supported: built with KOLO_NODES=OFF");
+        puts(it->number ? "supported" : "not supported: built with KOLO_MACHINES=OFF");
         break;
     }
 }

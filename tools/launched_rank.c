@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-/* Launchers, in the order of the table in lib/comm/creation/launcher.c. */
+/* Launchers, in the order of the table in lib/core/comm/creation/launcher.c. */
 static const struct launcher {
     const char *rank;
     const char *size;

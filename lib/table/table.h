@@ -1,10 +1,10 @@
-/* A table as its own rank holds it. shm/table_layout.h has what the ranks share. */
+/* A table as its own rank holds it. table/table_layout.h has what the ranks share. */
 #ifndef KOLO_TABLE_TABLE_H
 #define KOLO_TABLE_TABLE_H
 
 #include "comm/comm.h"
 #include "shm/region.h"
-#include "shm/table_layout.h"
+#include "table/table_layout.h"
 #include "sync/racing.h"
 #include "table/rows/pieces.h"
 #include "table/rows/rule.h"
@@ -25,11 +25,11 @@ struct kolo_table {
     uint32_t servers, shards;       /* of all nodes */
     const struct kolo_nodes *nodes; /* NULL: there is one */
     uint32_t node;                  /* this one */
-    struct kolo_rounds *rounds;     /* of a node's leader, where there are several: see api/table/rounds.h */
+    struct kolo_rounds *rounds;     /* of a node's leader, where there are several: see table/nodes/rounds.h */
     struct kolo_liveness *liveness; /* what this thread knows of the node's ranks */
     bool is_service;                /* this is how its thread holds the table */
 
-    struct kolo_region regions[2]; /* the two buffers, see shm/table_layout.h */
+    struct kolo_region regions[2]; /* the two buffers, see table/table_layout.h */
     struct kolo_shared_table_header *header;
     struct kolo_shared_table_rank *members, *self;
     struct kolo_shared_shard *shard;

@@ -242,7 +242,7 @@ int kolo_wait_worker(struct kolo_table *table, uint32_t worker, uint64_t clock) 
 
 int kolo_wait_arrived(struct kolo_table *table, uint64_t rounds) {
     struct kolo_shared_table_header *header = table->header;
-    if (kolo_load_acquire(&header->arrived) >= rounds) /* pairs with publish in api/table/rounds.c */
+    if (kolo_load_acquire(&header->arrived) >= rounds) /* pairs with publish in table/nodes/rounds.c */
         return 0;
     const int64_t start_ns = kolo_clock_ns();
     kolo_fetch_add(&header->hurry, 1);

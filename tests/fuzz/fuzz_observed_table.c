@@ -1,6 +1,6 @@
-/* What another process could have written into a table (comm/observed_tables.h), as an observer finds it, reads it, and
- * reads it again when it has changed. It must end with a status; what it tells of a table that it can read must make
- * sense.
+/* What another process could have written into a table (table/observed_tables.h), as an observer finds it, reads it,
+ * and reads it again when it has changed. It must end with a status; what it tells of a table that it can read must
+ * make sense.
  *
  * Input: a byte (bit 0: the version of the layout is the input's; bit 1: so is the magic; bit 2: the file ends behind
  * the input), then twice, half of the input each, the first line of the header, and the ranks. Inputs are to outlive
@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "comm/observed_tables.h"
+#include "table/observed_tables.h"
 #include "fuzz_target.h"
 
 enum { FILE_BYTES = 65536, BYTES_MAX = FILE_BYTES, HEAD_BYTES = KOLO_LINE_BYTES };
@@ -71,7 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     REQUIRE(fd >= 0 && kolo_memory_file_name(fd, &place) == 0);
     const size_t half = (bytes - 1) / 2;
     write_file(fd, data + 1, half, data[0]);
-    struct kolo_observed_table *table = kolo_observed_table_find(fd, &place);
+    struct kolo_observed_table *table = (struct kolo_observed_table *)kolo_observed_table_find(fd, &place);
     if (table) {
         check(table);
         write_file(fd, data + 1 + half, half, data[0]);

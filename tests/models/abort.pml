@@ -1,5 +1,5 @@
-/* Failing together: lib/comm/failure/failure.c (kolo_failure_publish, adopt, kolo_failure_check, find_cause), wait_asleep of
- * lib/sync/wait.c, and of lib/api/communicator.c kolo_comm_abort and kolo_comm_destroy. RANKS ranks make CALLS calls,
+/* Failing together: lib/core/comm/failure/failure.c (kolo_failure_publish, adopt, kolo_failure_check, find_cause), wait_asleep of
+ * lib/core/sync/wait.c, and of lib/core/api/communicator.c kolo_comm_abort and kolo_comm_destroy. RANKS ranks make CALLS calls,
  * in each of which a rank publishes its flag and waits for every peer's, then leave; at any step any of them may die,
  * be stopped for ever, or, between its calls, abort.
  *

@@ -1,4 +1,4 @@
-/* Going on after a failure: lib/comm/creation/agreement.h and shrink.c. RANKS ranks of a broken communicator shrink it,
+/* Going on after a failure: lib/core/comm/creation/agreement.h and shrink.c. RANKS ranks of a broken communicator shrink it,
  * through as many generations as it takes. At any step any of them may die, be stopped for ever, be so slow that a
  * deadline passes for the others, or lack memory, and then try again or leave.
  *

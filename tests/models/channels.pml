@@ -1,4 +1,4 @@
-/* Channels: lib/comm/channels/transfer.h. One rank has MESSAGES sends in flight to each of two others, all begun before
+/* Channels: lib/core/comm/channels/transfer.h. One rank has MESSAGES sends in flight to each of two others, all begun before
  * it waits for any. Each of those receives its messages by blocking receives, in the order of sending or, by their
  * tags, the other way round; and receiver 0 may begin only after receiver 1 has all of its own, so that messages to one
  * that does not receive yet must not keep those to the other.

@@ -1,4 +1,4 @@
-/* Making a communicator in a call on another one, the old one: lib/api/groups/grow.c and, with GROUPS=2, split.c.
+/* Making a communicator in a call on another one, the old one: lib/core/api/groups/grow.c and, with GROUPS=2, split.c.
  * MEMBERS ranks make the call; in grow, JOINERS processes join them. At any step any of them may die, be stopped for
  * ever, be so slow that a deadline passes for the others or, a member, lack memory.
  *

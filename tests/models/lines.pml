@@ -1,5 +1,5 @@
-/* Lines: lib/algo/lines.h (kolo_lines_round, kolo_lines_pass, kolo_lines_write, kolo_lines_read, kolo_lines_unpack) as
- * lib/algo/allreduce/oneshot.c (kolo_oneshot_lines) uses them, and with PASSES also as broadcast.c and reduce.c do:
+/* Lines: lib/core/algo/lines.h (kolo_lines_round, kolo_lines_pass, kolo_lines_write, kolo_lines_read, kolo_lines_unpack) as
+ * lib/core/algo/allreduce/oneshot.c (kolo_oneshot_lines) uses them, and with PASSES also as broadcast.c and reduce.c do:
  * RANKS ranks make CALLS calls one after another, of 1 to LINES lines each.
  *
  * Shown, for all interleavings: what a rank takes in call c is what each peer wrote for call c, whole; nobody writes a

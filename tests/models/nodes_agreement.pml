@@ -1,4 +1,4 @@
-/* Shrinking across nodes (lib/internode/assembly/shrink_nodes.c): at most one part of a broken communicator goes on.
+/* Shrinking across nodes (lib/machines/internode/assembly/shrink_nodes.c): at most one part of a broken communicator goes on.
  *
  * A node has a leader and, where REST<n> is not 0, so many other ranks, which are one process here: they share memory,
  * so that what one of them decides all do. Who speaks for a node goes to a coordinator or, a leader alone, is one. The
@@ -138,7 +138,7 @@ inline conclude(h) {
 #define ALL_HAVE_COME(h) (HAS_COME(h, 0) && HAS_COME(h, 1) && HAS_COME(h, 2))
 #endif
 
-/* All of S have a communicator, in one step: creation ends alike on all (lib/comm/creation/outcome.h). */
+/* All of S have a communicator, in one step: creation ends alike on all (lib/core/comm/creation/outcome.h). */
 inline go_on(h) {
     d_step {
         communicators++;

@@ -1,6 +1,6 @@
-/* Slots: lib/comm/step/progress.h and progress.c (steps, tickets, stamps, kolo_slot_claim, kolo_slot_retire), with the
- * algorithms that use slots in ways of their own: lib/algo/allreduce/mesh.c (results given back into the slot of the peer whose
- * input was there), lib/algo/allreduce/oneshot.c (kolo_oneshot_run: two ranks swap their slots), lib/algo/broadcast.c (a root
+/* Slots: lib/core/comm/step/progress.h and progress.c (steps, tickets, stamps, kolo_slot_claim, kolo_slot_retire), with the
+ * algorithms that use slots in ways of their own: lib/core/algo/allreduce/mesh.c (results given back into the slot of the peer whose
+ * input was there), lib/core/algo/allreduce/oneshot.c (kolo_oneshot_run: two ranks swap their slots), lib/core/algo/broadcast.c (a root
  * that waits for nobody). RANKS ranks make CALLS calls, each any of ALGORITHMS in 1 to CHUNKS chunks.
  *
  * Shown, for all interleavings: every rank reads, wherever it reads, what the right rank wrote there for that ticket,

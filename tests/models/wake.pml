@@ -1,4 +1,4 @@
-/* Sleeping and waking: lib/sync/wait.h (kolo_publish, kolo_bell_ring), wait.c (sleep_slice, kolo_bell_ring_slowly),
+/* Sleeping and waking: lib/core/sync/wait.h (kolo_publish, kolo_bell_ring), wait.c (sleep_slice, kolo_bell_ring_slowly),
  * fence.h and fence.c, with the processors' store buffers. RANKS ranks, ROUNDS times: publish the round in the own
  * flag, then wait for it in every peer's flag, asleep at once.
  *

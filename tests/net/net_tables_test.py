@@ -41,7 +41,7 @@ class Tables(net_testing.NetTest):
         return {int(node): int(nbytes) for _, _, node, nbytes in lines}, [b - a for a, b in zip(before, after)]
 
     def test_bytes_on_the_wire(self):
-        """As the kernel counts them, each clock sends what lib/api/table/rounds.h says, and headers."""
+        """As the kernel counts them, each clock sends what lib/table/nodes/rounds.h says, and headers."""
         few, many = 20, 120
         for local in ([1, 1], [1, 2, 1]):
             formula, begin = self.count(local, few)

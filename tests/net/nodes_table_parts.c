@@ -66,7 +66,7 @@ static void count_rows(struct rank *rank, kolo_table *table, uint64_t rows, uint
     }
 }
 
-/* What a node sends in a clock: the formula of lib/api/table/rounds.h. */
+/* What a node sends in a clock: the formula of lib/table/nodes/rounds.h. */
 static uint64_t clock_bytes(uint64_t nodes, uint64_t foreign, uint64_t own, uint64_t row_bytes) {
     enum { NOTICE_BYTES = 72 };
     return (nodes - 1) * NOTICE_BYTES + foreign * (8 + row_bytes) + (nodes - 1) * (8 + own * (8 + row_bytes));

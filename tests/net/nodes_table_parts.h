@@ -10,7 +10,7 @@ void nodes_begin_with_values(struct rank *rank, const kolo_table_options *option
 /* Staleness 0 and SGD: in clock 1 the rate is the one that rank 0 has set, on all nodes. */
 void nodes_set_rate(struct rank *rank, const kolo_table_options *options);
 
-/* Each rank pushes every second row, several times: what a clock sends is what lib/api/table/rounds.h says. */
+/* Each rank pushes every second row, several times: what a clock sends is what lib/table/nodes/rounds.h says. */
 void nodes_count_bytes(struct rank *rank, const kolo_table_options *options);
 
 /* Each rank pushes every second row, for --calls clocks, and prints "bytes|RANK|NODE|BYTES": what its node sends in

@@ -1,5 +1,5 @@
-/* A library that was built for one machine (KOLO_NODES=OFF): a communicator that asks for several is refused at once,
- * with words that say why, and the library itself says that it has only one. */
+/* A library that was built for one machine (KOLO_MACHINES=OFF): a communicator that asks for several is refused at
+ * once, with words that say why, and the library itself says that it has only one. */
 #include <stdlib.h>
 
 #include "kolo_tools.h"
@@ -9,7 +9,7 @@ static void expect_refused(const kolo_options *options, const char *what) {
     kolo_comm *const untouched = (kolo_comm *)&expect_refused, *comm = untouched;
     const int64_t begin_ns = now_ns();
     if (expect_status(NULL, kolo_comm_create(&comm, options), KOLO_ERR_UNSUPPORTED, what))
-        expect_message(NULL, what, "rank 1", "127.0.0.1:29500", "one machine only", "KOLO_NODES=OFF", NULL);
+        expect_message(NULL, what, "rank 1", "127.0.0.1:29500", "one machine only", "KOLO_MACHINES=OFF", NULL);
     expect(NULL, comm == untouched, "%s: the handle was set", what);
     expect(NULL, now_ns() - begin_ns < patience_ms(5000) * 1000000, "%s: refused late", what);
 }

@@ -5,7 +5,7 @@
 #include "comm/failure/failure.h"
 #include "comm/step/history.h"
 #include "reduce/instances.h"
-#include "reduce/optimizers/steps.h"
+#include "reduce/steps/steps.h"
 #include "sched_control.h"
 #include "sched_memory.h"
 #include "sched_table.h"
@@ -18,7 +18,7 @@ const kolo_reducer *kolo_reducer_select(uint32_t features) {
     return &kolo_reducer_portable;
 }
 
-/* The same for reduce/optimizers/steps_choice.c. */
+/* The same for reduce/steps/steps_choice.c. */
 const kolo_steps *kolo_steps_select(uint32_t features) {
     (void)features;
     return &kolo_steps_portable;

@@ -1,4 +1,4 @@
-"""Atomics, memory orders, fences and volatile live in lib/sync/ and nowhere else in the library or its clients."""
+"""Atomics, memory orders, fences and volatile live in lib/core/sync/ and nowhere else in the library or its clients."""
 
 import re
 
@@ -8,7 +8,7 @@ import source_tree
 ATOMIC = re.compile(
     r"\b(stdatomic\.h|_Atomic|__atomic_\w+|__sync_\w+|(?:atomic|memory_order)_\w+|_mm_[lsm]fence|"
     r"volatile(?!__)|(?<!asm )(?<!asm__ )__volatile__)|[:,]\s*(\"memory\")")
-EXEMPT = "lib/sync/"
+EXEMPT = "lib/core/sync/"
 
 
 def problems(tree):
@@ -21,7 +21,7 @@ def problems(tree):
         for number, line in enumerate(code.split("\n"), start=1):
             match = ATOMIC.search(line)
             if match:
-                found.append(f"{path}:{number}: {match.group(1) or match.group(2)}: only lib/sync/ may use it")
+                found.append(f"{path}:{number}: {match.group(1) or match.group(2)}: only lib/core/sync/ may use it")
     return found
 
 
@@ -34,13 +34,13 @@ class Atomics(source_tree.Rule):
                      "__sync_synchronize();", "atomic_fetch_add(p, 1);", "f(memory_order_relaxed);",
                      "_mm_sfence();", "__volatile__ int a;", '__asm__ __volatile__("" : : : "memory");',
                      '__asm__("mfence" ::: "cc", "memory");'):
-            with self.subTest(code), source_tree.example({"lib/shm/a.c": f"/* why */\n{code}\n"}) as tree:
-                self.assert_one(problems(tree), r"lib/shm/a\.c:2: ")
+            with self.subTest(code), source_tree.example({"lib/core/shm/a.c": f"/* why */\n{code}\n"}) as tree:
+                self.assert_one(problems(tree), r"lib/core/shm/a\.c:2: ")
 
     def test_accepts_words_in_comments_and_sync(self):
-        files = {"lib/shm/a.c": '/* not volatile,\n * nor atomic_load */\nchar *a = "volatile"; // volatile\n'
+        files = {"lib/core/shm/a.c": '/* not volatile,\n * nor atomic_load */\nchar *a = "volatile"; // volatile\n'
                  '__asm__ __volatile__("ldmxcsr %0" : : "m"(a));\nchar *b = "memory";\n',
-                 "lib/sync/b.c": "volatile int b;\n"}
+                 "lib/core/sync/b.c": "volatile int b;\n"}
         with source_tree.example(files) as tree:
             self.assert_clean(problems(tree))
 

@@ -47,9 +47,9 @@ class ClangFormat(source_tree.Rule):
 
     def test_rejects_other_layout(self):
         style = source_tree.project().text(".clang-format")
-        with source_tree.example({".clang-format": style, "lib/base/a.c": "int a;\n",
-                                  "lib/base/b.c": "\nint  b;\nint\tc;\n"}) as tree:
-            self.assert_one(problems(tree), r"^lib/base/b\.c:2: clang-format -i")
+        with source_tree.example({".clang-format": style, "lib/core/base/a.c": "int a;\n",
+                                  "lib/core/base/b.c": "\nint  b;\nint\tc;\n"}) as tree:
+            self.assert_one(problems(tree), r"^lib/core/base/b\.c:2: clang-format -i")
 
 
 if __name__ == "__main__":

@@ -48,8 +48,8 @@ class Leftovers(source_tree.Rule):
 
     def test_rejects_each_kind(self):
         for line in ("/* TO" "DO: later */", "// FIX" "ME", "<<<<<<< ours", "int a; ", "\tint a;"):
-            with self.subTest(line), source_tree.example({"lib/base/a.c": f"\n{line}\n"}) as tree:
-                self.assert_one(problems(tree), r"^lib/base/a\.c:2: ")
+            with self.subTest(line), source_tree.example({"lib/core/base/a.c": f"\n{line}\n"}) as tree:
+                self.assert_one(problems(tree), r"^lib/core/base/a\.c:2: ")
 
     def test_rejects_in_scripts(self):
         with source_tree.example({"tools/run": "#!/bin/sh\n# FIX" "ME\n"}) as tree:

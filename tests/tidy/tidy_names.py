@@ -42,9 +42,9 @@ class Names(source_tree.Rule):
             self.assert_one(type_problems(tree), r"lib/b\.c:3: kolo_part is another type in lib/a\.h")
 
     def test_rejects_second_file_of_a_name(self):
-        with source_tree.example({"lib/base/log.h": "", "tools/log.h": "", "tools/README.md": "",
+        with source_tree.example({"lib/core/base/log.h": "", "tools/log.h": "", "tools/README.md": "",
                                   "README.md": ""}) as tree:
-            self.assert_one(problems(tree), r"tools/log\.h:1: lib/base/log\.h has the same name")
+            self.assert_one(problems(tree), r"tools/log\.h:1: lib/core/base/log\.h has the same name")
 
 
 if __name__ == "__main__":

@@ -106,7 +106,7 @@ class Sizes(source_tree.Rule):
         self.assertEqual([("f", 2, 6)], list(c_functions('extern "C" {\n' + c_function(5) + "}\n")))
 
     def test_rejects_long_c_function(self):
-        self.check("lib/base/a.c", "\n" + c_function(71), r"^lib/base/a\.c:2: f has 71 lines")
+        self.check("lib/core/base/a.c", "\n" + c_function(71), r"^lib/core/base/a\.c:2: f has 71 lines")
 
     def test_rejects_long_python_function(self):
         self.check("tests/a.py", "def f():\n" + "    pass\n" * 70, "f has 71 lines")
@@ -115,13 +115,13 @@ class Sizes(source_tree.Rule):
         self.check("tools/a", "#!/usr/bin/env bash\nf() {\n" + "    true\n" * 69 + "}\n", "f has 71 lines")
 
     def test_rejects_long_file(self):
-        self.check("lib/base/a.c", "int a;\n" * 801, "801 lines")
+        self.check("lib/core/base/a.c", "int a;\n" * 801, "801 lines")
 
     def test_rejects_long_public_header(self):
         self.check("include/kolo_a.h", "int a;\n" * 351, "351 lines, 350 at most")
 
     def test_accepts_the_limits(self):
-        files = {"lib/base/a.c": c_function(70), "lib/base/b.c": "int a;\n" * 800,
+        files = {"lib/core/base/a.c": c_function(70), "lib/core/base/b.c": "int a;\n" * 800,
                  "tests/a.py": "def f():\n" + "    pass\n" * 69}
         with source_tree.example(files) as tree:
             self.assert_clean(problems(tree))

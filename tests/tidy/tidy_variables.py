@@ -9,7 +9,7 @@ import unittest
 import source_tree
 
 VARIABLE = re.compile(r"\bKOLO_[A-Z0-9_]*[A-Z0-9]\b")
-NOT_VARIABLES = re.compile(r"KOLO_(ALLOC_SHARED|ANY_\w+|ERR_\w+|LIBRARY|NODES|RANKS_MAX|OPTIONS_INIT|SLOTS|VERSION_\w+)$")
+NOT_VARIABLES = re.compile(r"KOLO_(ALLOC_SHARED|ANY_\w+|ERR_\w+|LIBRARY|MACHINES|RANKS_MAX|OPTIONS_INIT|SLOTS|VERSION_\w+)$")
 LITERAL = re.compile(r'"(?:\\.|[^"\\\n])*"')
 
 
@@ -51,7 +51,7 @@ def entry(name, default="1"):
 
 
 class Variables(source_tree.Rule):
-    EXAMPLE = {"lib/base/a.c": '/* "KOLO_NOT" */\nget("KOLO_A");\nputs("KOLO_ERR_ARG: set KOLO_B=1");\n'}
+    EXAMPLE = {"lib/core/base/a.c": '/* "KOLO_NOT" */\nget("KOLO_A");\nputs("KOLO_ERR_ARG: set KOLO_B=1");\n'}
 
     @unittest.skipUnless("KOLO_INFO" in os.environ, "KOLO_INFO does not name the built kolo-info")
     def test_project(self):
@@ -70,7 +70,7 @@ class Variables(source_tree.Rule):
             self.assert_clean(problems(tree, Explained([entry("KOLO_A"), entry("KOLO_B")])))
 
     def test_rejects_unexplained(self):
-        self.check([entry("KOLO_A")], r"lib/base/a\.c:3: .* does not explain KOLO_B")
+        self.check([entry("KOLO_A")], r"lib/core/base/a\.c:3: .* does not explain KOLO_B")
 
     def test_rejects_unread(self):
         self.check([entry("KOLO_A"), entry("KOLO_B"), entry("KOLO_C")], "explains KOLO_C, which")

@@ -44,7 +44,7 @@ class Words(source_tree.Rule):
             self.assert_one(problems(tree), pattern)
 
     def test_rejects_word_in_function(self):
-        self.check({"lib/net/a.c": "/* A. */\nint kolo_door_open(void);\n"}, r"^lib/net/a\.c:2: .*say listener")
+        self.check({"lib/machines/net/a.c": "/* A. */\nint kolo_door_open(void);\n"}, r"^lib/machines/net/a\.c:2: .*say listener")
 
     def test_rejects_word_in_constant(self):
         self.check({"tools/a.c": "enum { ORPHANS_MAX = 1 };\n"}, "ORPHANS_MAX: say leftover")
@@ -53,10 +53,10 @@ class Words(source_tree.Rule):
         self.check({"bench/crowd.py": "a = 1\n"}, r"^bench/crowd\.py:1: crowd: say oversubscription")
 
     def test_rejects_file_that_does_not_say_what_it_is_for(self):
-        self.check({"lib/base/a.c": "#include <stdio.h>\n"}, "what a file is for")
+        self.check({"lib/core/base/a.c": "#include <stdio.h>\n"}, "what a file is for")
 
     def test_accepts_words_in_prose_and_in_other_words(self):
-        files = {"lib/base/a.c": "/* Doors are not names. */\nint indoors, knockout;\n"}
+        files = {"lib/core/base/a.c": "/* Doors are not names. */\nint indoors, knockout;\n"}
         with source_tree.example(files) as tree:
             self.assert_clean(problems(tree))
 

@@ -13,8 +13,8 @@
 #include <cmocka.h>
 
 #include "cpu/features.h"
-#include "reduce/compress/compressor.h"
-#include "reduce/compress/topk.h"
+#include "training/compress/compressor.h"
+#include "training/compress/topk.h"
 #include "reduce/float16.h"
 #include "reducer_support.h"
 

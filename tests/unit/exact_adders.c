@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "cpu/features.h"
-#include "reduce/exact/adder.h"
+#include "training/exact/adder.h"
 #include "reducer_support.h"
 
 enum { COUNT_MAX = 300000 /* of F32 more than all blocks that are summed before the digits get them */ };

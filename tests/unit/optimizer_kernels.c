@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "cpu/features.h"
-#include "reduce/optimizers/steps.h"
+#include "reduce/steps/steps.h"
 #include "reducer_support.h"
 
 enum { ARRAYS = 4, COUNT_MAX = 300, VARIANTS = 16 }; /* gradients, parameters, first, second */

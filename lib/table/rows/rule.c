@@ -92,7 +92,7 @@ size_t kolo_rule_state_bytes(const struct kolo_rule *rule, size_t count) {
 struct step {
     kolo_step_fn *function;
     struct kolo_step_factors factors;
-    uint8_t *first, *second; /* as in reduce/optimizers/steps.h */
+    uint8_t *first, *second; /* as in reduce/steps/steps.h */
 };
 
 /* Makes the next step of a piece of `count` elements, with its state, in which the step is counted. */

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "kolo_table.h"
-#include "reduce/optimizers/steps.h"
+#include "reduce/steps/steps.h"
 #include "reduce/reducer.h"
 #include "table/rows/pieces.h"
 

@@ -1,0 +1,13 @@
+/* A watch of kolo_watch.h. */
+#ifndef KOLO_API_TOOLS_WATCH_H
+#define KOLO_API_TOOLS_WATCH_H
+
+#include "kolo_watch.h"
+#include "comm/observer.h"
+
+struct kolo_watch {
+    char target[KOLO_JOB_NAME_BYTES];
+    struct kolo_observer observer; /* each communicator that it has observed has a reading */
+};
+
+#endif

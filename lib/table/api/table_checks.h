@@ -1,0 +1,30 @@
+/* Checks whether a table can be used. */
+#ifndef KOLO_TABLE_API_TABLE_CHECKS_H
+#define KOLO_TABLE_API_TABLE_CHECKS_H
+
+#include "comm/step/call_word.h"
+#include "table/table.h"
+
+/* Says why `function` cannot use the table, and returns the status. */
+__attribute__((cold)) int kolo_table_unusable(const char *function, const kolo_table *table);
+
+static inline bool kolo_table_is_usable(const kolo_table *table) {
+    return __builtin_expect(table && table->comm->token->ours && !table->is_broken, 1);
+}
+
+static inline int kolo_table_check(const char *function, const kolo_table *table) {
+    return kolo_table_is_usable(table) ? 0 : kolo_table_unusable(function, table);
+}
+
+/* Agrees on the status of a part of `function`, among all ranks of the communicator: 0 if all have succeeded, else the
+ * same status on all. The communicator stays usable. */
+int kolo_table_agree(const char *function, kolo_comm *comm, int rc);
+
+/* Does the same for a call about this table: KOLO_CALL_TABLE_INITIALIZE with its root, or KOLO_CALL_TABLE_LOAD. Ranks
+ * that name different tables, calls or roots get KOLO_ERR_MISMATCH. */
+int kolo_table_agree_on(const char *function, const kolo_table *table, unsigned what, int root, int rc);
+
+/* Ends the making of a table, whose status on this rank is `rc`. Returns 0 if this node has the table. */
+int kolo_table_conclude(struct kolo_table *table, int rc);
+
+#endif

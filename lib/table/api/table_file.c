@@ -1,0 +1,385 @@
+/* kolo_table_save and kolo_table_load.
+ *
+ * The cut. Each worker comes to a save between the same two of its clocks. It first waits until all that it has pushed
+ * is applied, and says in `saves` that it has come. When all have come, no worker pushes: the pieces hold all pushes
+ * before the save, and none after. One worker, the lowest that is there, copies the pieces and raises `copied`; until
+ * then the others wait. They train on while a thread of that worker writes the copy to a file of another name, renames
+ * the file at the end, and raises `written`. If that worker ends, the save has failed, no file has the name, and the
+ * others go on.
+ *
+ * On several nodes all workers wait, too, until the rounds of the clocks before are over (table/nodes/rounds.h). Then
+ * the copies of each node have all pushes of these clocks, and get none of later ones while one of its workers is here.
+ * The first node saves.
+ *
+ * The file, in the machine's byte order: a header, then the values and state of each piece in order, each rounded up to
+ * 8 bytes. The header has a checksum of that, so that a file that is cut short or damaged is refused. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/sharing.h"
+#include "table/api/table_checks.h"
+#include "table/api/table_file.h"
+#include "base/file.h"
+#include "base/files/new_file.h"
+#include "base/status.h"
+#include "sync/point.h"
+#include "sync/thread.h"
+#include "table/shard.h"
+#include "table/synchronous.h"
+#include "table/rows/versions.h"
+#include "table/waits.h"
+
+#define MAGIC UINT64_C(0x31656c6261546c6b) /* "klTable1" */
+
+enum { STATUS_BITS = 8, RANK_BITS = 16 };
+
+struct file_header {
+    uint64_t magic;
+    uint64_t rows, pieces, elements, piece_columns;
+    uint32_t dtype, rule;
+    uint64_t state_bytes; /* of the longest piece */
+    uint64_t body_bytes, checksum;
+};
+
+struct kolo_table_saving {
+    struct kolo_table *table;
+    pthread_t thread;
+    uint64_t number; /* of the save */
+    char *path;
+    struct kolo_new_file new;
+    uint8_t *file; /* header and body */
+    size_t bytes;
+    int status;
+};
+
+/* A checksum of eight words at a time, so that it is as fast as the disk: FNV-1a over 8-byte words, eight side by
+ * side. */
+static uint64_t checksum_of(const uint8_t *bytes, size_t count) {
+    uint64_t lanes[8], sum = UINT64_C(0xcbf29ce484222325);
+    for (int i = 0; i < 8; i++)
+        lanes[i] = sum + (uint64_t)i;
+    size_t at = 0;
+    for (; at + 64 <= count; at += 64)
+        for (int i = 0; i < 8; i++) {
+            uint64_t word;
+            memcpy(&word, bytes + at + 8 * (size_t)i, sizeof word);
+            lanes[i] = (lanes[i] ^ word) * UINT64_C(0x100000001b3);
+        }
+    for (int i = 0; i < 8; i++)
+        sum = (sum ^ lanes[i]) * UINT64_C(0x100000001b3);
+    for (; at < count; at++)
+        sum = (sum ^ bytes[at]) * UINT64_C(0x100000001b3);
+    return sum;
+}
+
+static size_t saved_bytes(const struct kolo_table *table, size_t count) {
+    return kolo_version_pending(&table->rule, count);
+}
+
+/* Calls `each` for all pieces, with their places in the body. Returns the body's bytes. */
+static size_t for_each_piece(struct kolo_table *table, uint8_t *body,
+                             void (*each)(struct kolo_table *table, uint64_t piece, size_t count, uint8_t *saved)) {
+    const struct kolo_pieces *pieces = &table->pieces;
+    size_t at = 0;
+    for (uint64_t row = 0; row < pieces->rows; row++) {
+        size_t left = kolo_pieces_row_columns(pieces, row);
+        for (uint64_t piece = kolo_pieces_of_row(pieces, row); left > 0; piece++) {
+            const size_t count = left < pieces->piece_columns ? left : pieces->piece_columns;
+            if (each)
+                each(table, piece, count, body + at);
+            at += saved_bytes(table, count);
+            left -= count;
+        }
+    }
+    return at;
+}
+
+static void copy_out(struct kolo_table *table, uint64_t piece, size_t count, uint8_t *saved) {
+    const size_t all = kolo_version_bytes(&table->rule, count), saved_all = saved_bytes(table, count);
+    const size_t bytes = all < saved_all ? all : saved_all;
+    memset(saved + bytes, 0, saved_all - bytes);
+    kolo_versions_read(table, kolo_piece_memory(table, piece), all, saved, bytes);
+}
+
+static void copy_in(struct kolo_table *table, uint64_t piece, size_t count, uint8_t *saved) {
+    const size_t all = kolo_version_bytes(&table->rule, count), saved_all = saved_bytes(table, count);
+    uint8_t *memory = kolo_piece_memory(table, piece);
+    const uint64_t sequence = kolo_load_relaxed((kolo_atomic_u64 *)(void *)memory);
+    memcpy(kolo_version_memory(memory, sequence, all), saved, all < saved_all ? all : saved_all);
+}
+
+static struct file_header describe(struct kolo_table *table) {
+    return (struct file_header){.magic = MAGIC,
+                                .rows = table->pieces.rows,
+                                .pieces = table->pieces.pieces,
+                                .elements = table->pieces.elements,
+                                .piece_columns = table->pieces.piece_columns,
+                                .dtype = table->rule.dtype,
+                                .rule = table->rule.kind,
+                                .state_bytes = kolo_rule_state_bytes(&table->rule, table->pieces.piece_columns),
+                                .body_bytes = for_each_piece(table, NULL, NULL)};
+}
+
+/* Writes the file under another name, whole and to the disk, and then gives it its own name. */
+static int write_file(struct kolo_table_saving *saving) {
+    struct file_header header;
+    memcpy(&header, saving->file, sizeof header);
+    header.checksum = checksum_of(saving->file + sizeof header, header.body_bytes);
+    memcpy(saving->file, &header, sizeof header);
+    int rc = kolo_new_file_write(&saving->new, saving->path, saving->file, saving->bytes);
+    KOLO_POINT("table_file.renaming");
+    if (rc == 0)
+        rc = kolo_new_file_name(&saving->new);
+    return rc == 0 ? 0 : rc == -ENOSPC || rc == -EDQUOT ? KOLO_ERR_NO_SPACE : KOLO_ERR_SYSTEM;
+}
+
+static void *run(void *argument) {
+    struct kolo_table_saving *saving = argument;
+    saving->status = write_file(saving);
+    struct kolo_shared_table_header *header = saving->table->header;
+    KOLO_POINT("table_file.written");
+    kolo_publish(&saving->table->waiter, &header->written, saving->number << STATUS_BITS | (uint64_t)-saving->status,
+                 &header->saver_bell);
+    return NULL;
+}
+
+static int start(struct kolo_table_saving *saving) {
+    const int error = kolo_thread_start(&saving->thread, run, saving);
+    return error ? kolo_fail_system(error, "kolo_table_save: starting a thread") : 0;
+}
+
+static void free_saving(struct kolo_table_saving *saving) {
+    if (!saving)
+        return;
+    free(saving->path);
+    free(saving->file);
+    free(saving);
+}
+
+static struct kolo_table_saving *prepare(struct kolo_table *table, const char *path) {
+    struct kolo_table_saving *saving = calloc(1, sizeof *saving);
+    if (!saving)
+        return NULL;
+    const struct file_header header = describe(table);
+    saving->table = table;
+    saving->number = table->saves;
+    saving->bytes = sizeof header + header.body_bytes;
+    saving->path = strdup(path);
+    saving->file = malloc(saving->bytes);
+    if (!saving->path || !saving->file) {
+        free_saving(saving);
+        return NULL;
+    }
+    memcpy(saving->file, &header, sizeof header);
+    return saving;
+}
+
+/* Gives up a save before a thread writes. The others go on, and learn of it from kolo_table_wait. */
+static void give_up(struct kolo_table *table, int rc) {
+    kolo_publish(&table->waiter, &table->header->written, table->saves << STATUS_BITS | (uint64_t)-rc,
+                 &table->header->saver_bell);
+}
+
+/* The worker that saves copies the pieces, and starts the thread that writes the file. */
+static int save_here(struct kolo_table *table, const char *path) {
+    struct kolo_table_saving *saving = prepare(table, path);
+    if (saving)
+        for_each_piece(table, saving->file + sizeof(struct file_header), copy_out);
+    KOLO_POINT("table_file.copied");
+    kolo_publish(&table->waiter, &table->header->copied, table->saves, &table->header->saver_bell);
+    int rc = saving ? start(saving)
+                    : kolo_fail(KOLO_ERR_SYSTEM, "rank %u: kolo_table_save: no memory for a copy of the table",
+                                table->comm->global_rank);
+    if (rc == 0) {
+        table->saving = saving;
+        return 0;
+    }
+    free_saving(saving);
+    give_up(table, rc);
+    return rc;
+}
+
+/* Chooses the worker that saves: the one that the first to ask finds to be the lowest that is there. */
+static uint32_t choose_saver(struct kolo_table *table) {
+    kolo_atomic_u64 *word = &table->header->saver;
+    uint32_t lowest = table->rank;
+    for (uint32_t worker = table->workers; worker-- > 0;)
+        if (kolo_load_acquire(&table->members[worker].state) == KOLO_TABLE_PRESENT)
+            lowest = worker;
+    const uint64_t found = kolo_load_acquire(word);
+    KOLO_POINT("table_file.choosing");
+    if (found >> RANK_BITS < table->saves)
+        kolo_compare_and_swap(word, found, table->saves << RANK_BITS | lowest);
+    KOLO_POINT("table_file.chosen");
+    return (uint32_t)(kolo_load_acquire(word) & ((1 << RANK_BITS) - 1));
+}
+
+/* Says that this worker has come, once all that it has pushed is applied. */
+static int come(struct kolo_table *table) {
+    int rc = kolo_table_file_wait(table);
+    if (table->is_saving) /* otherwise the last save is over, whatever its status */
+        return rc;
+    rc = kolo_table_is_synchronous(table) ? kolo_synchronous_wait(table) : kolo_shards_settle_own(table);
+    if (rc < 0)
+        return rc;
+    table->saves++;
+    table->is_coming = true;
+    KOLO_POINT("table_file.coming");
+    kolo_publish(&table->waiter, &table->self->saves, table->saves, &table->self->bell);
+    return 0;
+}
+
+/* Saves, or waits for the worker that saves, once all have come. Updates of workers that have ended since are applied
+ * first, if they are in queues. */
+static int save_or_wait(struct kolo_table *table, const char *path) {
+    table->saver = choose_saver(table);
+    if (table->saver != table->rank)
+        return kolo_wait_saver(table, table->saver, &table->header->copied, table->saves);
+    int rc = 0;
+    for (uint32_t shard = 0; shard < table->shards && rc == 0 && !kolo_table_is_synchronous(table); shard++)
+        rc = kolo_shard_settle(table, shard, false);
+    if (rc == 0)
+        return save_here(table, path);
+    give_up(table, rc);
+    kolo_publish(&table->waiter, &table->header->copied, table->saves, &table->header->saver_bell);
+    table->is_coming = false; /* also after a time-out: this save is over for all */
+    return rc;
+}
+
+/* Several nodes: whether this is the first of those that are left. */
+static bool saves_here(const struct kolo_table *table) {
+    const bool is_first_gone = kolo_load_acquire(&table->header->gone[0]) & 1;
+    return table->node == (is_first_gone ? kolo_load_acquire(&table->header->heir) : 0);
+}
+
+int kolo_table_save(kolo_table *table, const char *path) {
+    static const char function[] = "kolo_table_save";
+    int rc = kolo_table_check(function, table);
+    if (rc < 0)
+        return rc;
+    if (!path || !*path)
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: path is %s", table->comm->global_rank, function,
+                         path ? "empty" : "NULL");
+    if (table->nodes && table->options.staleness == KOLO_STALENESS_UNBOUNDED)
+        return kolo_fail(KOLO_ERR_UNSUPPORTED,
+                         "rank %u: %s: the table is on several nodes, and its staleness unbounded",
+                         table->comm->global_rank, function);
+    if (!table->is_coming)
+        rc = come(table);
+    for (uint32_t worker = 0; worker < table->workers && rc == 0; worker++)
+        rc = kolo_wait_saves(table, worker, table->saves);
+    if (rc == 0 && table->nodes)
+        rc = kolo_wait_arrived(table, table->clock);
+    const bool is_elsewhere = table->nodes && !saves_here(table);
+    if (rc == 0 && !is_elsewhere)
+        rc = save_or_wait(table, path);
+    /* After a time-out this worker has come all the same. The others rely on it to push nothing, so that it can only
+     *come again. / */
+    table->is_coming = table->is_coming && rc == KOLO_ERR_TIMEOUT;
+    table->is_saving = table->is_saving || (rc == 0 && !is_elsewhere);
+    return rc;
+}
+
+int kolo_table_file_wait(struct kolo_table *table) {
+    if (!table->is_saving)
+        return 0;
+    const int rc = kolo_wait_saver(table, table->saver, &table->header->written, table->saves << STATUS_BITS);
+    table->is_saving = rc == KOLO_ERR_TIMEOUT;
+    if (rc < 0)
+        return rc;
+    const int status = -(int)(kolo_load_acquire(&table->header->written) & ((1 << STATUS_BITS) - 1));
+    char message[KOLO_NEW_FILE_TEXT_BYTES] = "the rank that wrote the file has said why";
+    if (table->saving)
+        memcpy(message, table->saving->new.message, sizeof message);
+    kolo_table_file_end(table);
+    return status ? kolo_fail(status, "rank %u: kolo_table_save: %s", table->comm->global_rank, message) : 0;
+}
+
+void kolo_table_file_end(struct kolo_table *table) {
+    if (!table->saving)
+        return;
+    pthread_join(table->saving->thread, NULL);
+    free_saving(table->saving);
+    table->saving = NULL;
+}
+
+static int refuse(const struct kolo_table *table, const char *path, const char *what, uint64_t theirs, uint64_t ours) {
+    return kolo_fail(KOLO_ERR_ARG,
+                     "rank %u: kolo_table_load: %s is of a table with %s %" PRIu64 ", and this one has %" PRIu64,
+                     table->comm->global_rank, path, what, theirs, ours);
+}
+
+static int check_file(struct kolo_table *table, const char *path, const uint8_t *file, size_t bytes) {
+    struct file_header theirs;
+    const struct file_header ours = describe(table);
+    if (bytes >= sizeof theirs)
+        memcpy(&theirs, file, sizeof theirs);
+    if (bytes < sizeof theirs || theirs.magic != MAGIC)
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_table_load: %s is no file of kolo_table_save",
+                         table->comm->global_rank, path);
+    if (theirs.rows != ours.rows)
+        return refuse(table, path, "rows", theirs.rows, ours.rows);
+    if (theirs.elements != ours.elements)
+        return refuse(table, path, "elements", theirs.elements, ours.elements);
+    if (theirs.dtype != ours.dtype)
+        return refuse(table, path, "dtype", theirs.dtype, ours.dtype);
+    if (theirs.rule != ours.rule)
+        return refuse(table, path, "rule", theirs.rule, ours.rule);
+    if (theirs.pieces != ours.pieces || theirs.piece_columns != ours.piece_columns)
+        return refuse(table, path, "elements of a piece (split_bytes)", theirs.piece_columns, ours.piece_columns);
+    if (theirs.state_bytes != ours.state_bytes || theirs.body_bytes != ours.body_bytes)
+        return refuse(table, path, "bytes of state", theirs.state_bytes, ours.state_bytes);
+    if (bytes != sizeof ours + ours.body_bytes || checksum_of(file + sizeof ours, ours.body_bytes) != theirs.checksum)
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_table_load: %s is damaged", table->comm->global_rank, path);
+    return 0;
+}
+
+/* Reads the file, for the caller to free; NULL, with *rc set, where that fails. Of a file that is longer than the
+ * table's it reads `bytes_max` bytes. */
+static uint8_t *read_file(const struct kolo_table *table, const char *path, size_t bytes_max, size_t *bytes, int *rc) {
+    uint8_t *file = malloc(bytes_max);
+    const int fd = file ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    const ssize_t got = !file ? -ENOMEM : fd < 0 ? -errno : kolo_file_read_open(fd, (char *)file, bytes_max);
+    if (fd >= 0)
+        close(fd);
+    *bytes = got < 0 ? 0 : (size_t)got;
+    *rc = 0;
+    if (got >= 0)
+        return file;
+    *rc = kolo_fail(file ? KOLO_ERR_ARG : KOLO_ERR_SYSTEM, "rank %u: kolo_table_load: %s: %s", table->comm->global_rank,
+                    path, strerror((int)-got));
+    free(file);
+    return NULL;
+}
+
+static int load_here(struct kolo_table *table, const char *path) {
+    const struct file_header ours = describe(table);
+    size_t bytes;
+    int rc;
+    uint8_t *file = read_file(table, path, sizeof ours + ours.body_bytes + 1, &bytes, &rc);
+    if (rc == 0)
+        rc = check_file(table, path, file, bytes);
+    if (rc == 0)
+        for_each_piece(table, file + sizeof ours, copy_in);
+    free(file);
+    return rc;
+}
+
+int kolo_table_load(kolo_table *table, const char *path) {
+    static const char function[] = "kolo_table_load";
+    int rc = kolo_table_check(function, table);
+    if (rc == 0 && (!path || !*path))
+        rc = kolo_fail(KOLO_ERR_ARG, "rank %u: %s: path is %s", table->comm->global_rank, function,
+                       path ? "empty" : "NULL");
+    if (rc < 0)
+        return rc;
+    if (table->rank == 0)
+        rc = load_here(table, path);
+    return kolo_table_agree_on(function, table, KOLO_CALL_TABLE_LOAD, 0, rc);
+}

@@ -1,0 +1,544 @@
+/* The thread that takes a table through its rounds: see rounds.h. */
+#include "table/nodes/rounds.h"
+#include "table/api/table_checks.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "api/sharing.h"
+#include "base/awake.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "comm/failure/failure.h"
+#include "cpu/fpenv.h"
+#include "sync/point.h"
+#include "sync/thread.h"
+#include "table/shard.h"
+#include "table/synchronous.h"
+#include "table/waits.h"
+
+#define IDLE_NS  (10 * KOLO_NS_PER_MS) /* unbounded: between two rounds, where the last one has carried nothing */
+#define BUSY_NS  (1 * KOLO_NS_PER_MS)  /* else */
+#define SLICE_NS (10 * KOLO_NS_PER_MS) /* staleness 0: of a wait for the clock's end */
+#define POLL_NS  50000                 /* between two looks at a role */
+
+#define SLICE_OVER INT_MIN /* no status: what a wait returns when its slice is over */
+
+enum { STARTED = 1, ABANDONED };
+
+static void sleep_ns(int64_t ns) {
+    const struct timespec time = {.tv_nsec = (long)ns};
+    nanosleep(&time, NULL);
+}
+
+/* Marks local ranks that have ended, or returns that a strict table cannot go on. */
+static int look_at_ranks(struct kolo_rounds *rounds) {
+    struct kolo_table *table = &rounds->view;
+    const bool is_tolerant = kolo_table_is_tolerant(table);
+    kolo_liveness_look_at(&rounds->liveness, 0, table->ranks);
+    for (uint32_t rank = 1; rank < table->ranks; rank++) {
+        if (!kolo_liveness_has_ended(&rounds->liveness, rank) ||
+            kolo_load_acquire(&table->members[rank].reached) == UINT64_MAX)
+            continue;
+        if (!is_tolerant && kolo_load_acquire(&table->members[rank].state) == KOLO_TABLE_PRESENT)
+            return KOLO_ERR_PEER_DEAD;
+        kolo_waits_let_go(table, rank, KOLO_TABLE_DEAD);
+    }
+    return 0;
+}
+
+int kolo_round_look(struct kolo_rounds *rounds) {
+    struct kolo_table *table = &rounds->view;
+    struct kolo_failure_report report = {0};
+    if (kolo_load_acquire(kolo_comm_failure_word(table->comm)) && kolo_failure_collect(table->comm, &report) &&
+        (!kolo_table_is_tolerant(table) || report.status == KOLO_ERR_ABORTED))
+        return report.status;
+    return look_at_ranks(rounds);
+}
+
+/* Does the same while the thread waits for the node's workers, which may take long. Looks also whether another node has
+ * ended. */
+static int look_around(struct kolo_rounds *rounds) {
+    struct kolo_failure_report report = {0};
+    const int rc = kolo_round_look(rounds);
+    if (rc == 0 && rounds->peers > 1 && kolo_load_acquire(kolo_comm_failure_word(rounds->leaders)) &&
+        kolo_failure_collect(rounds->leaders, &report))
+        return report.status;
+    return rc;
+}
+
+/* The waiter's check. */
+static int check(kolo_waiter *waiter, const struct kolo_wait *wait) {
+    struct kolo_rounds *rounds = waiter->owner;
+    const int rc = look_around(rounds);
+    if (kolo_wait_reached(wait))
+        return 0;
+    return rc == 0 && wait->waited_ns >= rounds->slice_ns ? SLICE_OVER : rc;
+}
+
+static int wait_slice(struct kolo_rounds *rounds, const kolo_atomic_u64 *flag, uint64_t target, kolo_bell *bell,
+                      int64_t slice_ns) {
+    rounds->slice_ns = slice_ns;
+    return kolo_wait_at_least(&rounds->view.waiter, flag, target, bell, 0);
+}
+
+int kolo_round_take_role(struct kolo_rounds *rounds, uint32_t shard) {
+    for (uint32_t looks = 1; !kolo_shard_take(&rounds->view, shard); looks++) {
+        if (looks < 64)
+            kolo_pause();
+        else
+            sleep_ns(POLL_NS);
+        const int rc = looks % 256 ? 0 : kolo_round_look(rounds);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+static bool has_workers(const struct kolo_table *table) {
+    for (uint32_t worker = 0; worker < table->workers; worker++)
+        if (kolo_load_acquire(&table->members[worker].state) == KOLO_TABLE_PRESENT)
+            return true;
+    return false;
+}
+
+/* Staleness 0: whether clock `round` is closed on this node and all shards are folded. */
+static bool is_folded(const struct kolo_table *table, uint64_t round) {
+    if (kolo_load_acquire(&table->header->closed) <= round)
+        return false;
+    for (uint32_t shard = 0; shard < table->shards; shard++)
+        if (kolo_load_acquire(&table->shard[shard].folded) <= round)
+            return false;
+    return true;
+}
+
+/* Waits until the clock is folded, and helps. Where no worker is left to wait for, it helps once. */
+static int await_fold(struct kolo_rounds *rounds) {
+    struct kolo_table *table = &rounds->view;
+    for (uint32_t looks = 1;; looks++) { /* for as long as the workers compute */
+        const bool is_left = !has_workers(table);
+        const bool is_closed = kolo_load_acquire(&table->header->closed) > rounds->round;
+        int rc = 0;
+        if (!is_left && !is_closed)
+            rc = wait_slice(rounds, &table->header->closed, rounds->round + 1, &table->header->bell, SLICE_NS);
+        else if (is_left || looks % 64 == 0) /* the rank that folds may have ended */
+            rc = look_around(rounds);
+        if (rc < 0 && rc != SLICE_OVER)
+            return rc;
+        if (is_folded(table, rounds->round))
+            return 0;
+        kolo_synchronous_help(table); /* other ranks fold, unless they have ended */
+        if (is_left)
+            return 0;
+        if (looks < 64)
+            kolo_pause();
+        else if (is_closed)
+            sleep_ns(POLL_NS);
+    }
+}
+
+static int await_workers(struct kolo_rounds *rounds) {
+    struct kolo_table *table = &rounds->view;
+    int rc = 0;
+    for (uint32_t worker = 0; worker < table->workers && rc == 0; worker++) {
+        struct kolo_shared_table_rank *member = &table->members[worker];
+        rc = wait_slice(rounds, &member->reached, rounds->round + 1, &member->bell, KOLO_NEVER_NS);
+    }
+    return rc;
+}
+
+/* Unbounded staleness: waits for a moment, unless a worker waits for the round. */
+static int pause_between(struct kolo_rounds *rounds) {
+    struct kolo_shared_table_header *header = rounds->view.header;
+    const uint64_t hurry = kolo_load_acquire(&header->hurry);
+    if (rounds->was_busy) {
+        sleep_ns(BUSY_NS);
+        return look_around(rounds);
+    }
+    if (hurry != rounds->hurry || !has_workers(&rounds->view)) {
+        rounds->hurry = hurry;
+        return look_around(rounds);
+    }
+    const int rc = wait_slice(rounds, &header->hurry, hurry + 1, &header->hurry_bell, IDLE_NS);
+    return rc == SLICE_OVER ? 0 : rc;
+}
+
+static int await_clock(struct kolo_rounds *rounds) {
+    const struct kolo_table *table = &rounds->view;
+    if (kolo_table_is_synchronous(table))
+        return await_fold(rounds);
+    return table->options.staleness == KOLO_STALENESS_UNBOUNDED ? pause_between(rounds) : await_workers(rounds);
+}
+
+/* Makes this node's notice. The notice is made before anything is taken, so that the pushes of a clock are in the
+ * message that comes with it. */
+static struct kolo_round_notice make_notice(const struct kolo_rounds *rounds) {
+    const struct kolo_table *table = &rounds->view;
+    struct kolo_round_notice notice = {.slowest = UINT64_MAX,
+                                       .rate_clock = kolo_load_acquire(&table->header->rate_clock),
+                                       .rate = kolo_load_relaxed(&table->header->learning_rate)};
+    for (uint32_t worker = 0; worker < table->workers; worker++) {
+        const uint64_t state = kolo_load_acquire(&table->members[worker].state);
+        const uint64_t word = kolo_load_acquire(&table->members[worker].clock), clock = word / 2;
+        notice.folded += kolo_table_is_synchronous(table) && word >= 2 * rounds->round + 2;
+        notice.dead += state == KOLO_TABLE_DEAD;
+        if (state != KOLO_TABLE_PRESENT)
+            continue;
+        notice.workers++;
+        notice.fastest = clock > notice.fastest ? clock : notice.fastest;
+        if (clock < notice.slowest) {
+            notice.slowest = clock;
+            notice.slowest_rank = kolo_rank_global(table->comm, worker);
+        }
+    }
+    return notice;
+}
+
+/* Exchanges notices with the other nodes, and with them the lengths of the messages. */
+static int exchange_notices(struct kolo_rounds *rounds) {
+    struct kolo_table *table = &rounds->view;
+    for (uint32_t i = 0; i < rounds->peers; i++) {
+        rounds->told[i] = rounds->notice;
+        rounds->told[i].bytes = rounds->peer[i].to;
+    }
+    const int rc = kolo_alltoall(rounds->leaders, rounds->told, rounds->heard, KOLO_NOTICE_WORDS, KOLO_U64);
+    if (rc < 0)
+        return rc;
+    for (uint32_t i = 0; i < rounds->peers; i++) {
+        const struct kolo_round_notice *heard = &rounds->heard[i];
+        if (heard->rate_clock > kolo_load_relaxed(&table->header->rate_clock)) {
+            kolo_store_release(&table->header->learning_rate, heard->rate);
+            kolo_store_release(&table->header->rate_clock, heard->rate_clock);
+        }
+    }
+    rounds->sent_bytes += (rounds->peers - 1) * sizeof rounds->notice;
+    return 0;
+}
+
+static int exchange_updates(struct kolo_rounds *rounds) {
+    size_t at = 0;
+    for (uint32_t i = 0; i < rounds->peers; i++) {
+        struct kolo_round_peer *peer = &rounds->peer[i];
+        peer->from = rounds->heard[i].bytes;
+        peer->from_at = at;
+        at += peer->from;
+        rounds->counts[0][i] = peer->to;
+        rounds->offsets[0][i] = peer->to_at;
+        rounds->counts[1][i] = peer->from;
+        rounds->offsets[1][i] = peer->from_at;
+    }
+    int rc = kolo_round_reserve(rounds, &rounds->received, at);
+    if (rc == 0)
+        rc = kolo_alltoallv(rounds->leaders, rounds->up.bytes, rounds->counts[0], rounds->offsets[0],
+                            rounds->received.bytes, rounds->counts[1], rounds->offsets[1], KOLO_U8);
+    if (rc == 0)
+        rounds->sent_bytes += rounds->up.used;
+    return rc;
+}
+
+static int exchange_versions(struct kolo_rounds *rounds) {
+    const uint64_t own = rounds->own.used;
+    uint64_t *each = (uint64_t *)(void *)rounds->told; /* `told` is not needed any more */
+    size_t at = 0;
+    int rc = kolo_allgather(rounds->leaders, &own, each, 1, KOLO_U64);
+    if (rc < 0)
+        return rc;
+    for (uint32_t i = 0; i < rounds->peers; i++) {
+        const uint32_t node = rounds->peer[i].node;
+        rounds->counts[0][i] = each[i];
+        rounds->told_bytes[node] = each[i];
+        rounds->told_at[node] = at;
+        at += each[i];
+    }
+    rc = kolo_round_reserve(rounds, &rounds->all, at);
+    if (rc == 0)
+        rc = kolo_allgatherv(rounds->leaders, rounds->own.bytes, rounds->all.bytes, rounds->counts[0], NULL, KOLO_U8);
+    if (rc == 0)
+        rounds->sent_bytes += (rounds->peers - 1) * (sizeof own + own);
+    return rc;
+}
+
+/* Shows the other nodes' last notices, for kolo_table_get_stats. Returns how many workers these nodes have. */
+static uint64_t show_others(const struct kolo_rounds *rounds) {
+    struct kolo_shared_table_header *header = rounds->view.header;
+    uint64_t workers = 0, dead = 0, slowest = UINT64_MAX, slowest_rank = 0, fastest = 0;
+    for (uint32_t i = 0; i < rounds->peers; i++) {
+        const struct kolo_round_notice *heard = &rounds->heard[i];
+        if (i == rounds->self)
+            continue;
+        workers += heard->workers;
+        dead += heard->dead;
+        fastest = heard->fastest > fastest ? heard->fastest : fastest;
+        if (heard->slowest < slowest) {
+            slowest = heard->slowest;
+            slowest_rank = heard->slowest_rank;
+        }
+    }
+    for (uint32_t node = 0; node < rounds->view.nodes->nodes; node++)
+        if (kolo_load_relaxed(&header->gone[node / 64]) >> node % 64 & 1)
+            dead +=
+                kolo_nodes_ranks_below(rounds->view.nodes, node, rounds->view.comm->global_size - rounds->view.servers);
+    kolo_show_relaxed(&header->others_workers, workers);
+    kolo_show_relaxed(&header->others_dead, dead);
+    kolo_show_relaxed(&header->others_slowest, slowest);
+    kolo_show_relaxed(&header->others_slowest_rank, slowest_rank);
+    kolo_show_relaxed(&header->others_fastest, fastest);
+    return workers;
+}
+
+/* Ends the round. Returns whether workers are left on some node. */
+static bool publish(struct kolo_rounds *rounds) {
+    struct kolo_shared_table_header *header = rounds->view.header;
+    kolo_stats stats = {.stats_bytes = sizeof stats};
+    uint64_t carried = 0;
+    for (uint32_t i = 0; i < rounds->peers; i++)
+        carried += rounds->heard[i].bytes + rounds->peer[i].to + rounds->told_bytes[rounds->peer[i].node];
+    rounds->was_busy = carried > 0;
+    const uint64_t workers = show_others(rounds) + rounds->heard[rounds->self].workers;
+    kolo_comm_stats(rounds->leaders, &stats);
+    kolo_show_relaxed(&header->sent_bytes, rounds->sent_bytes);
+    kolo_show_relaxed(&header->net_sent_bytes, stats.net_sent_bytes);
+    kolo_show_relaxed(&header->applied, kolo_load_relaxed(&rounds->line->applied));
+    rounds->round++;
+    rounds->step = KOLO_ROUND_BEGUN;
+    for (uint32_t i = 0; i < rounds->peers; i++)
+        rounds->peer[i].to = 0;
+    KOLO_POINT("rounds.ending");
+    kolo_publish(&rounds->view.waiter, &header->arrived, rounds->round, &header->rounds_bell);
+    KOLO_POINT("rounds.ended");
+    return workers > 0;
+}
+
+/* Begins a round, which has all that is taken until now. */
+static int begin_round(struct kolo_rounds *rounds) {
+    int rc = await_clock(rounds);
+    if (rc < 0)
+        return rc;
+    KOLO_POINT("rounds.beginning");
+    kolo_store_release(&rounds->view.header->taking, rounds->round + 1);
+    rounds->notice = make_notice(rounds);
+    rc = kolo_round_take(rounds);
+    rounds->step = KOLO_ROUND_TAKEN;
+    return rc;
+}
+
+/* Carries what is taken to the owners, and their pieces to all nodes. It runs once more after the end of a node
+ * (rounds_shrink.c). */
+static int carry(struct kolo_rounds *rounds) {
+    int rc = rounds->step == KOLO_ROUND_BEGUN ? begin_round(rounds) : 0;
+    KOLO_POINT("rounds.taken");
+    if (rc == 0)
+        rc = exchange_notices(rounds);
+    KOLO_POINT("rounds.announced");
+    if (rc == 0)
+        rc = exchange_updates(rounds);
+    KOLO_POINT("rounds.exchanged");
+    if (rc == 0)
+        rc = kolo_round_apply(rounds);
+    KOLO_POINT("rounds.applied");
+    if (rc == 0) {
+        rounds->own.used = rounds->step == KOLO_ROUND_APPLIED ? rounds->own.used : 0;
+        rounds->step = KOLO_ROUND_APPLIED;
+        rc = kolo_round_collect(rounds);
+    }
+    KOLO_POINT("rounds.collected");
+    if (rc == 0)
+        rc = exchange_versions(rounds);
+    KOLO_POINT("rounds.told");
+    return rc == 0 ? kolo_round_receive(rounds) : rc;
+}
+
+/* Whether a failure is the end of other nodes, which a tolerant table goes on without. */
+static bool is_loss(const struct kolo_rounds *rounds) {
+    kolo_failure failure = {.failure_bytes = sizeof failure};
+    return kolo_table_is_tolerant(&rounds->view) && kolo_comm_failure(rounds->leaders, &failure) == 0 &&
+           (failure.status == KOLO_ERR_PEER_DEAD || failure.status == KOLO_ERR_TIMEOUT);
+}
+
+/* Works until the round is over here. Begins again each time that a node is lost. */
+static int do_round(struct kolo_rounds *rounds) {
+    rounds->is_over = rounds->is_cut_off = false;
+    int rc = carry(rounds);
+    while (rc < 0 && !rounds->is_cut_off && is_loss(rounds)) {
+        rc = kolo_round_go_on(rounds);
+        if (rc < 0)
+            continue;
+        show_others(rounds);
+        if (!rounds->is_over)
+            rc = carry(rounds);
+    }
+    return rc;
+}
+
+static void end(struct kolo_rounds *rounds, int status) {
+    struct kolo_table *table = &rounds->view;
+    struct kolo_shared_table_header *header = table->header;
+    kolo_failure failure = {.failure_bytes = sizeof failure};
+    uint64_t culprit = 0;
+    if (status < 0 && kolo_comm_failure(rounds->leaders, &failure) == 0 && failure.status < 0)
+        culprit = (uint32_t)failure.rank >= rounds->peers
+                      ? 0
+                      : kolo_nodes_rank(table->nodes, rounds->peer[failure.rank].node, 0) + 1;
+    kolo_store_relaxed(&header->status, (uint64_t)-status);
+    kolo_store_relaxed(&header->culprit, culprit);
+    kolo_publish(&table->waiter, &header->ended, status < 0 ? KOLO_ROUNDS_FAILED : KOLO_ROUNDS_OVER,
+                 &header->rounds_bell);
+    kolo_waits_call_servers(table);
+    kolo_comm_destroy(rounds->leaders); /* so that the others need not wait for this node */
+    rounds->leaders = NULL;
+}
+
+static void *run(void *argument) {
+    struct kolo_rounds *rounds = argument;
+    pthread_setname_np(pthread_self(), "kolo-table");
+    kolo_fpenv_enter();
+    kolo_wait_idly(&rounds->view.waiter, &rounds->go, STARTED, &rounds->go_bell);
+    if (kolo_load_acquire(&rounds->go) == ABANDONED)
+        return NULL;
+    bool goes_on = true;
+    int rc = 0;
+    while (goes_on && rc == 0) {
+        rc = do_round(rounds);
+        if (rc == 0)
+            goes_on = publish(rounds);
+    }
+    end(rounds, rc);
+    return NULL;
+}
+
+/* Allocates the thread's own memory. */
+static int allocate(struct kolo_table *table, struct kolo_rounds *rounds) {
+    struct kolo_table *view = &rounds->view;
+    const uint32_t nodes = table->nodes->nodes;
+    const size_t columns = table->pieces.piece_columns;
+    const size_t sum_bytes = columns * (table->rule.element_bytes + table->rule.pending_bytes);
+    *view = *table;
+    view->liveness = &rounds->liveness;
+    view->is_service = true;
+    view->named = NULL;
+    view->sums = NULL;
+    view->list = NULL;
+    view->rounds = NULL;
+    view->folded = calloc(table->workers + 1, sizeof *view->folded);
+    view->sum = malloc(sum_bytes);
+    view->made = malloc(table->version_bytes);
+    view->came = malloc(table->version_bytes);
+    rounds->line = aligned_alloc(KOLO_LINE_BYTES, sizeof *rounds->line);
+    rounds->peer = calloc(nodes, sizeof *rounds->peer);
+    rounds->told = calloc(nodes, sizeof *rounds->told);
+    rounds->heard = calloc(nodes, sizeof *rounds->heard);
+    rounds->sources = calloc(nodes, sizeof *rounds->sources);
+    rounds->told_bytes = calloc(nodes, sizeof *rounds->told_bytes);
+    rounds->told_at = calloc(nodes, sizeof *rounds->told_at);
+    for (int i = 0; i < 2; i++) {
+        rounds->counts[i] = calloc(nodes, sizeof *rounds->counts[i]);
+        rounds->offsets[i] = calloc(nodes, sizeof *rounds->offsets[i]);
+    }
+    if (!view->folded || !view->sum || !view->made || !view->came || !rounds->line || !rounds->peer || !rounds->told ||
+        !rounds->heard || !rounds->sources || !rounds->told_bytes || !rounds->told_at || !rounds->counts[0] ||
+        !rounds->counts[1] || !rounds->offsets[0] || !rounds->offsets[1])
+        return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: kolo_table_create: out of memory", table->comm->global_rank);
+    memset(rounds->line, 0, sizeof *rounds->line);
+    view->self = rounds->line;
+    view->waiter.check = check;
+    view->waiter.work = NULL;
+    view->waiter.owner = rounds;
+    kolo_store_relaxed(&view->waiter.timeout_ns, (uint64_t)KOLO_NEVER_NS);
+    int rc = kolo_liveness_create(&rounds->liveness, table->ranks, table->rank);
+    rounds->liveness.members = table->comm->liveness.members;
+    for (uint32_t rank = 0; rc == 0 && rank < table->ranks; rank++)
+        rounds->liveness.watched[rank].guard = table->comm->liveness.watched[rank].guard;
+    return rc < 0 ? rc : kolo_round_reserve(rounds, &rounds->up, 1);
+}
+
+void kolo_round_prepare(kolo_comm *leaders) {
+    kolo_comm_set_timeout(leaders, 0);
+    leaders->stall.warn_ns = 0;
+}
+
+static int make(struct kolo_table *table, const char *function, kolo_comm *leaders) {
+    struct kolo_rounds *rounds = calloc(1, sizeof *rounds);
+    if (!rounds)
+        return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: %s: out of memory", table->comm->global_rank, function);
+    table->rounds = rounds;
+    int rc = allocate(table, rounds);
+    if (rc < 0)
+        return rc;
+    rounds->leaders = leaders;
+    rounds->peers = table->nodes->nodes;
+    rounds->self = table->node;
+    for (uint32_t i = 0; i < rounds->peers; i++)
+        rounds->peer[i].node = i;
+    kolo_round_prepare(leaders);
+    const int error = kolo_thread_start(&rounds->thread, run, rounds);
+    if (error) {
+        rounds->leaders = NULL;
+        return kolo_fail_system(error, "rank %u: %s: starting a thread", table->comm->global_rank, function);
+    }
+    rounds->has_thread = true;
+    return 0;
+}
+
+int kolo_rounds_start(struct kolo_table *table, const char *function) {
+    kolo_comm *comm = table->comm, *leaders = NULL;
+    const bool leads = comm->rank == 0;
+    int rc = kolo_comm_split(comm, leads ? 0 : -1, (int)comm->node, &leaders);
+    if (rc < 0)
+        return rc;
+    if (leads)
+        rc = make(table, function, leaders);
+    const bool is_made = rc == 0;
+    rc = kolo_table_conclude(table, kolo_table_agree(function, comm, rc));
+    if (!leads)
+        return rc;
+    if (table->rounds && table->rounds->has_thread)
+        kolo_publish(&table->waiter, &table->rounds->go, rc == 0 ? STARTED : ABANDONED, &table->rounds->go_bell);
+    if (rc < 0) {
+        kolo_rounds_join(table);
+        kolo_rounds_free(table);
+        if (!is_made)
+            kolo_comm_destroy(leaders);
+    }
+    return rc;
+}
+
+void kolo_rounds_join(struct kolo_table *table) {
+    struct kolo_rounds *rounds = table->rounds;
+    if (!rounds || !rounds->has_thread)
+        return;
+    kolo_fetch_add(&table->header->hurry, 1);
+    kolo_bell_ring(&table->waiter, &table->header->hurry_bell);
+    pthread_join(rounds->thread, NULL);
+    rounds->has_thread = false;
+}
+
+void kolo_rounds_free(struct kolo_table *table) {
+    struct kolo_rounds *rounds = table->rounds;
+    if (!rounds)
+        return;
+    kolo_comm_destroy(rounds->leaders);
+    kolo_liveness_destroy(&rounds->liveness, !table->comm->token->ours);
+    free(rounds->view.folded);
+    free(rounds->view.sum);
+    free(rounds->view.made);
+    free(rounds->view.came);
+    free(rounds->line);
+    free(rounds->peer);
+    free(rounds->told);
+    free(rounds->heard);
+    free(rounds->sources);
+    free(rounds->told_bytes);
+    free(rounds->told_at);
+    for (int i = 0; i < 2; i++) {
+        free(rounds->counts[i]);
+        free(rounds->offsets[i]);
+    }
+    free(rounds->up.bytes);
+    free(rounds->received.bytes);
+    free(rounds->own.bytes);
+    free(rounds->all.bytes);
+    free(rounds);
+    table->rounds = NULL;
+}

@@ -1,0 +1,138 @@
+/* Rounds of tables of several nodes: how the pushes of one node come to the others.
+ *
+ * The lowest rank of each node, its leader, has a thread, and the leaders have a communicator of their own. The threads
+ * go through rounds together. A round has five steps:
+ *
+ *   wait      staleness > 0: until all workers of this node have ended clock k, in round k, or have gone; unbounded:
+ *             for a moment; 0: until clock k is closed and folded on this node
+ *   take      what is pending in pieces of other nodes, in one message for each, with the role of each shard
+ *   exchange  sizes and what else a node has to say (struct kolo_round_notice), then the messages (kolo_alltoallv)
+ *   apply     to own shards, by the rule, the sum of each node by itself, in the order of nodes;
+ *             staleness 0: the nodes' folds are joined as kolo_allreduce does it, and the rule is applied once
+ *   return    the owners tell all what their changed pieces are now, values and state (kolo_allgatherv);
+ *             those go into the copies, and `arrived` of the header becomes k + 1
+ *
+ * So `arrived` k + 1 on a node says that all pushes of clock k of all nodes are in its pieces, and a worker that goes
+ * on to clock c waits for c - s. Updates to a row travel summed, once for each clock and node, however often the row
+ * was pushed.
+ *
+ * Bytes that a node sends in a round, with n nodes, m pieces of others that its workers have pushed, and p own pieces
+ * that have changed: (n - 1) notices + m (8 + a piece's update) + (n - 1) (8 + p (8 + a piece's values and state))
+ *
+ *   end of                      leaves
+ *   a worker                    what shard.h and synchronous.h say of it; its node's thread sees that it has gone
+ *   a node's leader, or all of  strict (staleness 0 without backup workers): all others get PEER_DEAD
+ *   its ranks, or its cable     tolerant: its other ranks get PEER_DEAD. The leaders that are left agree as
+ *                               rounds_shrink.c says, and go on
+ *   an exchange, for want of    all get SYSTEM
+ *   memory
+ *
+ * The rounds end with the one in which no worker is left on any node. */
+#ifndef KOLO_TABLE_NODES_ROUNDS_H
+#define KOLO_TABLE_NODES_ROUNDS_H
+
+#include <pthread.h>
+
+#include "table/table.h"
+
+/* Starts the thread of a table that is complete. Collective; ranks that are not leaders have no thread. */
+int kolo_rounds_start(struct kolo_table *table, const char *function);
+
+/* Waits until the thread has ended, which is when the workers of all nodes have gone. */
+void kolo_rounds_join(struct kolo_table *table);
+
+/* Frees a leader's memory, after that, or in a forked child. */
+void kolo_rounds_free(struct kolo_table *table);
+
+/* The rest is for the thread's own files. */
+
+/* A node's notice to another node, before the message. */
+struct kolo_round_notice {
+    uint64_t bytes;   /* of the message */
+    uint64_t workers; /* that are there */
+    uint64_t dead;
+    uint64_t slowest, slowest_rank, fastest; /* clocks of workers that are there; UINT64_MAX, and 0: none is */
+    uint64_t folded;                         /* staleness 0: workers whose updates are in the pending ones */
+    uint64_t rate_clock, rate;               /* of kolo_shared_table_header */
+};
+
+enum { KOLO_NOTICE_WORDS = sizeof(struct kolo_round_notice) / sizeof(uint64_t) };
+
+struct kolo_round_message {
+    uint8_t *bytes;
+    size_t used, room;
+};
+
+/* The state of each other node that is left, by its rank among the leaders, which is in the order of nodes. */
+struct kolo_round_peer {
+    uint32_t node;
+    size_t to, to_at;     /* bytes for the node in `up`, and their begin */
+    size_t from, from_at; /* bytes from the node in `received`, and their begin */
+    size_t next;          /* staleness 0: next entry of `received` to join */
+};
+
+enum kolo_round_step { KOLO_ROUND_BEGUN, KOLO_ROUND_TAKEN, KOLO_ROUND_APPLIED };
+
+struct kolo_rounds {
+    struct kolo_table view; /* the table as this thread has it, with memory of its own where threads would share some */
+    struct kolo_shared_table_rank *line; /* the thread's counters */
+    kolo_comm *leaders;
+    pthread_t thread;
+    kolo_atomic_u64 go; /* to the thread: KOLO_ROUNDS_STARTED, or _ABANDONED */
+    kolo_bell go_bell;
+    struct kolo_liveness liveness;
+    int64_t slice_ns; /* of the wait under way */
+
+    uint64_t round;
+    enum kolo_round_step step; /* the last step done in this round */
+    uint32_t peers, self;
+    struct kolo_round_peer *peer;
+    struct kolo_round_notice notice, *told, *heard;
+    size_t *told_bytes, *told_at; /* [nodes]: of each node's part of `all` */
+    struct kolo_round_message up, received, own, all;
+    size_t *counts[2], *offsets[2];
+    const void **sources; /* [nodes]: of a join */
+    uint64_t sent_bytes;
+    uint64_t hurry; /* of the header, when it was looked at last */
+    bool has_thread;
+    bool is_over;    /* the others have said in kolo_round_go_on that the round is over */
+    bool is_cut_off; /* found in kolo_round_go_on: this node cannot go on with the others */
+    bool was_busy;   /* the last round has carried something */
+};
+
+/* The steps. Each returns 0 or a status. */
+int kolo_round_take(struct kolo_rounds *rounds);
+int kolo_round_apply(struct kolo_rounds *rounds);
+int kolo_round_collect(struct kolo_rounds *rounds); /* fills `own`, for all nodes */
+int kolo_round_receive(struct kolo_rounds *rounds);
+
+/* Goes on after the end of a node: 0, or the status with which the rounds end. */
+int kolo_round_go_on(struct kolo_rounds *rounds);
+
+/* Prepares a communicator of leaders, which waits for workers that compute. */
+void kolo_round_prepare(kolo_comm *leaders);
+
+/* One entry of a message. */
+struct kolo_round_entry {
+    uint64_t piece, word;
+    const uint8_t *body;
+    size_t bytes; /* in all */
+};
+
+/* Reads the entry at `at`, which is an update, or else values and state. False: the bytes are no entry. */
+bool kolo_round_entry(const struct kolo_table *table, const uint8_t *at, size_t left, bool is_update,
+                      struct kolo_round_entry *entry);
+
+/* Writes entries into pieces: updates by the rule, or values and state from owners. */
+int kolo_round_put(struct kolo_rounds *rounds, const uint8_t *at, size_t bytes, bool are_updates);
+
+/* Takes the role of a shard, and waits for it if another rank has it. */
+int kolo_round_take_role(struct kolo_rounds *rounds, uint32_t shard);
+
+/* Looks at the node's ranks, and at the table's communicator. 0, or the status with which rounds end. */
+int kolo_round_look(struct kolo_rounds *rounds);
+
+/* Makes room for so many bytes. */
+int kolo_round_reserve(struct kolo_rounds *rounds, struct kolo_round_message *message, size_t bytes);
+
+#endif

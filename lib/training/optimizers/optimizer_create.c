@@ -1,0 +1,336 @@
+/* Creates optimizers, and changes the settings of their groups. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "training/optimizers/optimizer.h"
+#include "api/sharing.h"
+#include "base/sized.h"
+#include "base/status.h"
+#include "comm/comm.h"
+
+enum { ALIGNMENT = 64, HUGE_PAGE = 2 << 20 };
+
+static const struct kolo_sized sized_group = KOLO_SIZED(kolo_parameter_group, group_bytes, nesterov);
+static const struct kolo_sized sized_options = KOLO_SIZED(kolo_optimizer_options, options_bytes, skip_nonfinite);
+
+/* Whether `value` is in the range; false also for NaN. */
+static bool is_between(double value, double least, double end) {
+    return value >= least && value < end;
+}
+
+static int refuse(const kolo_comm *comm, const char *function, size_t index, const char *what, double value,
+                  const char *must) {
+    return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: group %zu: %s %g: must be %s", comm->global_rank, function, index,
+                     what, value, must);
+}
+
+/* Checks the settings of one group but for its end. */
+static int check_group(const kolo_comm *comm, const char *function, size_t index, const kolo_parameter_group *group) {
+    static const char *const no_less = "0 or more, and finite", *const below_one = "from 0 to less than 1";
+    if (!is_between(group->learning_rate, 0, INFINITY))
+        return refuse(comm, function, index, "learning_rate", group->learning_rate, no_less);
+    if (!is_between(group->weight_decay, 0, INFINITY))
+        return refuse(comm, function, index, "weight_decay", group->weight_decay, no_less);
+    if (!is_between(group->beta1, 0, 1))
+        return refuse(comm, function, index, "beta1", group->beta1, below_one);
+    if (!is_between(group->beta2, 0, 1))
+        return refuse(comm, function, index, "beta2", group->beta2, below_one);
+    if (!is_between(group->epsilon, 0, INFINITY))
+        return refuse(comm, function, index, "epsilon", group->epsilon, no_less);
+    if (!is_between(group->momentum, 0, INFINITY))
+        return refuse(comm, function, index, "momentum", group->momentum, no_less);
+    if (!isfinite(group->dampening))
+        return refuse(comm, function, index, "dampening", group->dampening, "finite");
+    if (group->nesterov && (group->nesterov != 1 || group->momentum == 0 || group->dampening != 0))
+        return refuse(comm, function, index, "nesterov", group->nesterov,
+                      "0, or 1 with momentum and without dampening");
+    return 0;
+}
+
+static int check_options(const kolo_comm *comm, const kolo_optimizer_options *options) {
+    static const char *const function = "kolo_optimizer_create";
+    const uint32_t rank = comm->global_rank;
+    const kolo_dtype dtype = options->dtype;
+    if ((unsigned)options->kind >= KOLO_OPTIMIZER_KINDS)
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: kind %d: there is no such optimizer", rank, function,
+                         (int)options->kind);
+    if (dtype != KOLO_F32 && dtype != KOLO_F64 && dtype != KOLO_F16 && dtype != KOLO_BF16)
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: dtype %d: must be F32, F64, F16 or BF16", rank, function,
+                         (int)dtype);
+    if (options->op != KOLO_AVG && options->op != KOLO_SUM)
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: op %d: must be AVG or SUM", rank, function, (int)options->op);
+    if (options->count == 0 || options->count > SIZE_MAX / 64)
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: count %zu: must be at least 1, and fit memory", rank, function,
+                         options->count);
+    if (options->master_weights && (options->master_weights != 1 || dtype == KOLO_F32 || dtype == KOLO_F64))
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: master_weights %d: must be 0, or 1 for F16 and BF16", rank,
+                         function, options->master_weights);
+    if (!isfinite(options->gradient_scale) || !is_between(options->clip_norm, 0, INFINITY))
+        return kolo_fail(KOLO_ERR_ARG,
+                         "rank %u: %s: gradient_scale %g, clip_norm %g: must be finite, clip_norm 0 or more", rank,
+                         function, options->gradient_scale, options->clip_norm);
+    if (!options->segments != !options->nsegments)
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: segments %p with nsegments %zu", rank, function,
+                         (const void *)options->segments, options->nsegments);
+    for (size_t i = 0; i < options->nsegments; i++)
+        if (options->segments[i] <= (i ? options->segments[i - 1] : 0))
+            return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: segment %zu ends at %zu: must be behind the one before", rank,
+                             function, i, options->segments[i]);
+    if (options->nsegments && options->segments[options->nsegments - 1] != options->count)
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: the last segment ends at %zu: must be the count, %zu", rank,
+                         function, options->segments[options->nsegments - 1], options->count);
+    return 0;
+}
+
+/* Copies and checks the groups. */
+static int take_groups(kolo_optimizer *made, const kolo_parameter_group *groups, size_t ngroups) {
+    static const char *const function = "kolo_optimizer_create";
+    const kolo_comm *comm = made->comm;
+    const kolo_parameter_group initial = KOLO_PARAMETER_GROUP_INIT;
+    made->ngroups = groups && ngroups ? ngroups : 1;
+    made->groups = calloc(made->ngroups, sizeof *made->groups);
+    made->factors = calloc(made->ngroups, sizeof *made->factors);
+    made->has_buffers = calloc(made->ngroups, sizeof *made->has_buffers);
+    if (!made->groups || !made->factors || !made->has_buffers)
+        return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: %s: out of memory", comm->global_rank, function);
+    made->groups[0] = initial;
+    made->groups[0].end = made->options.count;
+    const char *next = (const char *)groups; /* an array of the caller's structs, which may be longer */
+    for (size_t i = 0; groups && i < ngroups; i++) {
+        kolo_parameter_group *group = &made->groups[i];
+        *group = initial;
+        int rc = kolo_sized_read(&sized_group, function, group, next);
+        if (rc == 0)
+            rc = check_group(comm, function, i, group);
+        if (rc < 0)
+            return rc;
+        next += ((const kolo_parameter_group *)next)->group_bytes;
+        group->group_bytes = sizeof *group;
+        if (group->end <= (i ? group[-1].end : 0))
+            return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: group %zu ends at %zu: must be behind the one before",
+                             comm->global_rank, function, i, group->end);
+        made->has_momentum = made->has_momentum || group->momentum != 0;
+    }
+    if (made->groups[made->ngroups - 1].end != made->options.count)
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: the last group ends at %zu: must be the count, %zu",
+                         comm->global_rank, function, made->groups[made->ngroups - 1].end, made->options.count);
+    return 0;
+}
+
+/* Divides the message among the ranks. */
+static int take_segments(kolo_optimizer *made, const kolo_optimizer_options *options) {
+    kolo_comm *comm = made->comm;
+    made->nsegments = options->nsegments ? options->nsegments : 1;
+    made->segments = calloc(made->nsegments, sizeof *made->segments);
+    made->blocks = calloc(2 * (size_t)comm->global_size, sizeof *made->blocks);
+    if (!made->segments || !made->blocks)
+        return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: kolo_optimizer_create: out of memory", comm->global_rank);
+    for (size_t i = 0, begin = 0; i < made->nsegments; i++) {
+        struct kolo_optimizer_segment *segment = &made->segments[i];
+        const size_t end = options->nsegments ? options->segments[i] : options->count;
+        *segment = (struct kolo_optimizer_segment){
+            .optimizer = made, .begin = begin, .count = end - begin, .place = made->owned};
+        kolo_apply_owned(comm, (int)comm->global_rank, segment->count, options->dtype, &segment->first,
+                         &segment->owned);
+        made->owned += segment->owned;
+        begin = end;
+    }
+    return 0;
+}
+
+enum { OPTIONS = 10, GROUP_ITEMS = 9 };
+
+static struct kolo_item item_of_group(const kolo_parameter_group *group, size_t which) {
+    const struct kolo_item items[GROUP_ITEMS] = {kolo_item_number(".end", group->end),
+                                                 kolo_item_real(".learning_rate", group->learning_rate),
+                                                 kolo_item_real(".weight_decay", group->weight_decay),
+                                                 kolo_item_real(".beta1", group->beta1),
+                                                 kolo_item_real(".beta2", group->beta2),
+                                                 kolo_item_real(".epsilon", group->epsilon),
+                                                 kolo_item_real(".momentum", group->momentum),
+                                                 kolo_item_real(".dampening", group->dampening),
+                                                 kolo_item_number(".nesterov", (uint64_t)group->nesterov)};
+    return items[which];
+}
+
+/* One of the items that ranks have to agree on: options, then the ends of segments, then groups. */
+static struct kolo_item item_of(const void *context, size_t index) {
+    const kolo_optimizer *made = context;
+    const kolo_optimizer_options *options = &made->options;
+    if (index >= OPTIONS + made->nsegments) {
+        const size_t group = (index - OPTIONS - made->nsegments) / GROUP_ITEMS;
+        struct kolo_item item = item_of_group(&made->groups[group], (index - OPTIONS - made->nsegments) % GROUP_ITEMS);
+        item.list = "groups";
+        item.index = group;
+        return item;
+    }
+    if (index >= OPTIONS) {
+        const struct kolo_optimizer_segment *segment = &made->segments[index - OPTIONS];
+        return kolo_item_of_list("segments", index - OPTIONS, "", segment->begin + segment->count);
+    }
+    const struct kolo_item items[OPTIONS] = {kolo_item_number("kind", options->kind),
+                                             {.name = "dtype", .kind = KOLO_ITEM_DTYPE, .value = options->dtype},
+                                             kolo_item_number("count", options->count),
+                                             {.name = "op", .kind = KOLO_ITEM_OP, .value = options->op},
+                                             kolo_item_number("master_weights", (uint64_t)options->master_weights),
+                                             kolo_item_number("skip_nonfinite", (uint64_t)options->skip_nonfinite),
+                                             kolo_item_real("gradient_scale", options->gradient_scale),
+                                             kolo_item_real("clip_norm", options->clip_norm),
+                                             kolo_item_number("ngroups", made->ngroups),
+                                             kolo_item_number("nsegments", made->nsegments)};
+    return items[index];
+}
+
+struct kolo_items kolo_optimizer_items(const kolo_optimizer *made) {
+    return (struct kolo_items){
+        .count = OPTIONS + made->nsegments + GROUP_ITEMS * made->ngroups, .item = item_of, .context = made};
+}
+
+static uint64_t digest_of(const kolo_optimizer *made) {
+    const struct kolo_items items = kolo_optimizer_items(made);
+    return kolo_items_digest(&items, 0, items.count, 0);
+}
+
+/* Zeroed memory of `count` numbers; NULL where there is no memory. */
+static uint8_t *numbers(size_t count, size_t bytes_each) {
+    size_t bytes = (count * bytes_each + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
+    const bool is_huge = bytes >= HUGE_PAGE;
+    if (is_huge)
+        bytes = (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    uint8_t *memory = aligned_alloc(is_huge ? HUGE_PAGE : ALIGNMENT, bytes);
+    if (memory && is_huge)
+        madvise(memory, bytes, MADV_HUGEPAGE);
+    if (memory)
+        memset(memory, 0, bytes);
+    return memory;
+}
+
+static bool allocate(kolo_optimizer *made) {
+    const kolo_optimizer_options *options = &made->options;
+    const bool is_adam = options->kind != KOLO_OPTIMIZER_SGD;
+    const bool has[KOLO_OPTIMIZER_STATES] = {[KOLO_OPTIMIZER_MOMENTUM] = is_adam || made->has_momentum,
+                                             [KOLO_OPTIMIZER_VARIANCE] = is_adam,
+                                             [KOLO_OPTIMIZER_MASTER] = options->master_weights};
+    for (int i = 0; i < KOLO_OPTIMIZER_STATES; i++)
+        if (has[i] && !(made->states[i] = numbers(made->owned, made->real_bytes)))
+            return false;
+    return !kolo_optimizer_needs_norm(made) || (made->kept = numbers(made->owned, made->element_bytes));
+}
+
+/* Makes sure that all ranks pass the same items, and that all have memory. */
+static int meet(kolo_optimizer *made) {
+    kolo_comm *comm = made->comm;
+    const uint64_t size = comm->global_size;
+    made->settings = digest_of(made);
+    const struct kolo_items items = kolo_optimizer_items(made);
+    int rc = kolo_items_agree(comm, "kolo_optimizer_create", &items);
+    uint64_t failed = rc == 0 && !allocate(made) ? comm->global_rank : size;
+    if (rc == 0)
+        rc = kolo_allreduce(comm, &failed, &failed, 1, KOLO_U64, KOLO_MIN);
+    if (rc == 0 && failed < size)
+        return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: kolo_optimizer_create: rank %u has not enough memory for its state",
+                         comm->global_rank, (unsigned)failed);
+    return rc;
+}
+
+static void release(kolo_optimizer *optimizer) {
+    for (int i = 0; i < KOLO_OPTIMIZER_STATES; i++)
+        free(optimizer->states[i]);
+    free(optimizer->kept);
+    free(optimizer->blocks);
+    free(optimizer->segments);
+    free(optimizer->groups);
+    free(optimizer->factors);
+    free(optimizer->has_buffers);
+    free(optimizer);
+}
+
+static void choose_kernels(kolo_optimizer *made) {
+    const kolo_comm *comm = made->comm;
+    const kolo_dtype dtype = made->options.dtype;
+    made->kernels = kolo_steps_select(comm->origin.features);
+    made->real = dtype == KOLO_F64 ? KOLO_F64 : KOLO_F32;
+    made->type = dtype == KOLO_F64 ? KOLO_STEPS_F64 : KOLO_STEPS_F32;
+    made->convert = dtype == KOLO_F16 || dtype == KOLO_BF16 ? &comm->reducer->kernels[dtype][KOLO_SUM] : NULL;
+    made->element_bytes = kolo_dtype_bytes(dtype);
+    made->real_bytes = kolo_dtype_bytes(made->real);
+}
+
+int kolo_optimizer_create(kolo_comm *comm, const kolo_optimizer_options *options, const kolo_parameter_group *groups,
+                          size_t ngroups, kolo_optimizer **optimizer) {
+    static const char *const function = "kolo_optimizer_create";
+    kolo_optimizer_options read = KOLO_OPTIMIZER_OPTIONS_INIT;
+    if (!comm || !options || !optimizer)
+        return kolo_fail(KOLO_ERR_ARG, "%s: %s is NULL", function, !comm ? "comm" : !options ? "options" : "optimizer");
+    int rc = kolo_sized_read(&sized_options, function, &read, options);
+    if (rc == 0)
+        rc = check_options(comm, &read);
+    if (rc < 0)
+        return rc;
+    kolo_optimizer *made = calloc(1, sizeof *made);
+    if (!made)
+        return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: %s: out of memory", comm->global_rank, function);
+    made->comm = comm;
+    made->options = read;
+    choose_kernels(made);
+    rc = take_groups(made, groups, ngroups);
+    if (rc == 0)
+        rc = take_segments(made, &read);
+    made->options.segments = NULL;
+    if (rc == 0)
+        rc = meet(made);
+    if (rc < 0)
+        release(made);
+    else
+        *optimizer = made;
+    return rc;
+}
+
+int kolo_optimizer_destroy(kolo_optimizer *optimizer) {
+    if (!optimizer)
+        return 0;
+    for (size_t i = 0; i < optimizer->nsegments; i++)
+        kolo_request_wait(optimizer->segments[i].request);
+    release(optimizer);
+    return 0;
+}
+
+int kolo_optimizer_set_group(kolo_optimizer *optimizer, size_t index, const kolo_parameter_group *group) {
+    static const char *const function = "kolo_optimizer_set_group";
+    kolo_parameter_group read = KOLO_PARAMETER_GROUP_INIT;
+    if (!optimizer || !group)
+        return kolo_fail(KOLO_ERR_ARG, "%s: %s is NULL", function, optimizer ? "group" : "optimizer");
+    const kolo_comm *comm = optimizer->comm;
+    if (index >= optimizer->ngroups)
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: group %zu: there are %zu", comm->global_rank, function, index,
+                         optimizer->ngroups);
+    int rc = kolo_sized_read(&sized_group, function, &read, group);
+    if (rc == 0)
+        rc = check_group(comm, function, index, &read);
+    if (rc < 0)
+        return rc;
+    if (read.end != optimizer->groups[index].end)
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: group %zu ends at %zu: must stay %zu", comm->global_rank, function,
+                         index, read.end, optimizer->groups[index].end);
+    if (read.momentum != 0 && !optimizer->has_momentum && optimizer->options.kind == KOLO_OPTIMIZER_SGD)
+        return refuse(comm, function, index, "momentum", read.momentum, "0, as no group had any at the beginning");
+    read.group_bytes = sizeof read;
+    optimizer->groups[index] = read;
+    optimizer->settings = digest_of(optimizer);
+    return 0;
+}
+
+int kolo_optimizer_group(const kolo_optimizer *optimizer, size_t index, kolo_parameter_group *group) {
+    static const char *const function = "kolo_optimizer_group";
+    if (!optimizer || !group)
+        return kolo_fail(KOLO_ERR_ARG, "%s: %s is NULL", function, optimizer ? "group" : "optimizer");
+    if (index >= optimizer->ngroups)
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: group %zu: there are %zu", optimizer->comm->global_rank, function,
+                         index, optimizer->ngroups);
+    const int rc = kolo_sized_check(&sized_group, function, group);
+    if (rc == 0)
+        kolo_sized_fill(&sized_group, group, &optimizer->groups[index]);
+    return rc;
+}
