@@ -8,7 +8,7 @@ set(program_environment
 # add_program_test(NAME COMMAND...)
 function(add_program_test name)
     add_test(NAME torch.${name} COMMAND ${ARGN})
-    set_tests_properties(torch.${name} PROPERTIES LABELS "tools;torch" TIMEOUT 600 SKIP_RETURN_CODE 77
+    set_tests_properties(torch.${name} PROPERTIES LABELS "bindings;torch" TIMEOUT 600 SKIP_RETURN_CODE 77
                          ENVIRONMENT "${program_environment}")
 endfunction()
 
@@ -22,6 +22,7 @@ if(KOLO_TORCH_FOUND)
     if(KOLO_MACHINES)
         add_program_test(nodes ${KOLO_TORCH_PYTHON} -B ${CMAKE_CURRENT_SOURCE_DIR}/torch_nodes_test.py)
         set_tests_properties(torch.nodes PROPERTIES ${half_busy})
+        label_tests(machines TESTS torch.nodes)
     endif()
 endif()
 
