@@ -1,17 +1,21 @@
 """The results in words: plain tables for the terminal, and the Markdown report."""
 
+import collections
 import itertools
 import os
 import pathlib
+import re
+import string
 import textwrap
 
 from comparison import machine
-from comparison.summary import (OURS, ROWS_MIN, case_text, is_allreduce, percent_text, place_of, ratio_text, size_text,
-                                state_text, summarize, troubles, us_text, wrong_results)
+from comparison.summary import (OURS, ROWS_MIN, case_text, is_allreduce, is_rival, percent_text, place_of, ratio_text,
+                                size_text, state_text, summarize, troubles, us_text, wrong_results)
 
 CONFIGURATION_MARKS = "abcdefghijklmnopqrstuvwxyz"
 FEW_MARK = "?"  # beside a time of too few rows
 COLUMNS = 80  # of a terminal
+SHOWN_MAX = 9  # sizes of the report's overview
 
 
 def peers_of(case, results):
@@ -100,15 +104,20 @@ def compared_text(summary, results):
     return f"{text}; {missing}" if missing else text
 
 
-def notes(case, results):
+def faults(case, results):
+    """Lines on what went wrong."""
     titles = {key: library["title"] for key, library in results["libraries"].items()}
-    lines = [f"WRONG RESULTS: {line}" for line in wrong_results(case, titles)] + troubles(case, titles)
-    lines += dict.fromkeys(f"no bound: {bound['error']}" for bound in case["bounds"] if bound["error"])
-    if case["mixed_rows"]:
-        count = sum(len(rows) for series in case["series"] for rows in series["rounds"])
-        lines.append(f"{case['mixed_rows']} of {count} measurements count nowhere: the exchange changed meanwhile, is "
-                     "a rare one, or is not known")
-    return lines + case["notes"]
+    return ([f"WRONG RESULTS: {line}" for line in wrong_results(case, titles)] + troubles(case, titles)
+            + list(dict.fromkeys(f"no bound: {bound['error']}" for bound in case["bounds"] if bound["error"]))
+            + case["notes"])
+
+
+def left_out(cases):
+    """A line on the measurements that no table counts, or none."""
+    mixed = sum(case["mixed_rows"] for case in cases)
+    count = sum(len(rows) for case in cases for series in case["series"] for rows in series["rounds"])
+    return [f"{mixed} of {count} measurements count nowhere: the exchange changed meanwhile, is a rare one, or is not "
+            "known"] if mixed else []
 
 
 def folded(line):
@@ -147,7 +156,7 @@ def case_table(case, results):
     for state in case["states"]:
         title = f"{case_text(case)}{state_text(state)}: us a call"
         parts += [title, *plain(*cells(case, state, results)), *folded(verdict(case, state, results)), ""]
-    said = [line for each in legend(case, results) + notes(case, results) for line in folded(each)]
+    said = [line for each in legend(case, results) + faults(case, results) + left_out([case]) for line in folded(each)]
     if not parts:
         parts = [f"{case_text(case)}: nothing was measured in one state"]
     elif not said:
@@ -172,58 +181,115 @@ def markdown_table(header, lines):
     return ["| " + " | ".join(line) + " |" for line in [header, rule, *lines]]
 
 
-def summary_table(results):
-    """The states in which there is anything to compare."""
+def compared(results):
+    """[(case, state, summary)] of the states in which there is anything to compare."""
+    found = [(case, state, summarize(case, state)) for case in results["cases"] for state in case["states"]]
+    return [each for each in found if each[2]["worst"] is not None]
+
+
+def shown_sizes(rows):
+    """Those that at least half of the overview's rows have; every second of them where these are many."""
+    counts = collections.Counter(row["bytes"] for _, _, summary in rows for row in summary["rows"])
+    sizes = sorted(size for size, count in counts.items() if 2 * count >= len(rows))
+    return sizes if len(sizes) <= SHOWN_MAX else sizes[::2]
+
+
+def letters_of(results):
+    """{key: letter} of the other libraries."""
+    return dict(zip((key for key in results["libraries"] if is_rival(key)), string.ascii_uppercase))
+
+
+def overview_cell(row, letters):
+    """kolo's time and, where it can be compared, how many times that the fastest other library took, and which."""
+    if row is None or row["ratio"] is None:
+        return us_text(row and row["kolo"] and row["kolo"].us)
+    fastest = min(filter(is_rival, row["peers"]), key=lambda peer: row["peers"][peer].us)
+    return f"{us_text(row['kolo'].us)} ({ratio_text(row['ratio'])} {letters[fastest]})"
+
+
+def bounds_text(summary):
+    percents = [row["bound_percent"] for row in summary["rows"] if row["bound_percent"] is not None]
+    return f"{min(percents):.0f}-{max(percents):.0f}%" if percents else "-"
+
+
+def common_words(results):
+    """What the titles of all cases have in common, where there are several."""
+    first, *others = [case_text(case).split(", ") for case in results["cases"]]
+    return [word for word in first if others and all(word in each for each in others)]
+
+
+def own_text(case, common):
+    return ", ".join(word for word in case_text(case).split(", ") if word not in common)
+
+
+def overview(results):
+    """A line for each state of each case. What all cases have in common stands above it."""
+    rows, letters, common = compared(results), letters_of(results), common_words(results)
+    sizes = shown_sizes(rows)
     lines = []
-    for case, state in ((case, state) for case in results["cases"] for state in case["states"]):
-        summary = summarize(case, state)
-        if summary["worst"] is not None:
-            of_sizes = f" ({sizes_text(summary)})" if sizes_text(summary) else ""
-            lines.append([case_text(case) + state_text(state), ratio_text(summary["geomean"]) + of_sizes,
-                          f"{summary['worst']:.2f} ({size_text(summary['worst_bytes'])})"])
+    for case, state, summary in rows:
+        by_size = {row["bytes"]: row for row in summary["rows"]}
+        of_sizes = f" ({sizes_text(summary)})" if sizes_text(summary) else ""
+        lines.append([own_text(case, common), f"{state['exchange_ns']:.0f} ns" if state["exchange_ns"] else "-",
+                      ratio_text(summary["geomean"]) + of_sizes,
+                      f"{summary['worst']:.2f} ({size_text(summary['worst_bytes'])})", bounds_text(summary),
+                      *(overview_cell(by_size.get(size), letters) for size in sizes)])
     what = "all-reduce (sum)" if all(map(is_allreduce, results["cases"])) else "collective (sums)"
-    table = markdown_table([what, "geometric mean", "worst"], lines)
-    table[1] = "| :--- | ---: | ---: |"
-    return table
+    table = markdown_table([what, "exchange", "geometric mean", "worst", "% of bound", *map(size_text, sizes)], lines)
+    table[1] = table[1].replace("---:", ":---", 1)
+    return ([f"All: {', '.join(common)}.", ""] if common else []) + table
 
 
 def how_measured(results):
     plan = results["plan"]
-    bound = "bound to a CPU each" if plan["pinned"] else "not bound to CPUs"
+    bound = "one bound to each CPU" if plan["pinned"] else "not bound to CPUs"
     if plan["pinned"] and any(case["ranks"] > len(plan["cpus"]) for case in results["cases"]):
         bound += ", in turn where there are more ranks than CPUs"
-    return [f"Every library runs the same loop on the same kind of buffers, its processes {bound}. In each of "
-            f"{plan['rounds']} rounds every configuration of every library is started once, in rotated order, and "
-            f"measures all sizes, about {plan['budget_ms']:g} ms each, and then the shorter ones once more. A time is "
-            "the median of these measurements' medians; a sample is the time of the slowest process; warm messages up "
-            "to 4 KiB are timed in batches. All results were compared with the exact ones. For each library the "
-            "fastest of its configurations counts at each size. `bench/comparison/README.md` has the details.", "",
-            "*Exchange* is the time in which two cores exchange a cache line, taken before and after each measurement. "
-            "Where it has two values, because the machine moves its virtual CPUs, there is a table for each, and times "
-            "are only compared with times of the same.", "",
-            "*best / kolo* is the time of the fastest other library divided by kolo's: above 1 kolo is faster. *% of "
-            "bound* is the time below which this hardware does not allow the call (`bench/README.md`, from `kolo-perf "
-            "limits` in the same run), divided by kolo's."]
+    return [f"Microseconds a call of kolo, the median of {plan['rounds']} rounds of {plan['budget_ms']:g} ms for each "
+            "size. In parentheses: how many times that the fastest other library took, in the fastest of its "
+            f"configurations, and its letter. All ran the same loop in turn, the processes {bound}. The geometric mean "
+            "and the worst of these ratios are over all sizes. *Exchange* is the time in which two cores exchange a cache "
+            "line: where the machine moves its virtual CPUs it has two values, and times are only compared with times of "
+            "the same. *% of bound* is the time below which this hardware does not allow the call, divided by kolo's: the "
+            "least and the most of all sizes. `bench/comparison/README.md` has the details."]
 
 
-def library_lines(results):
+def library_lines(results, letters=None):
+    """With the letters, {key: letter}, that stand for libraries."""
     lines = []
-    for library in results["libraries"].values():
+    for key, library in results["libraries"].items():
         name = library["version"] or "version unknown"
-        lines.append(f"- {library['title']}: {name}")
+        letter = f"{letters[key]}: " if letters and key in letters else ""
+        lines.append(f"- {letter}{library['title']}: {name}")
     return lines + [f"- {peer['title']}: not measured: {peer['reason']}" for peer in results["absent"]]
 
 
+def added_words(words, base):
+    """The words that `words` has more than `base`, or None where it lacks some of those."""
+    left = list(words)
+    for word in base:
+        if word not in left:
+            return None
+        left.remove(word)
+    return left
+
+
 def how_started(results):
-    """Each configuration's command and variables, for each number of ranks."""
-    seen = {}
+    """Each library's first command and variables, and what its configurations add, also with more ranks."""
+    bases, seen = {}, {}  # {title: words}, {(title, configuration, words): [ranks]}
     for case in results["cases"]:
         for series in case["series"]:
+            title = results["libraries"][series["peer"]]["title"]
+            words = tuple(re.sub(rf"-n {case['ranks']}\b", "-n N", series["how"]).split())
+            base = bases.setdefault(title, words)
+            added = added_words(words, base)
+            how = f"`{' '.join(words)}`" if added is None or words == base else f"adds `{' '.join(added)}`"
             loose = "" if series["pinned"] else ", not bound to CPUs"
-            key = (case["ranks"], results["libraries"][series["peer"]]["title"], series["configuration"] + loose)
-            seen.setdefault(key, series["how"])
-    return [f"- {ranks} ranks, {title}, {configuration}: `{how}`"
-            for (ranks, title, configuration), how in seen.items()]
+            ranks = seen.setdefault((title, series["configuration"] + loose, how), [])
+            if case["ranks"] not in ranks:
+                ranks.append(case["ranks"])
+    return [f"- {title}, {configuration} ({', '.join(map(str, ranks))} ranks): {how}"
+            for (title, configuration, how), ranks in seen.items()]
 
 
 def image_lines(images, report_path):
@@ -232,22 +298,34 @@ def image_lines(images, report_path):
     return [line for title, path in images for line in (f"![{title}]({os.path.relpath(path, base)})", "")]
 
 
-def state_section(case, state, results, images):
-    return [f"### {case_text(case)}{state_text(state)}", "", f"Times in microseconds; {verdict(case, state, results)}.",
-            "", *images, *markdown_table(*cells(case, state, results)), ""]
+def first_section(results, images):
+    """All sizes and libraries of the overview's first line."""
+    case, state, _ = compared(results)[0]
+    lines = [f"## {case_text(case)}{state_text(state)}", "", f"Times in microseconds; {verdict(case, state, results)}.",
+             "", *images(case, state), *markdown_table(*cells(case, state, results)), ""]
+    return lines + [f"- {line}" for line in legend(case, results)] + [""]
 
 
-def case_section(case, results, images_of):
-    """A table for each state with something to compare; what is to be said of them follows the last."""
-    lines, idle = [], []
-    for state in case["states"]:
-        if summarize(case, state)["worst"] is not None:
-            lines += state_section(case, state, results, images_of(state))
-        else:
-            idle.append(f"{case_text(case)}{state_text(state)}: {verdict(case, state, results)}")
-    if not lines:
-        lines = [f"### {case_text(case)}", "", "Nothing was measured in one state.", ""]
-    return lines + [f"- {line}" for line in idle + legend(case, results) + notes(case, results)] + [""]
+def remarks(results):
+    """What is to be said of the cases: each remark once, with all whom it is about."""
+    common, shown = common_words(results), [case for case, _, _ in compared(results)]
+    found, lacking, others = {}, {}, []
+    for case in results["cases"]:
+        title, peers, said = own_text(case, common), peers_of(case, results), faults(case, results)
+        for line in said:
+            who, _, what = line.partition(": ")
+            found.setdefault((title, what), []).append(who)
+        absent = [library["title"] for key, library in results["libraries"].items()
+                  if is_rival(key) and key not in peers and not any(library["title"] in line for line in said)]
+        if absent:
+            lacking.setdefault(" and ".join(absent), []).append(title)
+        for state in case["states"]:
+            text = preloaded_text(summarize(case, state))[2:] if case in shown else verdict(case, state, results)
+            others += [f"{title}{state_text(state)}: {text}"] if text else []
+    return [f"- {line}" for line in
+            [*(f"not measured: {who}: {'; '.join(titles)}" for who, titles in lacking.items()), *others,
+             *(f"{title}: {'; '.join(who)}: {what}" for (title, what), who in found.items()),
+             *left_out(results["cases"])]]
 
 
 def report_begin(title, results, command):
@@ -258,15 +336,15 @@ def report_begin(title, results, command):
 
 def report(results, report_path, images):
     """`images`: {place: [(title, file)]}."""
+    def images_of(case, state):
+        return image_lines(images.get(place_of(results["cases"].index(case), state), []), report_path)
     lines = [*report_begin("How kolo compares", results, "bench/compare"),
-             f"Machine: {machine.in_a_line(results['machine'])}.", "", "## Summary", "",
-             "The fastest other library's time divided by kolo's, over all sizes:", ""]
-    lines += summary_table(results) + ["", "## How it was measured", ""] + how_measured(results)
-    lines += ["", "Libraries:", "", *library_lines(results), "", "## Tables", ""]
-    for number, case in enumerate(results["cases"]):
-        def images_of(state, number=number):
-            return image_lines(images.get(place_of(number, state), []), report_path)
-        lines += case_section(case, results, images_of)
+             f"Machine: {machine.in_a_line(results['machine'])}.", "", "## Overview", "", *how_measured(results), ""]
+    rows = compared(results)
+    lines += [*overview(results), ""] if rows else []
+    lines += [*library_lines(results, letters_of(results)), *remarks(results), ""]
+    lines += first_section(results, images_of) if rows else []
+    lines += [line for case, state, _ in rows[1:] for line in images_of(case, state)]
     lines += ["## How the libraries were started", "", "The last word of each command, the driver, is left out.", "",
               *how_started(results)]
     return "\n".join(lines) + "\n"
