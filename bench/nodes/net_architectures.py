@@ -46,7 +46,7 @@ def possible(workers):
 
 
 NAME, TITLE = "architectures", "Parameter servers, mesh and ring"
-KEYS = 2  # columns that tell rows apart
+KEYS = 1  # columns that tell rows apart
 
 
 def steps(options, _present):
@@ -79,40 +79,37 @@ def scaled_s(row):
 
 
 def cells(rows, _titles):
-    header = ["workers", "architecture", "busiest cable, x K", "counted in", "counted out", "total, x K", "predicted s",
-              "measured s", "measured / predicted", "1.2 GB, 1 GB/s: predicted s", "scaled s", "CPUs busy"]
-    lines = []
+    """A line for each number of workers."""
+    names = [name for name in VARIABLES if any(row["architecture"] == name for row in rows)]
+    found = {}
     for row in rows:
-        size = row["bytes"]
-        lines.append([str(row["workers"]), row["architecture"], f"{row['factor']:.3f}",
-                      f"{max(row['received']) / size:.3f}", f"{max(row['sent']) / size:.3f}",
-                      f"{sum(row['sent']) / size:.2f}", f"{row['predicted_s']:.3f}", f"{row['seconds']:.3f}",
-                      f"{row['seconds'] / row['predicted_s']:.3f}",
-                      f"{predicted_s(row['architecture'], row['workers'], EXAMPLE_BYTES, EXAMPLE_RATE):.2f}",
-                      f"{scaled_s(row):.2f}", f"{row['busy'] * 100:.0f}%" + (" !" if row["busy"] > BUSY_MAX else "")])
-    return header, lines
+        counted = max(*row["received"], *row["sent"]) / row["bytes"]
+        cell = f"{row['seconds']:.3f} ({row['seconds'] / row['predicted_s']:.3f}, {counted:.3f})"
+        found.setdefault(row["workers"], {})[row["architecture"]] = cell + (" !" if row["busy"] > BUSY_MAX else "")
+    return ["workers", *names], [[str(workers), *(by_name.get(name, "-") for name in names)]
+                                 for workers, by_name in found.items()]
 
 
 def notes(rows, _titles):
-    """What the example comes to, and what to beware of."""
-    found = []
-    if rows:
-        first = rows[0]
-        found.append(f"K is {size_text(first['bytes'])}; B is what TCP with full frames leaves of "
-                     f"{first['rate_mbit']} Mbit/s, {PAYLOAD_SHARE * 100:.1f}%. Counted bytes are those of frames as "
-                     "large as the kernel makes them.")
-    for row in rows:
-        if row["workers"] == EXAMPLE_WORKERS and row["architecture"] == "1 server":
-            once = predicted_s("1 server", EXAMPLE_WORKERS, EXAMPLE_BYTES, EXAMPLE_RATE)
-            found.append(f"{EXAMPLE_WORKERS} workers with 1.2 GB on 1 GB/s, one server: {once:.1f} s one way, and in "
-                         f"all where pushing and pulling overlap; {2 * once:.1f} s one after the other. Measured and "
-                         f"scaled: {scaled_s(row):.1f} s.")
+    """What the figures are, what the example comes to, and what to beware of."""
+    if not rows:
+        return []
+    found = [f"Seconds (measured / predicted; bytes on the busiest cable, x K, as counted). K is "
+             f"{size_text(rows[0]['bytes'])}; predicted are the formula's bytes at what TCP with full frames leaves of "
+             f"{rows[0]['rate_mbit']} Mbit/s, {PAYLOAD_SHARE * 100:.1f}%. Counted bytes are those of frames as large as "
+             "the kernel makes them."]
+    scaled = {row["architecture"]: scaled_s(row) for row in rows if row["workers"] == EXAMPLE_WORKERS}
+    if scaled:
+        each = [f"{name} {predicted_s(name, EXAMPLE_WORKERS, EXAMPLE_BYTES, EXAMPLE_RATE):.2f} ({seconds:.2f})"
+                for name, seconds in scaled.items()]
+        found.append(f"{EXAMPLE_WORKERS} workers with 1.2 GB on 1 GB/s, seconds predicted (measured and scaled): "
+                     f"{', '.join(each)}. A program that pulls only when all has been pushed takes twice a server's time.")
     by_name = {name: [row["seconds"] / row["predicted_s"] for row in rows if row["architecture"] == name]
                for name in VARIABLES}
-    for name, ratios in by_name.items():
-        if ratios:
-            found.append(f"{name}: measured / predicted {min(ratios):.3f} to {max(ratios):.3f}, median "
-                         f"{statistics.median(ratios):.3f}")
+    found.append("measured / predicted: " + "; ".join(
+        f"{name} {min(ratios):.3f} to {max(ratios):.3f}, median {statistics.median(ratios):.3f}"
+        for name, ratios in by_name.items() if ratios))
+    found.append(f"The CPUs were busy for {max(row['busy'] for row in rows) * 100:.0f}% at most.")
     if any(row["busy"] > BUSY_MAX for row in rows):
         found.append("! the CPUs were busy: they may have been the limit, not the cables; use a lower rate")
     return found

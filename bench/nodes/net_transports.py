@@ -27,7 +27,7 @@ def median_cost(costs):
     return {name: median(values) for name, values in zip(net_measuring.Cost._fields, zip(*costs))}
 
 
-NAME, TITLE, KEYS = "transports", "io_uring and poll", 1
+NAME, TITLE, KEYS = "transports", "io_uring and poll", 2
 
 
 def repeated(options):
@@ -63,21 +63,21 @@ def rate_text(rate_mbit):
 
 
 def cells(rows, _titles):
-    header = ["cable", "size", "transport", "us a call", "CPU s / GB sent", "system calls a call", "system calls / MB",
-              "CPUs busy"]
-    lines = []
+    """A line for each cable and size, with both transports' figures in a cell."""
+    header = ["cable", "size", "us a call", "CPU s / GB sent", "system calls a call", "CPUs busy"]
+    found = {}
     for row in rows:
         sent = sum(row["sent"])
         large = row["bytes"] >= PAIR_BYTES_MIN and sent > 0
         calls = row["system_calls"]
-        lines.append([rate_text(row["rate_mbit"]), size_text(row["bytes"]), row["transport"],
-                      us_text(row["seconds"] * 1e6), f"{row['cpu_s'] / sent * 1e9:.2f}" if large else "-",
-                      "-" if calls is None else f"{calls:.1f}",
-                      f"{calls / sent * 1e6:.2f}" if large and calls is not None else "-", f"{row['busy'] * 100:.0f}%"])
-    return header, lines
+        found.setdefault((rate_text(row["rate_mbit"]), size_text(row["bytes"])), []).append(
+            [us_text(row["seconds"] * 1e6), f"{row['cpu_s'] / sent * 1e9:.2f}" if large else "-",
+             "-" if calls is None else f"{calls:.1f}", f"{row['busy'] * 100:.0f}%"])
+    return header, [[*key, *(", ".join(pair) for pair in zip(*pairs))] for key, pairs in found.items()]
 
 
 def notes(_rows, _titles):
-    return ["CPU seconds are of all processes of the job, for each GB that its nodes sent; the kernel's work for the cables "
+    return [f"Of each pair the first is {TRANSPORTS[0]}, the second {TRANSPORTS[1]}.",
+            "CPU seconds are of all processes of the job, for each GB that its nodes sent; the kernel's work for the cables "
             "and the switch is in them only where it is done in the sender's time.",
             "Costs are those of more calls without those of few, so that start and end are not in them."]
