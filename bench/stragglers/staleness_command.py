@@ -63,6 +63,16 @@ def gains(part):
     return header, lines
 
 
+def in_one(part):
+    """(header, lines): all three tables in one."""
+    tables = [*(table(part, key, shape)[1] for key, shape in SHOWN), gains(part)[1]]
+    lines = []
+    for (name, *seconds), (_, *iterations), (_, *times) in zip(*tables):
+        lines.append([name, *(f"{one} ({steps}, {gain})" if one != NOT_REACHED else one
+                              for one, steps, gain in zip(seconds, iterations, times))])
+    return ["staleness", *map(str, part["slowdowns"])], lines
+
+
 def notes(part):
     missed = [run for run in part["runs"] if not run["reached"]]
     known = f"; {part['known_loss']:.4f} is known to be possible" if part["known_loss"] else ""
@@ -148,17 +158,16 @@ class Staleness(Command):
     def report(self, results, path, images):
         lines = [*report_begin("Stragglers and staleness", results, "bench/staleness"),
                  f"Machine: {machine.in_a_line(results['machine'])}.", "",
-                 "`bench/stragglers/README.md` says what the tables mean.", ""]
+                 "For each slowdown: seconds to the loss (iterations to it, times as fast as BSP). "
+                 "`bench/stragglers/README.md` says what that means.", ""]
         drawn = set()  # problems
         for part in results["parts"]:
             lines += [f"## {title_of(part).capitalize()}", ""]
             if part["problem"] not in drawn:
                 lines += image_lines(images.get(part["problem"], []), path)
+                lines += [*notes(part)[:1], ""]
             drawn.add(part["problem"])
-            for title, header, rows in tables_of(part):
-                name = title.split(": ")[1]
-                lines += [f"{name[0].upper()}{name[1:]}:", "", *markdown_table(header, rows), ""]
-            lines += [*(f"- {note}" for note in notes(part)), ""]
+            lines += [*markdown_table(*in_one(part)), "", *(f"- {note}\n" for note in notes(part)[1:])]
         return "\n".join(lines).rstrip() + "\n"
 
     def cases(self, results):

@@ -67,7 +67,7 @@ class Measured(unittest.TestCase):
                                  r"unbounded \(ASP\) +[\d.]+ +[\d.]+\n")
                 self.assertIn(f"## Factorization, {who}\n", text)
         self.assertIn("factorization, one worker is slow: times as fast as BSP", self.done.stdout)
-        self.assertRegex(text, r"\n\| 10 \| [\d.]+ \| [\d.]+ \|\n")
+        self.assertRegex(text, r"\n\| 10( \| [\d.]+ \(\d+, [\d.]+\)){2} \|\n")
         self.assertRegex(text, r"3 workers, a step takes 6 ms \(slept for what computing leaves of it\), until the RMSE is 0.3; "
                          r"0\.25\d+ is known to be possible")
 
