@@ -50,7 +50,7 @@ KOLO_API int kolo_allgatherv(kolo_comm *comm, const void *send, void *recv, cons
 
 /* As kolo_allreduce, with the same bits, but only rank `root` gets the result; elsewhere recv is not used and may be
  * NULL. In place on the root: send == recv. A rank that is not the root returns when its part is done, which may be
- * before the root has the result: what kolo_broadcast says of its root. */
+ * before the root has the result, as the root of kolo_broadcast may. */
 KOLO_API int kolo_reduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op,
                          int root);
 
@@ -123,8 +123,8 @@ typedef void kolo_op_function(const void *in, void *inout, size_t count, void *c
  * of element_bytes bytes, 1 .. KOLO_OP_ELEMENT_BYTES_MAX, such as structs; the dtype of the calls is KOLO_OPAQUE or one
  * of that size. It must be associative: (a op b) op c is a op (b op c). Inputs are combined in the order of the ranks,
  * each once, by the tree of kolo_allreduce, also between machines. With KOLO_OP_COMMUTATIVE there are the exceptions
- * that float sums have: KOLO_ALGORITHM_RING and, between machines, their order. Without it RING is done as MESH.
- *     The function is called for any part of a message, in any thread of the process, several times at once. It must
+ * that float sums have: KOLO_ALGORITHM_RING and, between machines, their order. Without it MESH takes the place of
+ * RING. The function is called for any part of a message, in any thread of the process, several times at once. It must
  * not call kolo. `in` and `inout` are aligned for the elements, to at most 16 bytes, if the buffers of all ranks are.
  *     Every rank makes the operation for itself. Calls with operations of different element_bytes or flags are a
  * MISMATCH; whether their functions are the same cannot be seen. Where ranks are spread over machines such that a call

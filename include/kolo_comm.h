@@ -59,16 +59,16 @@ KOLO_API int kolo_comm_create(kolo_comm **comm, const kolo_options *options);
 KOLO_API int kolo_comm_destroy(kolo_comm *comm);
 
 /* Breaks the communicator for all ranks: each returns KOLO_ERR_ABORTED from its present call, or from the next one in
- * which it waits for a rank that does not come any more. What needs no such wait, as the others have done their part
- * already or are not needed (a root that broadcasts), still returns 0 with the right result, also if it begins after
- * the abort. `code` is for the caller to choose; kolo_comm_failure shows it. Waits for nobody; a request that a
- * progress thread is carrying out completes within 10 ms. The caller's own later calls return KOLO_ERR_STATE. Also
- * called while another thread of this process is in a call on the communicator, whose wait then ends.
+ * which it waits for a rank that does not come any more. A call that needs no such wait, as the others have done their
+ * part already or are not needed (a root that broadcasts), still returns 0 with the right result, also if it begins
+ * after the abort. `code` is for the caller to choose; kolo_comm_failure shows it. Waits for nobody; a request that a
+ * progress thread is carrying out completes within 10 ms. The caller's own later calls return KOLO_ERR_STATE. Another
+ * thread of this process may be in a call on the communicator meanwhile, whose wait then ends.
  * KOLO_ERR_STATE: it was broken before, or inherited through fork. */
 KOLO_API int kolo_comm_abort(kolo_comm *comm, int code);
 
-/* For programs whose signal handlers run later and elsewhere than the signal arrives, such as interpreters: whether the
- * call that waits is to end. `check` is called about every 100 ms of a wait in a call on the communicator, between
+/* Lets the program end a call that waits: for interpreters and others whose signal handlers run later and elsewhere
+ * than the signal arrives. `check` is called about every 100 ms of a wait in a call on the communicator, between
  * machines and for requests too, in the thread that has called kolo_comm_set_interrupt and in no other. If it returns a
  * code other than 0, that is an abort: the call returns KOLO_ERR_ABORTED, or KOLO_ERR_STATE if another thread carried
  * out requests before it, and so it is for all ranks, as by kolo_comm_abort. It must not call kolo. NULL: none any

@@ -42,8 +42,8 @@ typedef struct kolo_received {
  *     A message of at most KOLO_SEND_SMALL_BYTES waits for nobody while fewer than KOLO_SEND_SMALL_MAX others are under
  * way to that rank: sent, but neither received nor set aside by a receive with another tag. So ranks that all send up
  * to that many small messages to each other before they receive cannot block each other. A larger message
- * returns when the other rank has received it: use kolo_sendrecv where ranks exchange such. To itself a rank may send
- * any message; it is copied and waits for nobody.
+ * returns when the other rank has received it: use kolo_sendrecv where ranks exchange such. A rank may send
+ * itself any message; it is copied and waits for nobody.
  *     Blocks for at most the communicator's timeout in each wait. KOLO_ERR_ARG: bad rank, tag or dtype, NULL with count
  * > 0, size overflow. KOLO_ERR_NO_SPACE: no memory is left for the first messages to that rank, or, in every call,
  * limits on address space or files left none to this rank; nothing was sent, and the communicator stays usable.
@@ -70,8 +70,8 @@ KOLO_API int kolo_sendrecv(kolo_comm *comm, const void *send, size_t send_count,
  * to kolo until then, as the buffers do.
  *     They go on in the progress thread; without it, while this rank is in any call on the communicator that waits:
  * also in blocking collectives, sends and receives, which do not wait for them; and in calls that wait for long on
- * other communicators of the process. All calls other than those do:
- * kolo_alloc, kolo_free, kolo_comm_split and the like first wait for all requests in flight.
+ * other communicators of the process. All other calls, such as kolo_alloc, kolo_free and kolo_comm_split, first wait
+ * for all requests in flight.
  *     Without the thread, a wait for one of them, or a test, first carries out the collectives that were issued before
  * it, and kolo_request_wait_any all collectives: also where it is complete already. So the other rank must be able to
  * make those before it sends or receives the message. The test waits for nothing else, but finds out, too, that a rank

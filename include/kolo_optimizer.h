@@ -26,8 +26,8 @@ typedef void kolo_apply_function(void *context, size_t first, size_t count, cons
  * other ranks. So after the call the parameters are those of their owners, the same bits on every rank, and each rank
  * has done 1/size of the work, with 1/size of what the function keeps for its elements. The gradients have the bits of
  * kolo_allreduce, and stay as they are.
- *     What each rank owns says kolo_apply_owned. It goes from one end of the message to the other in one pass, chunk by
- * chunk of every rank's range. Where the ranks' gradients, or parameters, lie in memory that all have mapped
+ *     kolo_apply_owned says what each rank owns. The call goes from one end of the message to the other in one pass,
+ * chunk by chunk of every rank's range. Where the ranks' gradients, or parameters, lie in memory that all have mapped
  * (kolo_alloc), they are read and written there without a copy. With one rank the function gets the caller's gradients.
  *     gradients NULL: nothing is reduced, and the function gets NULL. parameters NULL: nothing is copied to other
  * ranks, and the function gets NULL. All ranks pass NULL alike. The two must not overlap. Errors as kolo_allreduce;
@@ -115,11 +115,11 @@ typedef struct kolo_optimizer kolo_optimizer; /* one rank's part of an optimizer
 
 /* Makes an optimizer, together with all other ranks. Blocks until all have come. It belongs to the caller, who ends it
  * with kolo_optimizer_destroy before the communicator. All ranks pass the same options and groups, which are copied.
- * groups NULL: one, with KOLO_PARAMETER_GROUP_INIT. Of each element a rank owns it allocates, for ADAM and ADAMW, two
- * numbers of the type that is computed in; for SGD one if any group has momentum; one for master weights; and one of
- * the message's dtype for clipping or skipping. KOLO_ERR_ARG: an option or group is wrong; on all ranks, if it differs
- * between them, naming the first that does and both values. KOLO_ERR_SYSTEM: out of memory, on all ranks. In both cases
- * the communicator stays usable. Others as kolo_allreduce. */
+ * groups NULL: one, with KOLO_PARAMETER_GROUP_INIT. A rank allocates for each element of its own, for ADAM and ADAMW,
+ * two numbers of the type that is computed in; for SGD one if any group has momentum; one for master weights; and one
+ * of the message's dtype for clipping or skipping. KOLO_ERR_ARG: an option or group is wrong; on all ranks, if it
+ * differs between them, naming the first that does and both values. KOLO_ERR_SYSTEM: out of memory, on all ranks. In
+ * both cases the communicator stays usable. Others as kolo_allreduce. */
 KOLO_API int kolo_optimizer_create(kolo_comm *comm, const kolo_optimizer_options *options,
                                    const kolo_parameter_group *groups, size_t ngroups, kolo_optimizer **optimizer);
 
@@ -127,7 +127,7 @@ KOLO_API int kolo_optimizer_create(kolo_comm *comm, const kolo_optimizer_options
 KOLO_API int kolo_optimizer_destroy(kolo_optimizer *optimizer);
 
 /* One step: gradients[0 .. count-1] are this rank's, parameters[0 .. count-1] become the new ones, the same bits on all
- * ranks. Collective; blocks until this rank has them. Of parameters only what the rank owns is read. Segments that have
+ * ranks. Collective; blocks until this rank has them. Only the parameters that it owns are read. Segments that have
  * begun are completed, with the buffers that they began with; if all have, gradients and parameters may be NULL. info
  * NULL: not wanted.
  *     KOLO_ERR_ARG: NULL elsewhere, or gradients and parameters overlap. Errors as kolo_allreduce; after one that

@@ -14,7 +14,7 @@
  *     s = 0, synchronous (BSP): what is pushed during a clock is applied at its end, all together. The updates of the
  * workers to a row are summed as kolo_allreduce does it, and the rule is applied to the sum once. The bits are the same
  * from run to run, and those of an all-reduce of the updates with the same rule.
- *     s > 0, stale-synchronous (SSP): updates are applied as they come, one after another; its own a worker sees at
+ *     s > 0, stale-synchronous (SSP): updates are applied as they come, one after another. A worker sees its own at
  * once.
  *     s = KOLO_STALENESS_UNBOUNDED, asynchronous (ASP): the same, and nobody waits.
  *
@@ -24,8 +24,8 @@
  *
  * Several machines. Each has a copy of all rows in its memory, so that pulls are local there, too. Pushes to rows that
  * a rank of another machine owns travel when their clock has ended on this one: one update of each row, their sum (with
- * ASSIGN the last one); unbounded, every few milliseconds. All machines then get the rows' new values. So to rows of
- * others the rule is applied to the sum of the pushes of a machine's clock, and rows that other machines have pushed
+ * ASSIGN the last one); unbounded, every few milliseconds. All machines then get the rows' new values. So the rule is
+ * applied to rows of others with the sum of the pushes of a machine's clock, and rows that other machines have pushed
  * are as fresh as the bound promises, not fresher. A worker sees its own pushes at once, and those of its machine. With
  * staleness 0 the bits are those of kolo_allreduce over the same machines, with KOLO_NET_ORDER=node and no
  * KOLO_NET_WIRE: tables do not go by these two, and their bits depend on which ranks share a machine. hogwild is as
@@ -195,7 +195,8 @@ KOLO_API int kolo_table_wait(kolo_table *table);
 /* A server's part: applies what is pushed until all workers have left or ended. On a worker KOLO_ERR_ARG. */
 KOLO_API int kolo_table_serve(kolo_table *table);
 
-/* From the next update on, whoever applies it; staleness 0: from the end of this clock on, and every worker sets it.
+/* Sets it from the next update on, whoever applies that; staleness 0: from the end of this clock on, and every worker
+ * sets it.
  * KOLO_ERR_ARG: below 0, or not finite. */
 KOLO_API int kolo_table_set_learning_rate(kolo_table *table, double learning_rate);
 

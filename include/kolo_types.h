@@ -76,10 +76,11 @@ typedef enum kolo_op {
 /* How a collective moves its data. AUTO chooses by collective, message size, number of ranks and dtype. */
 typedef enum kolo_algorithm {
     KOLO_ALGORITHM_AUTO,
-    KOLO_ALGORITHM_ONESHOT, /* every rank reads what it needs from the ranks that have it, and reduces all of it */
-    KOLO_ALGORITHM_MESH,    /* direct reduce-scatter, then direct all-gather */
+    KOLO_ALGORITHM_ONESHOT, /* every rank reads what it needs from the ranks that have it, and reduces all of it; small
+                               messages as by NCCL's LL protocol */
+    KOLO_ALGORITHM_MESH,    /* two-shot: direct reduce-scatter, then direct all-gather */
     KOLO_ALGORITHM_RING,    /* 2(N-1) steps between neighbours; float sums associate in ring order */
-    KOLO_ALGORITHM_CENTRAL, /* like a parameter server: rank 0 reduces for all */
+    KOLO_ALGORITHM_CENTRAL, /* a parameter server's all-reduce: rank 0 reduces for all */
     KOLO_ALGORITHM_DIRECT,  /* without copies, where all buffers are of kolo_alloc; elsewhere as AUTO, which may choose
                                it where ranks can read each other's memory: see KOLO_SINGLE_COPY */
     KOLO_ALGORITHM_TREE,    /* mesh within groups of near ranks, then between the groups; see KOLO_TREE_LEVELS */
