@@ -1,4 +1,5 @@
-"""Nothing half done stays in the tree: no notes to self, no conflict markers, no stray white space."""
+"""Nothing half done stays in the tree: no notes to self, no conflict markers, no stray white space, no link to what is
+not there."""
 
 import re
 
@@ -7,6 +8,8 @@ import source_tree
 # Written so that this file does not hold the words it looks for.
 NOTE = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 CONFLICT = re.compile(r"^(<{7}|>{7}|\|{7}) |^={7}$")
+LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)#?([^)\s]*)\)")
+CODE = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)
 TEXT_SUFFIXES = {".c", ".h", ".py", ".txt", ".md", ".json", ".cmake", ".in", ".map", ".sh", ".yml", ""}
 
 
@@ -30,8 +33,24 @@ def is_text(tree, path):
         return b"\0" not in file.read(4096)
 
 
+def headings(text):
+    """As links name them."""
+    titles = re.findall(r"^#+ (.*)$", CODE.sub("", text), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def link_problems(tree, path):
+    text = CODE.sub(lambda block: "\n" * block.group().count("\n"), tree.text(path))
+    for link in LINK.finditer(text):
+        file, heading = link.groups()
+        target = (tree.root / path).parent / file if file else tree.root / path
+        if not target.exists() or heading and heading not in headings(target.read_text(encoding="utf-8")):
+            number = text[:link.start()].count("\n") + 1
+            yield f"{path}:{number}: {link.group(1)}#{heading}: there is no such file or heading"
+
+
 def problems(tree):
-    found = []
+    found = [problem for path in tree.paths(suffixes=(".md",)) for problem in link_problems(tree, path)]
     for path in tree.paths():
         if not is_text(tree, path):
             continue
@@ -54,6 +73,16 @@ class Leftovers(source_tree.Rule):
     def test_rejects_in_scripts(self):
         with source_tree.example({"tools/run": "#!/bin/sh\n# FIX" "ME\n"}) as tree:
             self.assert_one(problems(tree), r"^tools/run:2: ")
+
+    def test_rejects_dead_links(self):
+        for link in "(b.md)", "(../lib)", "(#Other)", "(a.md#other)":
+            with self.subTest(link), source_tree.example({"tools/a.md": f"# A `b-c` title\n\n[b]{link}\n"}) as tree:
+                self.assert_one(problems(tree), r"^tools/a\.md:3: .*no such file or heading")
+
+    def test_accepts_links(self):
+        text = "# A `b-c` title\n[a](a.md) [a](../tools/a.md#a-b-c-title) [a](#a-b-c-title) [a](https://a.b/c)\n"
+        with source_tree.example({"tools/a.md": text + "```\n[b](b.md)\n```\n"}) as tree:
+            self.assertEqual([], problems(tree))
 
 
 if __name__ == "__main__":
