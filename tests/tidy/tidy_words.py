@@ -10,6 +10,7 @@ WORDS = {"door": "listener", "knock": "connect", "hail": "hello", "greeting": "h
          "orphan": "leftover, leaderless", "bury": "mark dead", "buried": "marked dead"}
 WORD = re.compile("(" + "|".join(WORDS) + ")(?:s|ed|ing)?(?![a-z])", re.IGNORECASE)
 NAME = re.compile(r"[A-Za-z_]\w*")
+OPENING_LINES_MAX = 40
 
 
 def name_problems(tree):
@@ -27,8 +28,11 @@ def name_problems(tree):
 
 def opening_problems(tree):
     for path in tree.paths("lib", suffixes=source_tree.C_SUFFIXES):
-        if not tree.text(path).startswith("/* "):
+        text = tree.text(path)
+        if not text.startswith("/* "):
             yield f"{path}:1: the first lines say what a file is for"
+        elif text.split("*/")[0].count("\n") >= OPENING_LINES_MAX:
+            yield f"{path}:1: an argument of more than {OPENING_LINES_MAX} lines stands in the README of its part"
 
 
 def problems(tree):
@@ -55,8 +59,12 @@ class Words(source_tree.Rule):
     def test_rejects_file_that_does_not_say_what_it_is_for(self):
         self.check({"lib/core/base/a.c": "#include <stdio.h>\n"}, "what a file is for")
 
+    def test_rejects_long_opening(self):
+        self.check({"lib/core/base/a.c": "/* A." + "\n * B." * 40 + " */\n"}, "README of its part")
+
     def test_accepts_words_in_prose_and_in_other_words(self):
-        files = {"lib/core/base/a.c": "/* Doors are not names. */\nint indoors, knockout;\n"}
+        files = {"lib/core/base/b.c": "/* A." + "\n * B." * 39 + " */\n",
+                 "lib/core/base/a.c": "/* Doors are not names. */\nint indoors, knockout;\n"}
         with source_tree.example(files) as tree:
             self.assert_clean(problems(tree))
 

@@ -1,19 +1,17 @@
 /* The agreement of the ranks of a broken communicator that are on one node: which of them go on. comm/creation/shrink.c
- * says what they then make, and how that can fail. It is the only agreement besides a creation's own word of outcome
- * (comm/creation/outcome.h).
+ * says what they then make, and how that can fail.
  *
- * Roles. Each rank that calls kolo_comm_shrink takes part, and all run the same code. The author of a generation is the
- * rank whose view counts. The leader is the lowest rank of that view. All words of the agreement are in the broken
- * communicator's segment, which all ranks have mapped. Each rank writes words of its own, and all write two words of
- * the header by compare-and-swap.
+ * Roles. Each rank that calls kolo_comm_shrink takes part. The author of a generation is the rank whose view counts.
+ * The leader is the lowest rank of that view. All words of the agreement are in the broken communicator's segment. Each
+ * rank writes words of its own, and all write two words of the header by compare-and-swap.
  *
  * Generations, 1, 2, ...: each is one attempt to make a communicator. In one, a rank
  *   1. arrives: it stores the generation in its `shrink_arrived`, and waits until every rank that was left has arrived,
  *      has ended or has departed, until a decision is there, or until the deadline has passed. A rank that lives but
  *      has not arrived is left out.
- *   2. decides: it writes its view, the set of the ranks that it saw arrive, into its own proposal. Then it tries to
- *      write its number into the header's `shrink_decision`. The first rank that does is the author. The view lies in
- *      the segment, so that it holds even if its author has died.
+ *   2. decides: it writes its view, the set of the ranks that it saw arrive, into its own proposal, and tries to write
+ *      its number into the header's `shrink_decision`. The first rank that does is the author, whose view holds even if
+ *      it has died.
  *   3. takes part: the leader offers a file, in its own proposal, and the others open it. All of them make a
  *      communicator over it.
  *   4. concludes, unless it has that communicator: it writes into the header's `shrink_outcome`
@@ -23,26 +21,23 @@
  *      Only the first outcome counts; all ranks go by it.
  *
  * Invariants.
- *   - Both words hold the generation above all else, and only grow. One generation has at most one decision and at most
- *     one outcome.
+ *   - Both words hold the generation above all else, and only grow: a generation has one decision and outcome at most.
  *   - A rank is in generation g + 1 only if it has read the outcome of g. So a rank that finds a later generation than
- *     its own in either word knows that the others went on without it, since a rank has to arrive to be in a view.
+ *     its own in either word knows that the others went on without it.
  *   - There is an outcome of g only where no rank of this node gets a communicator in g: its writer has not registered
  *     in the creation and will not, or the writer's creation has failed, which it then does on all.
  *   - A rank's two proposals alternate. That of g is written again in g + 2, after the decision of g + 1. A rank that
  *     copies a view or an offer, and finds the words still at g after that, has copied what was written for g.
  *   - There are no more generations than ranks, and each wait ends by the communicator's timeout.
- *
  *   death of                          leaves
  *   a rank that has not arrived       a view without it
  *   an author                         its view, which counts
  *   the leader, before its offer      an outcome ABORTED by a rank that waits for the offer
- *   the leader, after its offer       a file whose header nobody fills, or which cannot be opened any more: the ranks
- *                                     that wait find the leader gone, and conclude ABORTED
+ *   the leader, after its offer       a file that nobody fills, or that cannot be opened any more: the others find the
+ *                                     leader gone, and conclude ABORTED
  *   a rank that has not registered    the others find it gone while they wait in the creation: ABORTED
- *   a rank that has registered        as in any creation (comm/creation/outcome.h): the creation fails on all, ABORTED;
- *                                     or all were attached, and the first call finds the death
- *   a rank between two of its words   the same as before the first of them */
+ *   a rank that has registered        as in any creation (comm/creation/outcome.h): it fails on all, ABORTED; or all
+ *                                     were attached, and the first call finds the death */
 #ifndef KOLO_COMM_CREATION_AGREEMENT_H
 #define KOLO_COMM_CREATION_AGREEMENT_H
 

@@ -1,51 +1,20 @@
 /* Progress: how the ranks of a call keep step, by one counter a rank and slots that are reused in a fixed order.
+ * comm/README.md, "Keeping step", says why that is correct.
  *
  * Steps. An algorithm is a schedule of numbered steps, the same on all ranks and known to all from the plan alone. A
  * rank publishes the number of each step of its own that others wait for, by storing it in its `progress`, which only
  * this rank writes and which only grows, over all calls: a call's steps are base+1 .. base+n, and all ranks agree on
  * `base` because they have made the same calls. Not every rank has something to do in each step; a later step published
- * implies the earlier ones. No deadlock: before it publishes step k, a rank waits only for steps below k. So the rank
- * that is furthest behind can always go on.
+ * implies the earlier ones. Before it publishes step k, a rank waits only for steps below k.
  *
- * Slots. Each use of a slot is a ticket, numbered over all calls; ticket t uses slot t % KOLO_SLOTS of every rank.
- * Before a rank writes into its slot for ticket t, it waits until all peers, or those that the algorithm names, have
- * reached the step with which they are done with ticket t - KOLO_SLOTS. The algorithm that used that ticket says which
- * step that is (kolo_slot_retire), by one rule, whatever algorithm comes next: a rank that has published the step no
- * longer touches any slot of the ticket, its own or a peer's. Any step that a rank publishes after its last access will
- * do, also one of the next call. Since each rank publishes at least one step per ticket, that step comes. So an
- * algorithm may have ranks write into each other's slots too, once they know that the slots' owners have claimed them
- * (mesh, tree), or let two ranks swap theirs (algo/phases.h). An algorithm that knows by itself that a slot is free
- * again need not claim it for its next tickets (mesh). tests/schedules runs all pairs of collectives in succession.
+ * Slots. Each use of a slot is a ticket, numbered over all calls; ticket t uses slot t % KOLO_SLOTS of every rank. A
+ * rank claims its slot for a ticket (kolo_slot_claim) before it writes there, and says with which step it is done with
+ * it (kolo_slot_retire): after that it touches no slot of the ticket, its own or a peer's.
  *
  * Stamps. A stamp is a mix of the words of this call and of all calls before it, and of their details, so ranks with
  * equal stamps have made the same calls. Before a rank publishes its first step of a call, it stores the stamp on the
- * same cache line. A rank that waits for a step compares that stamp with its own. So ranks that make different calls
- * find out on the line that they read anyway. A rank keeps KOLO_STAMPS stamps, one more than it has slots: it must not
- * begin call c + KOLO_STAMPS while another rank may still have to compare its stamp of call c.
- *
- * The rule for readers keeps that promise: a rank that waits for steps of its peers in a call is among the readers that
- * every other rank names when it retires the call's tickets. In a gather that is the root alone (kolo_slot_retire_by).
- * In a broadcast or scatter it is every rank: the root names those that read its slot, and the others name as many,
- * although no rank has read theirs. Each schedule takes at least one ticket, so the slots of schedule s are used again
- * in schedule s + KOLO_SLOTS at the latest. There a rank either claims its own slot, or waits for a rank that does so,
- * or for the laggard itself. Each claim waits until the readers that the claimer named in schedule s are done with it.
- * So no rank ends schedule s + KOLO_SLOTS before the last comparison in schedule s, whichever ranks are the roots of
- * the calls between, and even where all of those wait for nobody. A tree names fewer readers: there a rank may still
- * have to compare a stamp of the schedule whose slots are claimed, but none of an earlier one. That is why there is one
- * stamp more than there are slots, and why no rank gets further than that.
- *
- * Claims. A rank that only claims slots compares as well; otherwise ranks that are all roots, or that all send to
- * others, would never find out. The step that a claim waits for is of an earlier call, and the peer may have published
- * later ones by then. So each rank keeps the stamps and first steps of its own last schedules (comm->call.past). From
- * these it knows to which schedule the peer's progress belongs, and it compares the peer's stamp of that schedule,
- * which covers all calls before it. The peer does not wait for this comparison, and may be so far ahead by then that
- * the stamp is a newer one in the same place. In that case the peer has published steps in the calls between. So a
- * stamp that differs counts only if the peer's progress is still the same after the stamp was read; otherwise the
- * claimer looks again. Calls before a round of lines (algo/lines.h) need not be compared: lines carry stamps, and no
- * rank ends a round without data of every rank. Thus a rank that claims a slot agrees with those that read what the
- * slot held in all calls up to that one: ranks that differ in a call end no more than KOLO_SLOTS schedules after it,
- * and no call in which they wait for each other. A rank that makes no more calls, and so neither claims nor waits, does
- * not find out.
+ * same cache line. A rank that waits for a step, or claims a slot, compares that stamp with its own. So ranks that make
+ * different calls find out on the line that they read anyway.
  *
  * Memory order: the writer stores payload, then stamp, then progress (release); the reader loads progress (acquire),
  * then stamp, then payload. A slot is written again only after its readers' later steps were acquired. A stamp is

@@ -9,17 +9,6 @@
  *   coordinator    a leader that answers at its listener. It collects which ranks are left, and concludes.
  *   participant    a rank that has come to a coordinator.
  *
- * States of another leader. Each rank that takes part keeps a connection to every other leader, a probe. The leader's
- * kernel answers the probe, whatever the process does:
- *   refused        the process has ended or left the communicator, or a firewall refuses, so that this proves nothing
- *   lives          the probe is connected. The rank says hello through it, which only a coordinator answers. The probe
- *                  breaks when the process ends
- *   silent         the kernel has neither refused nor answered for KOLO_NET_SILENCE_MS: nothing is known of the leader
- *   unresponsive   the leader lives, and has not answered the hello in time. The time is KOLO_NET_SILENCE_MS where the
- *                  broken communicator's streams have been silent for so long, too, as those of a stopped process are;
- *                  else it ends at the deadline. A leader that has closed those streams may have gone on, and is not
- *                  unresponsive
- *
  * Messages between a participant and the coordinator. Their connection is made with a key derived from the secret and
  * the broken communicator's session.
  *   SURVIVORS      participant: these ranks of my node are left, and this is where I listen for a new communicator
@@ -27,50 +16,8 @@
  *   SURVIVORS      coordinator, its answer: these ranks of all nodes go on, and meet there
  *   FAILED         coordinator, its answer: you cannot go on, for that reason
  *
- * The coordinator. A rank goes to the lowest leader that answers. If that leader ends, or sends nothing for
- * KOLO_NET_SILENCE_MS, the rank looks for another one. A leader becomes the coordinator where no leader answers and all
- * leaders before it are refused, silent or unresponsive. There may be several for a while: a leader that was stopped
- * and resumes may be one besides the leader that has taken its place. A coordinator that sees a lower one answer
- * dismisses its participants, and all of them go to the lower one.
- *
- * The coordinator's wait. The coordinator waits until each other node has come, or its leader is silent or refused. It
- * waits LEADERLESS_NS more for the other ranks of nodes whose leader is refused: they look for a coordinator like all
- * ranks. It waits for a node of one rank that is unresponsive only if the quorum needs that node. The other ranks of a
- * node whose leader is unresponsive leave their leader out, and then come. At the deadline it concludes in any case.
- *
- * Quorum. A part goes on if it has more than half of the broken communicator's nodes, or half of them and node 0. A
- * node counts once one of its ranks has come, since all its ranks that go on come together. A node that does not come
- * may be going on elsewhere: nothing proves the opposite. With KOLO_NET_QUORUM=any every part goes on, for jobs that
- * have a referee, such as Slurm or Kubernetes, which ends all parts but one.
- *
- * Making the communicator. The answer is a proposal to S, the ranks that came. All of S create the new communicator
- * like any other (comm/creation/create.h), or none of them has it: if one of them has ended, is stopped, or has gone to
- * another coordinator, the creation fails on all, and all begin again. Until then the connections stay as lifelines,
- * which show at once that a rank ends.
- *
- * Invariants
- *   1. A node is never in two parts. Its ranks decide by compare-and-swap whether they go on with their leader: a
- *      leader that they have left out cannot bring them along.
- *   2. So two parts have no node in common, and at most one has more than half, or half with node 0: no two go on.
- *   3. No rank is in two communicators: all of S make one, and each of them is in one creation at a time.
- *
- * What a failure leaves
- *   the coordinator ends or is    a broken or silent connection: its participants look for another one. When it goes on
- *   stopped before its answer     it finds too few that come
- *   the same, after its answer    a proposal that fails, as the coordinator's own ranks do not come
- *   a participant ends or is      a node that is silent, or whose leader is refused; perhaps its leaderless ranks come
- *   stopped before it came
- *   the same, after it came       a creation that fails; all begin again without it
- *   the network is cut, however   parts, of which at most one goes on. The others' ranks fail at the deadline
- *   a node comes late             leaders that live and do not answer, until its deadline: then it fails
- *
- * What is not covered
- *   - A leader that has told rank 0 of the new communicator that it is ready ends or is stopped before its node knows
- *     that all leaders are. The other ranks of its node have no part in the communicator that the others have made, and
- *     fail: the others live and do not answer.
- *   - The network comes apart in the moment in which a creation completes (kolo_assembly_agree). Some ranks may have a
- *     communicator that others, which were to be in it, have given up. Two parts go on only if, besides, a node that
- *     had been left out comes back and goes on with those others. */
+ * internode/README.md, "Which nodes go on after a failure", says how a coordinator is found, whom it waits for, why at
+ * most one part goes on, and what each failure leaves. */
 #include "internode/assembly/shrink_nodes.h"
 
 #include <errno.h>

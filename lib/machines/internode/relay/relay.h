@@ -25,32 +25,11 @@
  * Threads. The relay runs in the thread that drives the proxy. At first the proxy's thread looks every 20 ms, or when
  * that bell rings. It drives all the time (kolo_relay_talks), for good, once a rank here sends or waits beyond the
  * node, or a frame for the relay comes. It then sleeps in its engine, out of which another thread wakes it when the
- * bell rings. So communicators without such messages pay nothing for them; with them, that thread drives collectives,
- * too.
+ * bell rings. So communicators without such messages pay nothing for them.
  *
- * A look (kolo_relay_serve) leaves work undone, which another party goes on with:
- *     chunks that their rank has not filled      that rank, which says so when it has
- *     chunks that the engine still has           the engine, when they have gone (kolo_relay_sent)
- *     chunks that are not taken yet              the taker's node, by TAKEN_CHUNKS
- *     a large message behind another one         its rank: only ranks put messages into streams. The relay has given up
- *                                                the message in front before it frees that one's last chunk
- *     a message asked for meanwhile              its rank, when its stream is free (comm/channels/sending.c)
- *     news that comes during the look            the next look: `events` is read before the bits are cleared, and
- *                                                ranks publish, set the bits and add to `events` in that order
- *
- * Deaths. A relay that talks looks every 20 ms whether the ranks of its node live, since perhaps no rank of its node
- * waits for one for which ranks elsewhere wait. It tells the other nodes which ranks have left. kolo_shared_relay says
- * which ranks have left and which nodes can no longer be reached; ranks that wait look there (comm/failure/failure.c).
- * A rank that waits for another node for the first time says so, so that the relay there does all this as well.
- *
- *     death of                     is found by
- *     a rank that is not a leader  its node's relay, which publishes it; what the rank had published goes first
- *     a leader                     the other nodes: their connections to it end. On its node: as any death
- *     a rank, which had left       who needs it still: the bit in `left`
- *
- * Frames come from nodes that have proved that they know the secret. The relay checks them all the same: the ranks are
- * on those nodes, there is room, nothing comes twice, a message is what it says. A node that sends another frame is
- * given up. */
+ * Frames come from nodes that have proved that they know the secret. The relay checks them all the same, and gives up a
+ * node that sends another frame. internode/README.md, "Messages between ranks of two nodes", says which party goes on
+ * with what a look leaves undone, and who finds which death. */
 #ifndef KOLO_INTERNODE_RELAY_RELAY_H
 #define KOLO_INTERNODE_RELAY_RELAY_H
 
