@@ -16,6 +16,7 @@ CONFIGURATION_MARKS = "abcdefghijklmnopqrstuvwxyz"
 FEW_MARK = "?"  # beside a time of too few rows
 COLUMNS = 80  # of a terminal
 SHOWN_MAX = 9  # sizes of the report's overview
+BOUND_COLUMN = 4  # of it
 
 
 def peers_of(case, results):
@@ -235,23 +236,24 @@ def overview(results):
                       f"{summary['worst']:.2f} ({size_text(summary['worst_bytes'])})", bounds_text(summary),
                       *(overview_cell(by_size.get(size), letters) for size in sizes)])
     what = "all-reduce (sum)" if all(map(is_allreduce, results["cases"])) else "collective (sums)"
-    table = markdown_table([what, "exchange", "geometric mean", "worst", "% of bound", *map(size_text, sizes)], lines)
+    header = [what, "exchange", "geometric mean", "worst", "% of bound", *map(size_text, sizes)]
+    if all(line[BOUND_COLUMN] == "-" for line in lines):
+        header, lines = select(header, lines, [column for column in range(len(header)) if column != BOUND_COLUMN])
+    table = markdown_table(header, lines)
     table[1] = table[1].replace("---:", ":---", 1)
     return ([f"All: {', '.join(common)}.", ""] if common else []) + table
 
 
 def how_measured(results):
     plan = results["plan"]
-    bound = "one bound to each CPU" if plan["pinned"] else "not bound to CPUs"
+    bound = "bound to a CPU each" if plan["pinned"] else "not bound to CPUs"
     if plan["pinned"] and any(case["ranks"] > len(plan["cpus"]) for case in results["cases"]):
         bound += ", in turn where there are more ranks than CPUs"
     return [f"Microseconds a call of kolo, the median of {plan['rounds']} rounds of {plan['budget_ms']:g} ms for each "
-            "size. In parentheses: how many times that the fastest other library took, in the fastest of its "
-            f"configurations, and its letter. All ran the same loop in turn, the processes {bound}. The geometric mean "
-            "and the worst of these ratios are over all sizes. *Exchange* is the time in which two cores exchange a cache "
-            "line: where the machine moves its virtual CPUs it has two values, and times are only compared with times of "
-            "the same. *% of bound* is the time below which this hardware does not allow the call, divided by kolo's: the "
-            "least and the most of all sizes. `bench/comparison/README.md` has the details."]
+            "size; in parentheses how many times that the fastest other library took, in the fastest of its "
+            f"configurations, and its letter. Processes are {bound}. The geometric mean and the worst of these ratios, and "
+            "the range of *% of bound*, are over all sizes. `bench/comparison/README.md` tells what was "
+            "measured, and what *exchange* and *bound* are."]
 
 
 def library_lines(results, letters=None):
@@ -275,21 +277,22 @@ def added_words(words, base):
 
 
 def how_started(results):
-    """Each library's first command and variables, and what its configurations add, also with more ranks."""
-    bases, seen = {}, {}  # {title: words}, {(title, configuration, words): [ranks]}
+    """Each library's first command and variables, and what configurations add to it, also with more ranks."""
+    bases, ranks_of = {}, {}  # {title: words}, {(title, configuration, text): [ranks]}
     for case in results["cases"]:
         for series in case["series"]:
             title = results["libraries"][series["peer"]]["title"]
-            words = tuple(re.sub(rf"-n {case['ranks']}\b", "-n N", series["how"]).split())
-            base = bases.setdefault(title, words)
-            added = added_words(words, base)
-            how = f"`{' '.join(words)}`" if added is None or words == base else f"adds `{' '.join(added)}`"
+            words = re.sub(rf"-n {case['ranks']}\b", "-n N", series["how"]).split()
+            added = added_words(words, bases.setdefault(title, words))
+            text = f"`{' '.join(words)}`" if not added else f"adds `{' '.join(added)}`"
             loose = "" if series["pinned"] else ", not bound to CPUs"
-            ranks = seen.setdefault((title, series["configuration"] + loose, how), [])
-            if case["ranks"] not in ranks:
-                ranks.append(case["ranks"])
-    return [f"- {title}, {configuration} ({', '.join(map(str, ranks))} ranks): {how}"
-            for (title, configuration, how), ranks in seen.items()]
+            ranks = ranks_of.setdefault((title, series["configuration"] + loose, text), [])
+            ranks += [case["ranks"]] if case["ranks"] not in ranks else []
+    alike = {}  # {(configuration, ranks, text): [titles]}
+    for (title, configuration, text), ranks in ranks_of.items():
+        alike.setdefault((configuration, ", ".join(map(str, ranks)), text), []).append(title)
+    return [f"- {', '.join(titles)}: {configuration} ({ranks} ranks): {text}"
+            for (configuration, ranks, text), titles in alike.items()]
 
 
 def image_lines(images, report_path):
@@ -299,7 +302,7 @@ def image_lines(images, report_path):
 
 
 def first_section(results, images):
-    """All sizes and libraries of the overview's first line."""
+    """All sizes and libraries of the overview's first line, if that is of an all-reduce."""
     case, state, _ = compared(results)[0]
     lines = [f"## {case_text(case)}{state_text(state)}", "", f"Times in microseconds; {verdict(case, state, results)}.",
              "", *images(case, state), *markdown_table(*cells(case, state, results)), ""]
@@ -343,7 +346,7 @@ def report(results, report_path, images):
     rows = compared(results)
     lines += [*overview(results), ""] if rows else []
     lines += [*library_lines(results, letters_of(results)), *remarks(results), ""]
-    lines += first_section(results, images_of) if rows else []
+    lines += first_section(results, images_of) if rows and is_allreduce(rows[0][0]) else []
     lines += [line for case, state, _ in rows[1:] for line in images_of(case, state)]
     lines += ["## How the libraries were started", "", "The last word of each command, the driver, is left out.", "",
               *how_started(results)]
