@@ -178,8 +178,8 @@ def terminal(results):
 
 
 def markdown_table(header, lines):
-    rule = ["---:"] * len(header)
-    return ["| " + " | ".join(line) + " |" for line in [header, rule, *lines]]
+    rows = ["| " + " | ".join(line) + " |" for line in [header, *lines]]
+    return [rows[0], "|" + "---:|" * len(header), *rows[1:]]
 
 
 def compared(results):
