@@ -1,6 +1,7 @@
 #include "printed_text.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -67,6 +68,34 @@ void json_text_print(FILE *to, const char *text) {
             putc(*at, to);
     }
     putc('"', to);
+}
+
+/* Null where a number is not finite. */
+static const char *json_value(const char *printed) {
+    const char first = printed[printed[0] == '-'];
+    return first == 'n' || first == 'i' ? "null" : printed;
+}
+
+void json_pairs_print(FILE *to, const char *format, ...) {
+    char text[1024], *rest = text;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    for (const char *pair, *separator = ""; (pair = strsep(&rest, " ")); separator = ", ") {
+        const size_t length = strcspn(pair, "=");
+        fprintf(to, "%s\"%.*s\": %s", separator, (int)length, pair, json_value(pair + length + 1));
+    }
+}
+
+void json_floats_print(FILE *to, const float *values, size_t count) {
+    putc('[', to);
+    for (size_t i = 0; i < count; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "%.9g", (double)values[i]);
+        fprintf(to, "%s%s", i > 0 ? ", " : "", json_value(text));
+    }
+    putc(']', to);
 }
 
 enum { COLUMNS = 80, GAP_COLUMN_MAX = 24 };

@@ -2,6 +2,7 @@
 #ifndef KOLO_TOOLS_PRINTED_TEXT_H
 #define KOLO_TOOLS_PRINTED_TEXT_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -21,6 +22,13 @@ int shown_decimals(double value);
 /* Writes a string in JSON; null for NULL. A byte that is not part of UTF-8 is taken as Latin-1, so that any text gives
  * valid JSON. */
 void json_text_print(FILE *to, const char *text);
+
+/* Writes "name": value, "name": value in JSON. `format` has them as for printf, with a space between two, as in
+ * "steps=%zu loss=%.9g way=\"%s\""; no value has a space in it. A number that is not finite becomes null. */
+void json_pairs_print(FILE *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Writes an array in JSON of values[0 .. count-1], likewise. */
+void json_floats_print(FILE *to, const float *values, size_t count);
 
 /* Prints the lines of `text` for a terminal of 80 columns, each from `indent` on but for the first, which begins at
  * `column`, where the cursor is. A line that is too long is broken between words, and goes on below its own text: that
