@@ -47,26 +47,24 @@ typedef struct rank_result {
 
 static void compare_all(kolo_comm *comm, rank_result *result) {
     static const float zeros[COUNT];
-    uint32_t scratch[2 * COUNT];
     float values[COUNT];
     for (int c = 0; c < CASES; c++) {
         memcpy(values, zeros, sizeof(values));
         memcpy(&values[DIFFERENT_AT], &cases[c].bits[result->rank], sizeof(float));
-        result->answers[c] = replicas_identical(comm, values, COUNT, scratch);
+        result->answers[c] = replicas_identical(comm, values, COUNT);
     }
 }
 
 static void share_dataset(kolo_comm *comm, rank_result *result) {
     if (result->rank == 0) {
         result->data = (dataset){.rows = 3, .features = 2, .classes = 9};
-        if (dataset_reserve(&result->data, result->data.rows) < 0)
-            return;
+        dataset_reserve(&result->data, result->data.rows);
         for (int i = 0; i < 6; i++)
             result->data.inputs[i] = (float)i;
         for (int i = 0; i < 3; i++)
             result->data.labels[i] = 8 - i;
     }
-    result->shared = replicas_share_dataset(comm, &result->data);
+    result->shared = dataset_share(&result->data, comm);
 }
 
 static void *run_rank(void *argument) {

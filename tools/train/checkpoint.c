@@ -15,8 +15,8 @@
 enum { VERSION = 1 };
 static const char magic[8] = "koloTRN";
 
-/* How the file begins, in the byte order of the machine. Then, without gaps: results of the epochs, losses of the
- * steps, parameters, first and, with adamw, second moments. */
+/* How it begins, in the byte order of the machine. Then, without gaps: results of the epochs, losses of the steps,
+ * parameters, first and, with adamw, second moments. */
 typedef struct header {
     char magic[8];
     uint64_t version;
@@ -35,27 +35,33 @@ typedef struct header {
 static_assert(sizeof(epoch_result) == 7 * 8, "the same on every machine; else raise VERSION");
 static_assert(sizeof(header) % sizeof(uint32_t) == 0, "what follows is read as words and floats");
 
-static int states_of(uint64_t optimizer) {
-    return optimizer == TRAIN_ADAMW ? 2 : 1; /* momentum, variance */
+static size_t epochs_begun(const trainer *t, size_t steps) {
+    return (steps + t->steps_of_epoch - 1) / t->steps_of_epoch;
 }
 
-/* Where the parts begin in a file of that header. */
-typedef struct layout {
-    size_t results, losses, parameters, states[2], end;
-} layout;
+/* The parts behind the header: where they are in the trainer, NULL for the optimizer's states, and their bytes. */
+enum { RESULTS, LOSSES, PARAMETERS, STATES, PARTS = STATES + 2 };
+typedef struct part {
+    void *data;
+    size_t bytes;
+} part;
 
-static layout lay_out(const header *h) {
-    layout at = {.results = sizeof(header)};
-    at.losses = at.results + h->epochs * sizeof(epoch_result);
-    at.parameters = at.losses + h->steps * sizeof(float);
-    at.states[0] = at.parameters + h->parameters * sizeof(float);
-    at.states[1] = at.states[0] + h->parameters * sizeof(float);
-    at.end = states_of(h->optimizer) == 2 ? at.states[1] + h->parameters * sizeof(float) : at.states[1];
-    return at;
+static size_t lay_out(const trainer *t, const header *h, part parts[PARTS]) {
+    const size_t floats = h->parameters * sizeof(float);
+    parts[RESULTS] = (part){t->results, h->epochs * sizeof *t->results};
+    parts[LOSSES] = (part){t->losses, h->steps * sizeof *t->losses};
+    parts[PARAMETERS] = (part){t->model.parameters, floats};
+    parts[STATES] = (part){NULL, floats};                                       /* momentum */
+    parts[STATES + 1] = (part){NULL, h->optimizer == TRAIN_ADAMW ? floats : 0}; /* variance */
+    size_t bytes = sizeof *h;
+    for (int i = 0; i < PARTS; i++)
+        bytes += parts[i].bytes;
+    return bytes;
 }
 
 static header describe(const trainer *t) {
     const train_settings *settings = &t->options->settings;
+    part parts[PARTS];
     header h = {.version = VERSION,
                 .data_fingerprint = settings->data_fingerprint,
                 .optimizer = settings->optimizer,
@@ -64,163 +70,190 @@ static header describe(const trainer *t) {
                 .seed = settings->seed,
                 .parameters = t->model.parameters_count,
                 .steps = t->steps,
-                .epochs = t->epochs};
+                .epochs = epochs_begun(t, t->steps)};
     memcpy(h.magic, magic, sizeof magic);
-    h.file_bytes = lay_out(&h).end;
+    h.file_bytes = lay_out(t, &h, parts);
     return h;
 }
 
-static uint64_t fingerprint_of(const char *file, size_t file_bytes) {
-    return fingerprint_add(FINGERPRINT_BEGIN, file + sizeof(header), (file_bytes - sizeof(header)) / sizeof(uint32_t));
+static uint64_t fingerprint_of(const char *image, size_t bytes) {
+    return fingerprint_add(FINGERPRINT_BEGIN, image + sizeof(header), (bytes - sizeof(header)) / sizeof(uint32_t));
+}
+
+static const kolo_optimizer_state states[] = {KOLO_OPTIMIZER_MOMENTUM, KOLO_OPTIMIZER_VARIANCE};
+
+/* What the training has come to, on ranks that need it; elsewhere NULL. With --fused each rank has a part of the
+ * states, and rank 0 gets the whole. */
+static int make_image(const trainer *t, int is_needed, char **image) {
+    header h = describe(t);
+    part parts[PARTS];
+    size_t at = sizeof h;
+    int rc = 0;
+    lay_out(t, &h, parts);
+    *image = is_needed ? allocate(h.file_bytes, 1) : NULL;
+    for (int i = 0; rc == 0 && i < PARTS; at += parts[i++].bytes) {
+        if (i < STATES && is_needed)
+            memcpy(*image + at, parts[i].data, parts[i].bytes);
+        else if (i >= STATES && parts[i].bytes > 0 && (is_needed || t->options->settings.way.fused))
+            rc = check(
+                t->comm,
+                kolo_optimizer_read_state(t->step.optimizer, states[i - STATES], is_needed ? *image + at : NULL, 0),
+                "cannot collect the optimizer's state");
+    }
+    if (!is_needed)
+        return rc;
+    h.fingerprint = fingerprint_of(*image, h.file_bytes);
+    memcpy(*image, &h, sizeof h);
+    return rc;
+}
+
+/* How far a training is, beside its image. */
+typedef struct position {
+    uint64_t image_bytes;
+    size_t epochs;
+    headcount ranks;
+} position;
+
+/* All ranks take over the image that `root` has, and its position. They do so by way of a copy, so that no rank is left
+ * with half of another's state when one more is lost meanwhile. Frees the image. */
+static int share_image(trainer *t, int root, char *image, position at) {
+    static const char cannot[] = "cannot share the state to go on from";
+    header h;
+    part parts[PARTS];
+    int rc = check(t->comm, kolo_broadcast(t->comm, &at, sizeof at, KOLO_U8, root), cannot);
+    if (rc == 0 && image == NULL)
+        image = allocate(at.image_bytes, 1);
+    if (rc == 0)
+        rc = check(t->comm, kolo_broadcast(t->comm, image, at.image_bytes, KOLO_U8, root), cannot);
+    if (rc == 0) {
+        memcpy(&h, image, sizeof h);
+        lay_out(t, &h, parts);
+        t->steps = h.steps;
+        t->epochs = at.epochs;
+        t->ranks = at.ranks;
+        const char *from = image + sizeof h;
+        int status = 0;
+        for (int i = 0; i < PARTS && status == 0; from += parts[i++].bytes) {
+            if (i < STATES)
+                memcpy(parts[i].data, from, parts[i].bytes);
+            else if (parts[i].bytes > 0)
+                status = kolo_optimizer_write_state(t->step.optimizer, states[i - STATES], from);
+        }
+        if (status == 0)
+            status = kolo_optimizer_set_steps(t->step.optimizer, h.steps);
+        rc = check(t->comm, status, "cannot load the optimizer's state");
+    }
+    free(image);
+    return rc;
 }
 
 /* Writing. */
 
-int checkpoint_try(const kolo_comm *comm, const char *path) {
+static void write_file(const char *path, const char *bytes, size_t count) {
     struct kolo_new_file file;
-    if (kolo_new_file_write(&file, path, NULL, 0) < 0)
-        return complain(comm, "%s", file.message);
-    kolo_new_file_drop(&file);
-    return 0;
+    if (kolo_new_file_write(&file, path, bytes, count) < 0 || (bytes != NULL && kolo_new_file_name(&file) < 0))
+        give_up("%s", file.message);
+    if (bytes == NULL)
+        kolo_new_file_drop(&file);
 }
 
-static int replace_file(const kolo_comm *comm, const char *path, const char *bytes, size_t count) {
-    struct kolo_new_file file;
-    if (kolo_new_file_write(&file, path, bytes, count) < 0 || kolo_new_file_name(&file) < 0)
-        return complain(comm, "%s", file.message);
-    return 0;
-}
-
-/* Rank 0 gets the whole of the states, of which with --fused each rank has a part. Elsewhere `file` is NULL. */
-static int collect_states(const trainer *t, const layout *at, char *file) {
-    static const kolo_optimizer_state states[] = {KOLO_OPTIMIZER_MOMENTUM, KOLO_OPTIMIZER_VARIANCE};
-    if (!t->options->settings.fused && file == NULL)
-        return 0;
-    for (int i = 0; i < states_of(t->options->settings.optimizer); i++)
-        if (kolo_optimizer_read_state(t->update.optimizer, states[i], file != NULL ? file + at->states[i] : NULL, 0) <
-            0)
-            return complain_kolo(t->comm, "cannot collect the optimizer's state");
-    return 0;
+void checkpoint_try(const char *path) {
+    write_file(path, NULL, 0);
 }
 
 int checkpoint_save(const trainer *t, const char *path) {
-    header h = describe(t);
-    const layout at = lay_out(&h);
-    int first = kolo_comm_rank(t->comm) == 0;
-    char *file = first ? malloc(h.file_bytes) : NULL;
-    if (first && file == NULL)
-        return complain(t->comm, "not enough memory for a file of %" PRIu64 " bytes", h.file_bytes);
-    int rc = collect_states(t, &at, file);
+    const int first = kolo_comm_rank(t->comm) == 0;
+    char *image;
+    const int rc = make_image(t, first, &image);
     if (first && rc == 0 && path == NULL)
         message_print("step %zu is not saved: the rank that knew where is lost", t->steps);
-    if (first && rc == 0 && path != NULL) {
-        memcpy(file + at.results, t->results, h.epochs * sizeof *t->results);
-        memcpy(file + at.losses, t->losses, h.steps * sizeof *t->losses);
-        memcpy(file + at.parameters, t->model.parameters, h.parameters * sizeof *t->model.parameters);
-        h.fingerprint = fingerprint_of(file, h.file_bytes);
-        memcpy(file, &h, sizeof h);
-        rc = replace_file(t->comm, path, file, h.file_bytes);
-    }
-    free(file);
+    else if (first && rc == 0)
+        write_file(path, image, ((const header *)(const void *)image)->file_bytes);
+    free(image);
     return rc;
 }
 
 /* Reading. */
 
-/* Whether the file is of this training, as far as its header says. */
-static int check_header(const trainer *t, const char *path, const header *h, uint64_t file_bytes) {
+/* Refuses a file that is not of this training. */
+static void check_file(const trainer *t, const char *path, const char *image, uint64_t bytes) {
     const header own = describe(t);
-    const size_t batch = own.batch_rows, steps_of_epoch = (t->train->rows + batch - 1) / batch;
-    const char *batch_option = t->options->settings.accumulate > 1 ? "--batch times --accumulate" : "--batch";
-    if (file_bytes < sizeof *h || memcmp(h->magic, magic, sizeof magic) != 0)
-        return complain(t->comm, "cannot resume: '%s' is no file of kolo-train --save", path);
-    if (h->version != VERSION)
-        return complain(t->comm, "cannot resume: '%s' has version %" PRIu64 "; this kolo-train reads version %d", path,
-                        h->version, VERSION);
-    if (h->data_fingerprint != own.data_fingerprint)
-        return complain(t->comm, "cannot resume '%s': --data: the rows are not those it was saved with", path);
+    header h = {0};
+    part parts[PARTS];
+    if (bytes >= sizeof h)
+        memcpy(&h, image, sizeof h);
+    if (memcmp(h.magic, magic, sizeof magic) != 0)
+        give_up("cannot resume: '%s' is no file of kolo-train --save", path);
+    if (h.version != VERSION)
+        give_up("cannot resume: '%s' has version %" PRIu64 "; this kolo-train reads version %d", path, h.version,
+                VERSION);
+    if (h.data_fingerprint != own.data_fingerprint)
+        give_up("cannot resume '%s': --data: the rows are not those it was saved with", path);
     const struct {
         const char *option;
         uint64_t saved, own;
     } same[] = {
-        {"--hidden", h->hidden, own.hidden}, {batch_option, h->batch_rows, batch}, {"--seed", h->seed, own.seed}};
+        {"--hidden", h.hidden, own.hidden},
+        {t->options->settings.accumulate > 1 ? "--batch times --accumulate" : "--batch", h.batch_rows, own.batch_rows},
+        {"--seed", h.seed, own.seed}};
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
         if (same[i].saved != same[i].own)
-            return complain(t->comm, "cannot resume '%s': it was saved with %s %" PRIu64 ", not %" PRIu64, path,
-                            same[i].option, same[i].saved, same[i].own);
-    if (h->optimizer != own.optimizer)
-        return complain(t->comm, "cannot resume '%s': it was saved with another --optimizer", path);
-    if (h->steps >= t->steps_planned)
-        return complain(t->comm, "'%s' is of step %" PRIu64 ", and the training ends at step %zu: give more %s", path,
-                        h->steps, t->steps_planned,
-                        t->options->settings.steps_max == t->steps_planned ? "--steps" : "--epochs");
-    if (h->parameters != own.parameters || h->epochs != (h->steps + steps_of_epoch - 1) / steps_of_epoch ||
-        h->file_bytes != lay_out(h).end || h->file_bytes != file_bytes)
-        return complain(t->comm, "cannot resume: '%s' is damaged: it has %" PRIu64 " bytes, and its header wants %zu",
-                        path, file_bytes, lay_out(h).end);
-    return 0;
+            give_up("cannot resume '%s': it was saved with %s %" PRIu64 ", not %" PRIu64, path, same[i].option,
+                    same[i].saved, same[i].own);
+    if (h.optimizer != own.optimizer)
+        give_up("cannot resume '%s': it was saved with another --optimizer", path);
+    if (h.steps >= t->steps_planned)
+        give_up("'%s' is of step %" PRIu64 ", and the training ends at step %zu: give more %s", path, h.steps,
+                t->steps_planned, t->options->settings.steps_max == t->steps_planned ? "--steps" : "--epochs");
+    const size_t wanted = lay_out(t, &h, parts);
+    if (h.parameters != own.parameters || h.epochs != epochs_begun(t, h.steps) || h.file_bytes != wanted ||
+        bytes != wanted)
+        give_up("cannot resume: '%s' is damaged: it has %" PRIu64 " bytes, and its header wants %zu", path, bytes,
+                wanted);
+    if (fingerprint_of(image, bytes) != h.fingerprint)
+        give_up("cannot resume: '%s' is damaged: what it holds is not what was saved", path);
 }
 
-/* Rank 0's part: *file becomes the whole file, checked. */
-static int read_file(const trainer *t, const char *path, char **file, uint64_t *file_bytes) {
-    header h = {0};
+/* The whole file, checked. */
+static char *read_file(const trainer *t, const char *path, uint64_t *bytes) {
     FILE *stream = fopen(path, "re");
-    if (stream == NULL)
-        return complain(t->comm, "cannot open '%s': %s", path, strerror(errno));
     struct stat status;
-    int rc = 0;
-    if (fstat(fileno(stream), &status) < 0 || !S_ISREG(status.st_mode) || fread(&h, 1, sizeof h, stream) == 0)
-        rc = complain(t->comm, "cannot resume: '%s' is no file of kolo-train --save", path);
-    *file_bytes = rc == 0 ? (uint64_t)status.st_size : 0;
-    if (rc == 0)
-        rc = check_header(t, path, &h, *file_bytes);
-    if (rc == 0 && (*file = malloc(*file_bytes)) == NULL)
-        rc = complain(t->comm, "not enough memory for the %" PRIu64 " bytes of '%s'", *file_bytes, path);
-    rewind(stream);
-    if (rc == 0 && fread(*file, 1, *file_bytes, stream) != *file_bytes)
-        rc = complain(t->comm, "cannot read '%s': %s", path, ferror(stream) ? strerror(errno) : "it is cut off");
-    if (rc == 0 && fingerprint_of(*file, *file_bytes) != h.fingerprint)
-        rc = complain(t->comm, "cannot resume: '%s' is damaged: what it holds is not what was saved", path);
+    if (stream == NULL)
+        give_up("cannot open '%s': %s", path, strerror(errno));
+    if (fstat(fileno(stream), &status) < 0 || !S_ISREG(status.st_mode))
+        give_up("cannot resume: '%s' is no file of kolo-train --save", path);
+    *bytes = (uint64_t)status.st_size;
+    char *image = allocate(*bytes, 1);
+    if (fread(image, 1, *bytes, stream) != *bytes)
+        give_up("cannot read '%s': %s", path, ferror(stream) ? strerror(errno) : "it is cut off");
     fclose(stream);
-    return rc;
-}
-
-/* Makes the trainer what the file says. */
-static int take_over_file(trainer *t, const char *file) {
-    header h;
-    memcpy(&h, file, sizeof h);
-    const layout at = lay_out(&h);
-    const size_t batch = h.batch_rows, steps_of_epoch = (t->train->rows + batch - 1) / batch;
-    memcpy(t->results, file + at.results, h.epochs * sizeof *t->results);
-    memcpy(t->losses, file + at.losses, h.steps * sizeof *t->losses);
-    memcpy(t->model.parameters, file + at.parameters, h.parameters * sizeof *t->model.parameters);
-    t->steps = h.steps;
-    t->epochs = h.steps / steps_of_epoch;
-    if (t->epochs < h.epochs) /* its mean becomes a sum again */
-        t->results[t->epochs].loss *= (double)t->results[t->epochs].samples;
-
-    kolo_optimizer *optimizer = t->update.optimizer;
-    int rc = kolo_optimizer_write_state(optimizer, KOLO_OPTIMIZER_MOMENTUM, file + at.states[0]);
-    if (rc == 0 && states_of(h.optimizer) == 2)
-        rc = kolo_optimizer_write_state(optimizer, KOLO_OPTIMIZER_VARIANCE, file + at.states[1]);
-    if (rc == 0)
-        rc = kolo_optimizer_set_steps(optimizer, h.steps);
-    return rc == 0 ? 0 : complain_kolo(t->comm, "cannot load the optimizer's state");
+    check_file(t, path, image, *bytes);
+    return image;
 }
 
 int checkpoint_resume(trainer *t, const char *path) {
-    char *file = NULL;
-    uint64_t file_bytes = 0;
-    int first = kolo_comm_rank(t->comm) == 0;
-    int rc = first ? read_file(t, path, &file, &file_bytes) : 0;
-    if (rc == 0 && kolo_broadcast(t->comm, &file_bytes, 1, KOLO_U64, 0) < 0)
-        rc = complain_kolo(t->comm, "cannot share what was saved");
-    if (rc == 0 && !first && (file = malloc(file_bytes)) == NULL)
-        rc = complain(t->comm, "not enough memory for %" PRIu64 " bytes to go on from", file_bytes);
-    if (rc == 0 && kolo_broadcast(t->comm, file, file_bytes, KOLO_U8, 0) < 0)
-        rc = complain_kolo(t->comm, "cannot share what was saved");
-    if (rc == 0)
-        rc = take_over_file(t, file);
-    free(file);
-    return rc;
+    position at = {.ranks = t->ranks};
+    char *image = kolo_comm_rank(t->comm) == 0 ? read_file(t, path, &at.image_bytes) : NULL;
+    if (share_image(t, 0, image, at) < 0)
+        return LOST;
+    t->epochs = t->steps / t->steps_of_epoch;
+    if (t->epochs < epochs_begun(t, t->steps)) /* its mean becomes a sum again */
+        t->results[t->epochs].loss *= (double)t->results[t->epochs].samples;
+    return 0;
+}
+
+int checkpoint_continue(trainer *t, kolo_comm *comm) {
+    enum { RANK_BITS = 16 };
+    const uint64_t rank_mask = (UINT64_C(1) << RANK_BITS) - 1;
+    trainer_move(t, comm);
+    /* The lowest of the ranks that have got furthest. */
+    uint64_t furthest = (uint64_t)(t->steps + t->epochs) << RANK_BITS | (rank_mask - (uint64_t)kolo_comm_rank(comm));
+    if (check(comm, kolo_allreduce(comm, &furthest, &furthest, 1, KOLO_U64, KOLO_MAX),
+              "cannot agree on where to go on") < 0)
+        return LOST;
+    const int root = (int)(rank_mask - (furthest & rank_mask));
+    char *image;
+    if (make_image(t, kolo_comm_rank(comm) == root, &image) < 0)
+        return LOST;
+    return share_image(t, root, image, (position){describe(t).file_bytes, t->epochs, t->ranks});
 }

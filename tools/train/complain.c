@@ -1,36 +1,86 @@
 #include "complain.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "messages.h"
 
-int complain(const kolo_comm *comm, const char *format, ...) {
+static kolo_comm *const no_job, *const *job = &no_job;
+static bool losses_are_survived;
+
+void complain_in(kolo_comm *const *its) {
+    job = its;
+}
+
+void survive_losses(void) {
+    losses_are_survived = true;
+}
+
+static void print(const char *format, va_list arguments) {
     char text[1024], prefix[32] = "";
+    vsnprintf(text, sizeof(text), format, arguments);
+    if (*job != NULL && kolo_comm_size(*job) > 1)
+        snprintf(prefix, sizeof(prefix), "rank %d: ", kolo_comm_rank(*job));
+    const int is_named = strstr(text, prefix) != NULL; /* in a message of kolo's that is quoted */
+    message_print("%s%s", is_named ? "" : prefix, text);
+}
+
+void complain(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
+    print(format, arguments);
     va_end(arguments);
-    if (comm != NULL && kolo_comm_size(comm) > 1)
-        snprintf(prefix, sizeof(prefix), "rank %d: ", kolo_comm_rank(comm));
-    const int is_named = strstr(text, prefix) != NULL; /* in a message of kolo's that is quoted */
-    return message_print("%s%s", is_named ? "" : prefix, text);
 }
 
-static int losses_are_told;
-
-void complain_not_of_losses(void) {
-    losses_are_told = 1;
+static _Noreturn void leave(void) {
+    if (*job != NULL)
+        kolo_comm_abort(*job, EXIT_FAILURE);
+    exit(EXIT_FAILURE);
 }
 
-int complain_kolo(const kolo_comm *comm, const char *what) {
+void give_up(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    print(format, arguments);
+    va_end(arguments);
+    leave();
+}
+
+void give_up_together(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    if (kolo_comm_rank(*job) == 0)
+        print(format, arguments);
+    va_end(arguments);
+    leave();
+}
+
+int check(kolo_comm *comm, int status, const char *cannot) {
     kolo_failure failure = {.failure_bytes = sizeof failure};
-    if (losses_are_told)
-        return COMPLAIN_LOST;
-    int told_elsewhere = kolo_comm_failure(comm, &failure) == KOLO_OK && failure.status != KOLO_OK &&
-                         failure.reporter != kolo_comm_rank(comm);
-    if (!told_elsewhere)
-        message_print("%s: %s", what, kolo_error_message()); /* which names the rank */
-    return COMPLAIN_LOST;
+    if (status >= 0)
+        return 0;
+    const bool is_broken = kolo_comm_failure(comm, &failure) == KOLO_OK && failure.status != KOLO_OK;
+    if (is_broken && losses_are_survived)
+        return LOST;
+    if (!is_broken || failure.reporter == kolo_comm_rank(comm))
+        message_print("%s: %s", cannot, kolo_error_message()); /* which names the rank */
+    kolo_comm_abort(comm, EXIT_FAILURE);
+    leave();
+}
+
+void *allocate(size_t count, size_t bytes) {
+    void *memory = calloc(count > 0 ? count : 1, bytes);
+    if (memory == NULL)
+        give_up("not enough memory for %zu times %zu bytes", count, bytes);
+    return memory;
+}
+
+void *enlarge(void *memory, size_t count, size_t bytes) {
+    memory = reallocarray(memory, count > 0 ? count : 1, bytes);
+    if (memory == NULL)
+        give_up("not enough memory for %zu times %zu bytes", count, bytes);
+    return memory;
 }

@@ -1,21 +1,35 @@
-/* Telling the user what went wrong: one line on stderr, with the program's name and the rank that found it. */
+/* Telling the user what went wrong, and ending: one line on stderr, with the program's name and the rank that found it.
+ * What is wrong in one rank ends the whole job; only the loss of a rank can be survived. */
 #ifndef KOLO_TRAIN_COMPLAIN_H
 #define KOLO_TRAIN_COMPLAIN_H
 
+#include <stddef.h>
+
 #include "kolo.h"
 
-/* Prints the line and returns -1, so that a caller can write `return complain(comm, ...)`. comm NULL: there is none
- * yet. */
-int complain(const kolo_comm *comm, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
+/* Where the job's communicator is, NULL before there is one: it names the rank, and who gives up aborts it. */
+void complain_in(kolo_comm *const *job);
 
-/* What a function returns, instead of -1, when the communicator broke under it. */
-enum { COMPLAIN_LOST = -2 };
+/* Prints the line. */
+void complain(const char *format, ...) __attribute__((format(printf, 1, 2), cold));
 
-/* The same for a failed kolo call: adds kolo's own account of it and returns COMPLAIN_LOST. A failure that another rank
- * has found is left to that rank to tell, so that the user reads it once and not once a rank. */
-int complain_kolo(const kolo_comm *comm, const char *what) __attribute__((cold));
+/* The same, and ends the process; the other ranks do not wait for it. give_up_together: all ranks find the same, and
+ * rank 0 tells. */
+_Noreturn void give_up(const char *format, ...) __attribute__((format(printf, 1, 2), cold));
+_Noreturn void give_up_together(const char *format, ...) __attribute__((format(printf, 1, 2), cold));
 
-/* From now on complain_kolo says nothing: the caller goes on without the ranks that are lost, and tells of it. */
-void complain_not_of_losses(void);
+enum { LOST = -1 }; /* what functions return where the communicator broke under them, and the program goes on */
+
+/* What a call of kolo on `comm` has returned: 0 where it went well. Else says what could not be done and ends the
+ * process, or returns LOST. A failure that another rank has found is left to that one to tell, so that the user reads
+ * it once. */
+int check(kolo_comm *comm, int status, const char *cannot);
+
+/* From now on a loss does not end the process: the caller goes on without the ranks that are lost, and tells of it. */
+void survive_losses(void);
+
+/* Zeroed memory; and memory that has grown, and keeps what is in it. Want of it ends the process. */
+void *allocate(size_t count, size_t bytes) __attribute__((malloc));
+void *enlarge(void *memory, size_t count, size_t bytes);
 
 #endif

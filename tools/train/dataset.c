@@ -1,5 +1,6 @@
 #include "dataset.h"
 
+#include "complain.h"
 #include "random.h"
 
 #include <errno.h>
@@ -14,13 +15,11 @@ enum {
     TEST_SHARE = 5, /* one row in that many is for testing */
     SPLIT_SEED = 1797
 };
+static const double feature_max = 1e30;
 
-int dataset_reserve(dataset *data, size_t rows) {
-    float *inputs = reallocarray(data->inputs, rows, data->features * sizeof(*inputs));
-    int32_t *labels = reallocarray(data->labels, rows, sizeof(*labels));
-    data->inputs = inputs != NULL ? inputs : data->inputs;
-    data->labels = labels != NULL ? labels : data->labels;
-    return inputs != NULL && labels != NULL ? 0 : -1;
+void dataset_reserve(dataset *data, size_t rows) {
+    data->inputs = enlarge(data->inputs, rows, data->features * sizeof(*data->inputs));
+    data->labels = enlarge(data->labels, rows, sizeof(*data->labels));
 }
 
 void dataset_free(dataset *data) {
@@ -33,13 +32,13 @@ void dataset_free(dataset *data) {
 typedef struct reader {
     dataset *data;
     const char *path;
-    size_t line; /* from 1 */
-    size_t rows_allocated;
+    size_t line;       /* from 1 */
+    size_t rows_there; /* is memory for so many */
     char *reason;
     size_t reason_bytes;
 } reader;
 
-static int refuse_line(reader *r, const char *what) {
+static int refuse_line(const reader *r, const char *what) {
     snprintf(r->reason, r->reason_bytes, "%s, line %zu: %s", r->path, r->line, what);
     return -1;
 }
@@ -51,50 +50,35 @@ static size_t count_fields(const char *text) {
     return fields;
 }
 
-static int make_room_for_row(reader *r) {
-    if (r->data->rows < r->rows_allocated)
-        return 0;
-    r->rows_allocated = r->rows_allocated == 0 ? 1024 : 2 * r->rows_allocated;
-    return dataset_reserve(r->data, r->rows_allocated) == 0 ? 0 : refuse_line(r, "not enough memory");
-}
-
-/* Reads one number, which must end at `end_mark`, and moves *text past that. */
-static int read_number(const char **text, char end_mark, double *value) {
-    char *end;
-    *value = strtod(*text, &end);
-    while (*end == ' ')
-        end++;
-    if (end == *text || *end != end_mark || !isfinite(*value) || fabs(*value) > 1e30)
-        return -1;
-    *text = end + 1;
-    return 0;
-}
-
 static int read_row(reader *r, const char *text) {
     dataset *data = r->data;
-    size_t fields = count_fields(text);
+    const size_t fields = count_fields(text);
     if (data->rows == 0)
         data->features = fields - 1;
     if (data->features < 1 || data->features > FEATURES_MAX)
         return refuse_line(r, "a row needs 1 to 65536 features and then a label, separated by commas");
     if (fields != data->features + 1)
         return refuse_line(r, "has another number of fields than the first line");
-    if (make_room_for_row(r) < 0)
-        return -1;
+    if (data->rows == r->rows_there)
+        dataset_reserve(data, r->rows_there = 2 * r->rows_there + 1024);
 
-    double value;
-    float *inputs = data->inputs + data->rows * data->features;
-    for (size_t i = 0; i < data->features; i++) {
-        if (read_number(&text, ',', &value) < 0)
-            return refuse_line(r, "a feature is not a number (the file has no header line)");
-        inputs[i] = (float)value;
+    for (size_t i = 0; i < fields; i++) {
+        char *end;
+        const double value = strtod(text, &end);
+        const int is_label = i == data->features, is_number = end != text && fabs(value) <= feature_max;
+        end += strspn(end, " ");
+        const int is_whole = value >= 0 && value <= LABEL_MAX && value == floor(value);
+        if (!is_number || *end != (is_label ? '\0' : ',') || (is_label && !is_whole))
+            return refuse_line(r, is_label ? "the last field is the label and must be an integer from 0 to 65535"
+                                           : "a feature is not a number (the file has no header line)");
+        if (is_label)
+            data->labels[data->rows] = (int32_t)value;
+        else
+            data->inputs[data->rows * data->features + i] = (float)value;
+        text = end + 1;
     }
-    if (read_number(&text, '\0', &value) < 0 || value < 0 || value > LABEL_MAX || value != floor(value))
-        return refuse_line(r, "the last field is the label and must be an integer from 0 to 65535");
-    data->labels[data->rows] = (int32_t)value;
-    if ((size_t)value >= data->classes)
-        data->classes = (size_t)value + 1;
-    data->rows++;
+    const size_t label = (size_t)data->labels[data->rows++];
+    data->classes = label >= data->classes ? label + 1 : data->classes;
     return 0;
 }
 
@@ -112,12 +96,11 @@ static int read_rows(reader *r, FILE *file) {
         else if (length > 0)
             rc = read_row(r, text);
     }
-    if (rc == 0 && ferror(file)) {
-        snprintf(r->reason, r->reason_bytes, "cannot read '%s': %s", r->path, strerror(errno));
-        rc = -1;
-    }
     free(text);
-    return rc;
+    if (rc < 0 || !ferror(file))
+        return rc;
+    snprintf(r->reason, r->reason_bytes, "cannot read '%s': %s", r->path, strerror(errno));
+    return -1;
 }
 
 int dataset_read(dataset *data, const char *path, char *reason, size_t reason_bytes) {
@@ -159,6 +142,20 @@ uint64_t dataset_fingerprint(const dataset *data) {
     return hash | 1;
 }
 
+int dataset_share(dataset *data, kolo_comm *comm) {
+    uint64_t shape[3] = {data->rows, data->features, data->classes};
+    int rc = check(comm, kolo_broadcast(comm, shape, 3, KOLO_U64, 0), "cannot share the data's shape");
+    if (rc == 0 && kolo_comm_rank(comm) != 0 && data->inputs == NULL) {
+        *data = (dataset){.rows = shape[0], .features = shape[1], .classes = shape[2]};
+        dataset_reserve(data, data->rows);
+    }
+    if (rc == 0)
+        rc = check(comm, kolo_broadcast(comm, data->inputs, data->rows * data->features, KOLO_F32, 0),
+                   "cannot share the data");
+    return rc < 0 ? rc
+                  : check(comm, kolo_broadcast(comm, data->labels, data->rows, KOLO_I32, 0), "cannot share labels");
+}
+
 void dataset_copy_rows(dataset *to, const dataset *from, const size_t *order) {
     for (size_t i = 0; i < to->rows; i++) {
         memcpy(to->inputs + i * to->features, from->inputs + order[i] * to->features,
@@ -167,39 +164,22 @@ void dataset_copy_rows(dataset *to, const dataset *from, const size_t *order) {
     }
 }
 
-static float largest_magnitude(const dataset *data) {
-    float largest = 0;
-    for (size_t i = 0; i < data->rows * data->features; i++)
-        largest = fmaxf(largest, fabsf(data->inputs[i]));
-    return largest;
-}
-
-static void divide_inputs(dataset *data, float divisor) {
-    for (size_t i = 0; i < data->rows * data->features; i++)
-        data->inputs[i] /= divisor;
-}
-
-int dataset_split(const dataset *all, dataset *train, dataset *test) {
-    *train = (dataset){.rows = all->rows - all->rows / TEST_SHARE, .features = all->features, .classes = all->classes};
-    *test = (dataset){.rows = all->rows / TEST_SHARE, .features = all->features, .classes = all->classes};
-    size_t *order = calloc(all->rows, sizeof(*order));
-    if (order == NULL || dataset_reserve(train, train->rows) < 0 || dataset_reserve(test, test->rows) < 0) {
-        free(order);
-        dataset_free(train);
-        dataset_free(test);
-        return -1;
-    }
-
+void dataset_split(const dataset *all, dataset *train, dataset *test) {
+    size_t *order = allocate(all->rows, sizeof(*order)), first = 0;
     random_stream stream = random_begin(SPLIT_SEED, 0);
     random_permutation(&stream, order, all->rows);
-    dataset_copy_rows(train, all, order);
-    dataset_copy_rows(test, all, order + train->rows);
-    free(order);
-
-    float scale = largest_magnitude(train);
-    if (scale > 0) {
-        divide_inputs(train, scale);
-        divide_inputs(test, scale);
+    dataset *const parts[] = {train, test};
+    const size_t test_rows = all->rows / TEST_SHARE, rows[] = {all->rows - test_rows, test_rows};
+    float largest = 0;
+    for (int part = 0; part < 2; first += rows[part++]) {
+        dataset *its = parts[part];
+        *its = (dataset){.rows = rows[part], .features = all->features, .classes = all->classes};
+        dataset_reserve(its, its->rows);
+        dataset_copy_rows(its, all, order + first);
+        for (size_t i = 0; its == train && i < its->rows * its->features; i++)
+            largest = fmaxf(largest, fabsf(its->inputs[i]));
+        for (size_t i = 0; largest > 0 && i < its->rows * its->features; i++)
+            its->inputs[i] /= largest;
     }
-    return 0;
+    free(order);
 }

@@ -1,9 +1,12 @@
-/* Labelled rows of numbers, and their division into what is learned from and what is tested on. */
+/* Labelled rows of numbers, and their division into what is learned from and what is tested on. Want of memory ends the
+ * process (complain.h). */
 #ifndef KOLO_TRAIN_DATASET_H
 #define KOLO_TRAIN_DATASET_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+#include "kolo.h"
 
 typedef struct dataset {
     size_t rows;
@@ -13,8 +16,8 @@ typedef struct dataset {
     int32_t *labels; /* rows; 0 .. classes-1 */
 } dataset;
 
-/* Makes room for that many rows; what the present ones hold stays. Returns 0, or -1 when memory is short. */
-int dataset_reserve(dataset *data, size_t rows);
+/* Makes room for that many rows; what the present ones hold stays. */
+void dataset_reserve(dataset *data, size_t rows);
 void dataset_free(dataset *data);
 
 /* Fills all rows of *to with those of *from at `order`, one after the other. */
@@ -24,13 +27,25 @@ void dataset_copy_rows(dataset *to, const dataset *from, const size_t *order);
  * with the reason in words in `reason`. */
 int dataset_read(dataset *data, const char *path, char *reason, size_t reason_bytes);
 
+/* Gives every rank what rank 0 has; the others' *data is empty, or a former copy of the same. Returns 0 or LOST. */
+int dataset_share(dataset *data, kolo_comm *comm);
+
 /* A number that tells other data from these, but not who forges them; never 0. */
 uint64_t dataset_fingerprint(const dataset *data);
 
 /* Deals the rows out to *train and *test: one in five, chosen at random but always the same, is for testing. The
- * inputs of both are divided by the largest magnitude found in the training rows. Returns 0, or -1 when memory is
- * short. */
-int dataset_split(const dataset *all, dataset *train, dataset *test);
+ * inputs of both are divided by the largest magnitude found in the training rows. */
+void dataset_split(const dataset *all, dataset *train, dataset *test);
+
+/* Rank r of n takes rows first_of_share(r) .. first_of_share(r + 1) - 1 of `count`: shares differ by one row at most.
+ */
+static inline size_t first_of_share(size_t count, int rank, int ranks) {
+    return count * (size_t)rank / (size_t)ranks;
+}
+
+static inline size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
 
 /* The fingerprint of what came before, and then of words[0 .. count-1], of 32 bits each, at any address. */
 #define FINGERPRINT_BEGIN UINT64_C(0xcbf29ce484222325)

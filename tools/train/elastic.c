@@ -20,17 +20,13 @@ static_assert(sizeof(elastic_request) <= KOLO_JOIN_BYTES, "a request fits");
 
 int elastic_open(int *listener, kolo_comm *comm, const train_options *options) {
     if (kolo_comm_rank(comm) == 0 && options->job == NULL)
-        return complain(comm, "--elastic: those who join need a name: set KOLO_JOB, or start the ranks with kolorun");
-    int rc = kolo_comm_listen(comm, options->job, listener);
-    int is_usable = rc == KOLO_ERR_ARG || rc == KOLO_ERR_UNSUPPORTED || rc == KOLO_ERR_SYSTEM;
-    if (is_usable && kolo_comm_rank(comm) != 0)
-        return -1; /* rank 0 says why */
+        give_up("--elastic: those who join need a name: set KOLO_JOB, or start the ranks with kolorun");
+    const int rc = kolo_comm_listen(comm, options->job, listener);
     if (rc == KOLO_ERR_ARG)
-        return complain(comm, "--elastic: a training named '%s' is running; choose another KOLO_JOB", options->job);
-    if (is_usable)
-        return complain(comm, "--elastic: cannot listen for those who join '%s': %s", options->job,
-                        kolo_error_message());
-    return rc < 0 ? complain_kolo(comm, "cannot listen for those who join") : 0;
+        give_up_together("--elastic: a training named '%s' is running; choose another KOLO_JOB", options->job);
+    if (rc == KOLO_ERR_UNSUPPORTED || rc == KOLO_ERR_SYSTEM)
+        give_up_together("--elastic: cannot listen for those who join '%s': %s", options->job, kolo_error_message());
+    return check(comm, rc, "cannot listen for those who join");
 }
 
 /* Rank 0's: what it goes by, and how many it has found to fit. */
@@ -72,7 +68,7 @@ int elastic_admit(int listener, kolo_comm **comm, const train_settings *training
         kolo_failure failure = {.failure_bytes = sizeof failure};
         kolo_comm_failure(*comm, &failure);
         if (failure.status != 0)
-            return complain_kolo(*comm, "cannot take in those who join");
+            return check(*comm, failure.status, "cannot take in those who join");
         if (kolo_comm_rank(*comm) == 0)
             message_print("could not take in %d more: %s: going on with %d rank%s", admitting.count,
                           kolo_error_message(), size, size == 1 ? "" : "s");
@@ -102,7 +98,7 @@ static void say_asked(void *context) {
         message_print("process %d waits for the end of an epoch, to join '%s'", (int)getpid(), ask->job);
 }
 
-int elastic_join(kolo_comm **comm, const train_options *options) {
+kolo_comm *elastic_join(const train_options *options) {
     const elastic_request request = {.settings = options->settings, .given = options->given};
     const char *job = options->join_job;
     asking ask = {.job = job};
@@ -113,16 +109,16 @@ int elastic_join(kolo_comm **comm, const train_options *options) {
     how.asked = say_asked;
     how.context = &ask;
     for (int tries = 0; tries < TRIES_MAX; tries++) {
-        int rc = kolo_comm_join(comm, &how);
+        kolo_comm *comm;
+        const int rc = kolo_comm_join(&comm, &how);
         if (rc == 0)
-            return 0;
-        if (rc == KOLO_ERR_ARG && ask.count > 0)
-            return complain(NULL, "cannot join '%s': the training is over", job);
+            return comm;
         if (rc == KOLO_ERR_ARG)
-            return complain(NULL, "cannot join '%s': no training of that name and user is running", job);
+            give_up("cannot join '%s': %s", job,
+                    ask.count > 0 ? "the training is over" : "no training of that name and user is running");
         if (rc != KOLO_ERR_PEER_DEAD && rc != KOLO_ERR_TIMEOUT)
-            return complain(NULL, "cannot join '%s': %s", job, kolo_error_message());
-        complain(NULL, "could not join '%s', and asks again: %s", job, kolo_error_message());
+            give_up("cannot join '%s': %s", job, kolo_error_message());
+        complain("could not join '%s', and asks again: %s", job, kolo_error_message());
     }
-    return complain(NULL, "cannot join '%s': %d times without success", job, TRIES_MAX);
+    give_up("cannot join '%s': %d times without success", job, TRIES_MAX);
 }

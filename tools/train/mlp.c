@@ -1,5 +1,6 @@
 #include "mlp.h"
 
+#include "complain.h"
 #include "random.h"
 
 #include <cblas.h>
@@ -24,7 +25,7 @@ void mlp_use_one_thread(void) {
         omp_set_num_threads(1);
 }
 
-int mlp_create(mlp *model, size_t features, size_t hidden, size_t classes, size_t rows_max) {
+void mlp_create(mlp *model, size_t features, size_t hidden, size_t classes, size_t rows_max) {
     const size_t widths[MLP_LAYERS + 1] = {features, hidden, hidden, classes};
     *model = (mlp){0};
     for (int l = 0; l < MLP_LAYERS; l++) {
@@ -35,25 +36,17 @@ int mlp_create(mlp *model, size_t features, size_t hidden, size_t classes, size_
         layer->biases = layer->weights + layer->inputs * layer->outputs;
         model->parameters_count = layer->biases + layer->outputs;
     }
-    model->parameters = calloc(model->parameters_count, sizeof(float));
-    if (model->parameters != NULL && mlp_reserve(model, rows_max) == 0)
-        return 0;
-    mlp_destroy(model);
-    return -1;
+    model->parameters = allocate(model->parameters_count, sizeof(float));
+    mlp_reserve(model, rows_max);
 }
 
-int mlp_reserve(mlp *model, size_t rows_max) {
-    for (int l = 0; l < MLP_LAYERS && rows_max > model->rows_max; l++) {
-        mlp_layer *layer = &model->layers[l];
-        float *values = reallocarray(layer->values, rows_max * layer->outputs, sizeof(float));
-        layer->values = values != NULL ? values : layer->values;
-        float *gradient = reallocarray(layer->gradient, rows_max * layer->outputs, sizeof(float));
-        layer->gradient = gradient != NULL ? gradient : layer->gradient;
-        if (values == NULL || gradient == NULL)
-            return -1;
-    }
+void mlp_reserve(mlp *model, size_t rows_max) {
     model->rows_max = rows_max > model->rows_max ? rows_max : model->rows_max;
-    return 0;
+    for (int l = 0; l < MLP_LAYERS; l++) {
+        mlp_layer *layer = &model->layers[l];
+        layer->values = enlarge(layer->values, model->rows_max * layer->outputs, sizeof(float));
+        layer->gradient = enlarge(layer->gradient, model->rows_max * layer->outputs, sizeof(float));
+    }
 }
 
 void mlp_destroy(mlp *model) {
@@ -85,23 +78,22 @@ static void multiply(CBLAS_TRANSPOSE transpose_a, CBLAS_TRANSPOSE transpose_b, s
                 (int)b_width, beta, c, (int)columns);
 }
 
-/* values = inputs x weights + biases, and no negative ones between layers. */
-static void layer_forward(const mlp *model, int l, const float *inputs, size_t rows) {
-    const mlp_layer *layer = &model->layers[l];
-    const float *biases = model->parameters + layer->biases;
-    for (size_t row = 0; row < rows; row++)
-        memcpy(layer->values + row * layer->outputs, biases, layer->outputs * sizeof(float));
-    multiply(CblasNoTrans, CblasNoTrans, rows, layer->outputs, layer->inputs, inputs,
-             model->parameters + layer->weights, 1.0F, layer->values);
-    if (l == MLP_LAYERS - 1)
-        return;
-    for (size_t i = 0; i < rows * layer->outputs; i++)
-        layer->values[i] = layer->values[i] > 0 ? layer->values[i] : 0;
+static const float *inputs_of(const mlp *model, int l, const float *inputs) {
+    return l == 0 ? inputs : model->layers[l - 1].values;
 }
 
+/* Layer by layer: values = inputs x weights + biases, and no negative ones between layers. */
 static void forward(mlp *model, const float *inputs, size_t rows) {
-    for (int l = 0; l < MLP_LAYERS; l++)
-        layer_forward(model, l, l == 0 ? inputs : model->layers[l - 1].values, rows);
+    for (int l = 0; l < MLP_LAYERS; l++) {
+        const mlp_layer *layer = &model->layers[l];
+        for (size_t row = 0; row < rows; row++)
+            memcpy(layer->values + row * layer->outputs, model->parameters + layer->biases,
+                   layer->outputs * sizeof(float));
+        multiply(CblasNoTrans, CblasNoTrans, rows, layer->outputs, layer->inputs, inputs_of(model, l, inputs),
+                 model->parameters + layer->weights, 1.0F, layer->values);
+        for (size_t i = 0; l < MLP_LAYERS - 1 && i < rows * layer->outputs; i++)
+            layer->values[i] = layer->values[i] > 0 ? layer->values[i] : 0;
+    }
 }
 
 /* From the layer's own gradient: that of its weights and biases, and that of the layer before it. */
@@ -141,29 +133,22 @@ static double row_loss(const float *scores, size_t classes, size_t label, float 
     return log((double)sum) - ((double)scores[label] - (double)largest);
 }
 
-static void tell_ready(const mlp *model, int l) {
-    if (model->ready != NULL)
-        model->ready(model->context, l);
-}
-
 double mlp_gradient(mlp *model, const float *inputs, const int32_t *labels, size_t rows, float scale, float *gradient,
                     enum mlp_store store) {
-    if (rows == 0) {
-        if (store == MLP_REPLACE)
-            memset(gradient, 0, model->parameters_count * sizeof(float));
-        for (int l = MLP_LAYERS - 1; l >= 0; l--)
-            tell_ready(model, l);
-        return 0;
-    }
-    forward(model, inputs, rows);
     const mlp_layer *last = &model->layers[MLP_LAYERS - 1];
     double loss_sum = 0;
+    if (rows > 0)
+        forward(model, inputs, rows);
+    else if (store == MLP_REPLACE)
+        memset(gradient, 0, model->parameters_count * sizeof(float));
     for (size_t row = 0; row < rows; row++)
         loss_sum += row_loss(last->values + row * last->outputs, last->outputs, (size_t)labels[row], scale,
                              last->gradient + row * last->outputs);
     for (int l = MLP_LAYERS - 1; l >= 0; l--) {
-        layer_backward(model, l, l == 0 ? inputs : model->layers[l - 1].values, rows, gradient, store);
-        tell_ready(model, l);
+        if (rows > 0)
+            layer_backward(model, l, inputs_of(model, l, inputs), rows, gradient, store);
+        if (model->ready != NULL)
+            model->ready(model->context, l);
     }
     return loss_sum;
 }

@@ -29,13 +29,13 @@ typedef struct mlp {
     void *context;
 } mlp;
 
-/* Sets up the layers features - hidden - hidden - classes, with all parameters 0. Returns 0, or -1 when memory is
- * short. */
-int mlp_create(mlp *model, size_t features, size_t hidden, size_t classes, size_t rows_max);
+/* Sets up the layers features - hidden - hidden - classes, with all parameters 0. Want of memory ends the process, here
+ * and below. */
+void mlp_create(mlp *model, size_t features, size_t hidden, size_t classes, size_t rows_max);
 void mlp_destroy(mlp *model);
 
-/* Makes room for calls with up to `rows_max` rows. Returns 0, or -1 when memory is short. */
-int mlp_reserve(mlp *model, size_t rows_max);
+/* Makes room for calls with up to `rows_max` rows. */
+void mlp_reserve(mlp *model, size_t rows_max);
 
 /* Draws the weights at random, scaled to their layer's inputs (He et al. 2015); biases are 0. */
 void mlp_initialize(mlp *model, uint64_t seed);

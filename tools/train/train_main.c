@@ -12,10 +12,8 @@
 #include "ways.h"
 #include "worker.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { JOIN_TRIES_MAX = 10 }; /* with communicators that break before the new rank knows all */
 
@@ -30,57 +28,39 @@ typedef struct session {
     int listener; /* see elastic.h; -1: none */
 } session;
 
-/* All ranks see a wrong size; the first one tells. */
-static int check_sizes(const kolo_comm *comm, const train_settings *settings, size_t train_rows) {
-    size_t ranks = (size_t)kolo_comm_size(comm), batch_rows = settings->batch_rows;
-    if (batch_rows >= ranks && train_settings_step_rows(settings) <= train_rows)
-        return 0;
-    if (kolo_comm_rank(comm) != 0)
-        return -1;
-    if (batch_rows < ranks)
-        return complain(comm, "--batch %zu has not a row for each of %zu ranks; make it larger, or start fewer",
-                        batch_rows, ranks);
-    if (batch_rows <= train_rows)
-        return complain(comm, "--accumulate: %zu batches of %zu rows are more than the %zu rows to train with",
-                        settings->accumulate, batch_rows, train_rows);
-    return complain(comm, "--batch %zu is more than the %zu rows to train with", batch_rows, train_rows);
+static int is_first(const session *s) {
+    return kolo_comm_rank(s->comm) == 0;
 }
 
-/* Checks and tells how a finished training went. Returns the exit code, or -1 having said why. */
-static int conclude(const trainer *t, FILE **json) {
-    size_t count = t->model.parameters_count;
-    uint32_t *scratch = calloc(2 * count, sizeof(*scratch));
-    if (scratch == NULL)
-        return complain(t->comm, "not enough memory to compare %zu parameters", count);
-    int identical = replicas_identical(t->comm, t->model.parameters, count, scratch);
-    free(scratch);
-    if (identical < 0)
-        return identical;
+static void check_sizes(const session *s) {
+    const train_settings *settings = &s->options.settings;
+    const size_t ranks = (size_t)kolo_comm_size(s->comm), batch_rows = settings->batch_rows, rows = s->train.rows;
+    if (batch_rows < ranks)
+        give_up_together("--batch %zu has not a row for each of %zu ranks; make it larger, or start fewer", batch_rows,
+                         ranks);
+    if (batch_rows > rows)
+        give_up_together("--batch %zu is more than the %zu rows to train with", batch_rows, rows);
+    if (train_settings_step_rows(settings) > rows)
+        give_up_together("--accumulate: %zu batches of %zu rows are more than the %zu rows to train with",
+                         settings->accumulate, batch_rows, rows);
+}
 
-    int first = kolo_comm_rank(t->comm) == 0;
+/* Checks and tells how a finished training went. Returns the exit code, or LOST. */
+static int conclude(session *s) {
+    const trainer *t = &s->trainer;
+    const int compares = s->options.settings.compare && kolo_comm_size(s->comm) > 1;
     comparison compared = {.same = 1};
-    int compare = t->options->settings.compare && kolo_comm_size(t->comm) > 1;
-    if (compare) {
-        if (first && !t->options->quiet) {
-            printf("\nthe same in one process, to compare ...\n");
-            fflush(stdout);
-        }
-        int rc = comparison_run(&compared, t);
-        if (rc < 0)
-            return rc;
+    const int identical = replicas_identical(s->comm, t->model.parameters, t->model.parameters_count);
+    if (identical < 0)
+        return LOST;
+    if (compares && is_first(s) && !s->options.quiet) {
+        printf("\nthe same in one process, to compare ...\n");
+        fflush(stdout);
     }
-    if (first) {
-        train_report report = {t, identical, compare ? &compared : NULL};
-        train_report_summary(&report);
-        if (ferror(stdout))
-            return complain(t->comm, "cannot write to standard output: %s", strerror(errno));
-        if (*json != NULL) {
-            errno = 0;
-            train_json_write(*json, &report);
-            if (train_json_close(json, t) < 0)
-                return -1;
-        }
-    }
+    if (compares && comparison_run(&compared, t) < 0)
+        return LOST;
+    if (is_first(s))
+        train_report_end(t, identical, compares ? &compared : NULL, &s->json);
     return identical && compared.same ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
@@ -88,23 +68,23 @@ static int conclude(const trainer *t, FILE **json) {
 static int hand_over(session *s, int is_new) {
     int rc = train_settings_share(s->comm, &s->options.settings);
     if (rc == 0)
-        rc = replicas_share_dataset(s->comm, &s->train);
+        rc = dataset_share(&s->train, s->comm);
     if (rc == 0)
-        rc = replicas_share_dataset(s->comm, &s->test);
+        rc = dataset_share(&s->test, s->comm);
     if (rc == 0)
         rc = elastic_open(&s->listener, s->comm, &s->options);
     if (rc == 0 && is_new)
         rc = trainer_create(&s->trainer, s->comm, &s->options, &s->train, &s->test);
-    return rc == 0 ? trainer_continue(&s->trainer, s->comm) : rc;
+    return rc == 0 ? checkpoint_continue(&s->trainer, s->comm) : rc;
 }
 
 /* Between two epochs: takes in who wants to join. */
 static int take_in(session *s) {
-    int joined = elastic_admit(s->listener, &s->comm, &s->options.settings);
+    const int joined = elastic_admit(s->listener, &s->comm, &s->options.settings);
     if (joined <= 0)
         return joined;
-    int rc = hand_over(s, 0);
-    if (rc == 0 && kolo_comm_rank(s->comm) == 0)
+    const int rc = hand_over(s, 0);
+    if (rc == 0 && is_first(s))
         message_print("%d joined: going on with %d ranks after step %zu", joined, kolo_comm_size(s->comm),
                       s->trainer.steps);
     return rc;
@@ -116,7 +96,7 @@ static int train_to_end(session *s) {
     int rc = 0;
     while (rc == 0 && t->epochs < t->epochs_planned) {
         rc = trainer_run_epoch(t);
-        if (rc == 0 && kolo_comm_rank(s->comm) == 0 && !s->options.quiet)
+        if (rc == 0 && is_first(s) && !s->options.quiet)
             train_report_epoch(t);
         if (rc == 0 && s->options.settings.save)
             rc = checkpoint_save(t, s->options.save_path);
@@ -127,7 +107,7 @@ static int train_to_end(session *s) {
         return rc;
     if (s->options.settings.elastic)
         elastic_close(&s->listener, s->comm);
-    return conclude(t, &s->json);
+    return conclude(s);
 }
 
 /* After a loss: replaces the communicator by what is left of it and brings the ranks to one state. */
@@ -136,142 +116,102 @@ static int shrink_and_continue(session *s) {
     kolo_comm *left;
     kolo_comm_failure(s->comm, &failure);
     if (kolo_comm_shrink(s->comm, &left) < 0)
-        return complain(s->comm, "cannot go on: %s", kolo_error_message());
+        give_up("cannot go on: %s", kolo_error_message());
     kolo_comm_destroy(s->comm);
     s->comm = left;
-    int rc = trainer_continue(&s->trainer, left);
-    if (rc == 0 && kolo_comm_rank(left) == 0)
-        rc = train_json_open(&s->json, left, &s->options);
-    if (rc == 0 && kolo_comm_rank(left) == 0)
-        message_print("%s: going on with %d rank%s after step %zu", failure.message, kolo_comm_size(left),
-                      kolo_comm_size(left) == 1 ? "" : "s", s->trainer.steps);
-    return rc;
-}
-
-static int train_and_conclude(session *s) {
-    int shrinks = s->options.settings.on_failure == TRAIN_SHRINK;
-    if (shrinks)
-        complain_not_of_losses();
-    int rc = train_to_end(s);
-    while (rc == COMPLAIN_LOST && shrinks) { /* ends: each turn has lost a rank, or one that was joining */
-        rc = shrink_and_continue(s);
-        if (rc == 0)
-            rc = train_to_end(s);
-    }
-    return rc;
+    const int rc = checkpoint_continue(&s->trainer, left);
+    if (rc < 0 || !is_first(s))
+        return rc;
+    train_json_open(&s->json, &s->options);
+    message_print("%s: going on with %d rank%s after step %zu", failure.message, kolo_comm_size(left),
+                  plural((size_t)kolo_comm_size(left)), s->trainer.steps);
+    return 0;
 }
 
 /* Rank 0 reads the data; each rank has its share of them in the end. */
-static int load_data(session *s) {
+static void load_data(session *s) {
     dataset all = {0};
-    int rc = 0;
-    if (kolo_comm_rank(s->comm) == 0)
-        rc = train_json_open(&s->json, s->comm, &s->options);
-    if (rc == 0 && kolo_comm_rank(s->comm) == 0 && s->options.settings.save)
-        rc = checkpoint_try(s->comm, s->options.save_path);
-    if (rc == 0 && kolo_comm_rank(s->comm) == 0)
-        rc = train_data_read(&all, s->comm, &s->options);
-    if (rc == 0)
-        rc = train_settings_share(s->comm, &s->options.settings);
-    if (rc == 0)
-        rc = replicas_share_dataset(s->comm, &all);
-    if (rc == 0 && dataset_split(&all, &s->train, &s->test) < 0)
-        rc = complain(s->comm, "not enough memory for %zu rows of data", all.rows);
+    if (is_first(s) && s->options.settings.save)
+        checkpoint_try(s->options.save_path);
+    if (is_first(s))
+        train_data_read(&all, &s->options);
+    train_settings_share(s->comm, &s->options.settings);
+    dataset_share(&all, s->comm);
+    dataset_split(&all, &s->train, &s->test);
     dataset_free(&all);
-    return rc == 0 ? check_sizes(s->comm, &s->options.settings, s->train.rows) : rc;
+    check_sizes(s);
 }
 
 /* Begins a training together with the ranks that are started with this one. */
-static int start(session *s) {
-    int rc = trainer_create(&s->trainer, s->comm, &s->options, &s->train, &s->test);
-    if (rc == 0)
-        rc = trainer_begin(&s->trainer);
-    if (rc == 0 && s->options.settings.resume)
-        rc = checkpoint_resume(&s->trainer, s->options.resume_path);
-    if (rc == 0 && s->options.settings.elastic)
-        rc = elastic_open(&s->listener, s->comm, &s->options);
-    if (rc == 0 && kolo_comm_rank(s->comm) == 0 && !s->options.quiet)
+static void start(session *s) {
+    trainer_create(&s->trainer, s->comm, &s->options, &s->train, &s->test);
+    trainer_begin(&s->trainer);
+    if (s->options.settings.resume)
+        checkpoint_resume(&s->trainer, s->options.resume_path);
+    if (s->options.settings.elastic)
+        elastic_open(&s->listener, s->comm, &s->options);
+    if (is_first(s) && !s->options.quiet)
         train_report_heading(&s->trainer);
-    return rc;
 }
 
 /* Becomes a rank of a training that is running. Data that are named must be that training's. */
-static int join(session *s) {
-    if (s->options.is_own_data) {
-        dataset all = {0};
-        if (train_data_read(&all, NULL, &s->options) < 0)
-            return -1;
-        dataset_free(&all);
-    }
-    complain_not_of_losses(); /* a communicator that breaks now is only another try */
+static void join(session *s) {
+    dataset all = {0};
+    if (s->options.is_own_data)
+        train_data_read(&all, &s->options);
+    dataset_free(&all);
+    survive_losses(); /* a communicator that breaks now is only another try */
     for (int tries = 0; tries < JOIN_TRIES_MAX; tries++) {
-        if (elastic_join(&s->comm, &s->options) < 0)
-            return -1;
-        int rc = hand_over(s, 1);
-        if (rc != COMPLAIN_LOST)
-            return rc;
+        s->comm = elastic_join(&s->options);
+        if (hand_over(s, 1) == 0)
+            return;
         trainer_destroy(&s->trainer);
         kolo_comm_destroy(s->comm);
         s->comm = NULL;
     }
-    return complain(NULL, "cannot join '%s': a rank was lost each time", s->options.join_job);
+    give_up("cannot join '%s': a rank was lost each time", s->options.join_job);
 }
 
+/* Until a training has begun, the loss of a rank ends it. */
 static int train(session *s) {
-    int rc = s->options.join_job == NULL ? start(s) : 0;
-    return rc == 0 ? train_and_conclude(s) : rc;
-}
-
-static int run(session *s) {
-    mlp_use_one_thread();
-    int rc = s->options.join_job != NULL ? join(s) : load_data(s);
-    if (rc == 0 && s->options.settings.ways_count > 0)
-        rc = ways_run(s->comm, &s->options, &s->train, &s->test, &s->json);
-    else if (rc == 0)
-        rc = train(s);
-    trainer_destroy(&s->trainer);
-    if (s->json != NULL) /* the training has failed */
-        fclose(s->json);
-    dataset_free(&s->train);
-    dataset_free(&s->test);
-    return rc;
-}
-
-/* With a parameter server. Only the digits are read; other problems each rank generates. */
-static int run_workers(session *s) {
-    mlp_use_one_thread();
-    int rc = 0;
-    if (s->options.settings.server.problem == TRAIN_DIGITS)
-        rc = load_data(s);
-    else {
-        if (kolo_comm_rank(s->comm) == 0)
-            rc = train_json_open(&s->json, s->comm, &s->options);
+    if (s->options.join_job == NULL)
+        start(s);
+    if (s->options.settings.on_failure == TRAIN_SHRINK)
+        survive_losses();
+    int rc = train_to_end(s);
+    while (rc == LOST) { /* ends: each turn has lost a rank, or one that was joining */
+        rc = shrink_and_continue(s);
         if (rc == 0)
-            rc = train_settings_share(s->comm, &s->options.settings);
+            rc = train_to_end(s);
     }
-    if (rc == 0)
-        rc = worker_run(&s->comm, &s->options, &s->train, &s->test, &s->json);
-    if (s->json != NULL) /* the training has failed */
-        fclose(s->json);
-    dataset_free(&s->train);
-    dataset_free(&s->test);
+    trainer_destroy(&s->trainer);
     return rc;
 }
 
 int main(int argc, char **argv) {
     session s = {.options = train_options_read(argc, argv), .listener = -1};
+    const train_settings *settings = &s.options.settings;
     kolo_options how = KOLO_OPTIONS_INIT;
-    how.progress = train_settings_overlap(&s.options.settings) ? 1 : 0;
-    if (s.options.join_job == NULL && kolo_comm_create(&s.comm, &how) < 0) {
-        message_print("%s", kolo_error_message());
-        return EXIT_FAILURE;
+    how.progress = train_settings_overlap(settings) ? 1 : 0;
+    complain_in(&s.comm);
+    mlp_use_one_thread();
+    if (s.options.join_job != NULL) {
+        join(&s);
+    } else {
+        if (kolo_comm_create(&s.comm, &how) < 0)
+            give_up("%s", kolo_error_message());
+        if (is_first(&s))
+            train_json_open(&s.json, &s.options);
+        if (settings->server.problem == TRAIN_DIGITS)
+            load_data(&s);
+        else
+            train_settings_share(s.comm, &s.options.settings);
     }
-    int code = s.options.settings.server.used ? run_workers(&s) : run(&s);
-    if (code < 0) { /* the other ranks must not wait for this one */
-        if (s.comm != NULL)
-            kolo_comm_abort(s.comm, EXIT_FAILURE);
-        code = EXIT_FAILURE;
-    }
+    const int code = settings->server.used      ? worker_run(&s.comm, &s.options, &s.train, &s.test, &s.json)
+                     : settings->ways_count > 0 ? ways_run(s.comm, &s.options, &s.train, &s.test, &s.json)
+                                                : train(&s);
+    dataset_free(&s.train);
+    dataset_free(&s.test);
     kolo_comm_destroy(s.comm);
     return code;
 }

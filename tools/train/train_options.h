@@ -7,21 +7,66 @@
 #include <stdint.h>
 
 #include "kolo.h"
-#include "server_options.h"
 
 typedef enum train_on_failure { TRAIN_STOP, TRAIN_SHRINK } train_on_failure;
 typedef enum train_optimizer { TRAIN_SGD, TRAIN_ADAMW } train_optimizer;
+typedef enum train_server { TRAIN_ALLREDUCE, TRAIN_BSP, TRAIN_SSP, TRAIN_ASP } train_server;
+typedef enum train_problem { TRAIN_DIGITS, TRAIN_LOGISTIC, TRAIN_FACTORIZATION } train_problem;
+typedef enum train_rule {
+    TRAIN_RULE_SGD,
+    TRAIN_RULE_MOMENTUM,
+    TRAIN_RULE_ADAGRAD,
+    TRAIN_RULE_ADAM,
+    TRAIN_RULES /* the problem's own */
+} train_rule;
 
-enum { TRAIN_WAYS = 13, TRAIN_WAY_PLAIN = 0 }; /* to take a step; the plain one: an all-reduce, and the whole update */
+/* A way to take a step. The plain one: an all-reduce of the gradients, and then the whole update. */
+typedef struct train_way {
+    bool overlap;           /* layers go out while the backward pass computes others */
+    bool exact;             /* gradients are summed with KOLO_SUM_EXACT */
+    bool fused;             /* the parameters are updated within the all-reduce of the gradients */
+    bool shared_parameters; /* one copy of them for the ranks of a machine */
+    bool no_feedback;       /* what compression leaves out is lost */
+    kolo_compression compress;
+} train_way;
+
+enum { TRAIN_WAYS = 13, TRAIN_WAY_PLAIN = 0 };
+
+/* Those that have names. */
+extern const struct train_named_way {
+    const char *name;
+    train_way way;
+    unsigned without_overlap; /* the same way but for that; of one that overlaps */
+} train_ways[TRAIN_WAYS];
+
+enum { SLOW_NONE = -1, SLOW_ANY = -2 };
+
+/* Of a training with a parameter server. */
+typedef struct server_settings {
+    bool used;           /* training goes by workers' loops, not by the trainer */
+    train_server server; /* TRAIN_ALLREDUCE: the same loop with replicas of the rows */
+    train_problem problem;
+    train_rule rule;
+    size_t staleness; /* of TRAIN_SSP, in clocks */
+    int servers;      /* ranks */
+    int backup_workers;
+    bool hogwild;
+    size_t features;    /* of the generated logistic regression */
+    int slow_rank;      /* SLOW_NONE, or SLOW_ANY: in each clock one, by chance */
+    double slow_factor; /* how many times as long its steps take */
+    double step_ms;     /* a step computes for at least so long */
+    double until;       /* the loss at which training stops; 0: none */
+    size_t every;       /* clocks from one evaluation to the next; 0: 20 in the whole training */
+} server_settings;
 
 /* What all ranks of a training must have in common, whoever of them was told so on the command line. The first ones, up
  * to `compare`, are those with which one that joins may say what it expects; each has 8 bytes. */
 typedef struct train_settings {
     uint64_t data_fingerprint; /* of what was read from the data; 0: not read */
-    size_t epochs;
-    size_t steps_max;  /* SIZE_MAX: as many as the epochs have */
-    size_t batch_rows; /* of all ranks together */
-    size_t hidden;     /* width of both hidden layers */
+    size_t epochs;             /* 0: the problem's own, as the rate */
+    size_t steps_max;          /* SIZE_MAX: as many as the epochs have */
+    size_t batch_rows;         /* of all ranks together */
+    size_t hidden;             /* width of both hidden layers */
     double rate;
     uint64_t seed;
     bool compare;      /* with one process */
@@ -29,16 +74,10 @@ typedef struct train_settings {
     bool elastic;      /* others may join */
     train_on_failure on_failure;
     train_optimizer optimizer;
-    bool fused;             /* the parameters are updated within the all-reduce of the gradients */
-    bool shared_parameters; /* one copy of them for the ranks of a machine */
-    bool overlap;           /* layers go out while the backward pass computes others */
-    bool exact;             /* gradients are summed with KOLO_SUM_EXACT */
-    kolo_compression compress;
-    bool no_feedback; /* what compression leaves out is lost */
-    bool save;        /* rank 0 knows where */
+    train_way way;
+    bool save; /* rank 0 knows where */
     bool resume;
     bool tell_step;            /* what a step spends its time on */
-    bool no_probes;            /* with overlap, no step is done without */
     unsigned ways[TRAIN_WAYS]; /* to be compared */
     int ways_count;            /* 0: none, this is one training */
     server_settings server;
@@ -60,7 +99,8 @@ typedef struct train_options {
 /* Reads the command line. Ends the program at --help, at --version and at a mistake, of which rank 0 tells for all. */
 train_options train_options_read(int argc, char **argv);
 
-/* Rank 0's settings become everybody's: ranks that took their rows in different orders would go wrong unnoticed. */
+/* Rank 0's settings become everybody's: ranks that took their rows in different orders would go wrong unnoticed.
+ * Returns 0 or LOST. */
 int train_settings_share(kolo_comm *comm, train_settings *settings);
 
 /* Whether what was asked for, as far as `given` (bits by setting) says, is what the training has. If not,
@@ -70,21 +110,13 @@ int train_settings_agree(const train_settings *asked, uint64_t given, const trai
 
 /* "sgd" and the like; NULL past the last. */
 const char *train_optimizer_name(unsigned optimizer);
-
-/* "fused+overlap" and the like; NULL past the last. */
 const char *train_way_name(unsigned way);
-
-/* The same training with steps of that way. */
-train_settings train_settings_of_way(const train_settings *settings, unsigned way);
-
-/* Whether its curve is the plain one's to the last bit. */
-bool train_way_keeps_bits(unsigned way);
+const char *train_server_name(unsigned server);
+const char *train_problem_name(unsigned problem);
+const char *train_rule_name(unsigned rule);
 
 /* Whether any step overlaps. */
 bool train_settings_overlap(const train_settings *settings);
-
-/* The way that differs from this one only by --overlap, which this one has; else `way` itself. */
-unsigned train_way_without_overlap(unsigned way);
 
 /* Of a step: those of all batches whose gradients it adds. */
 size_t train_settings_step_rows(const train_settings *settings);

@@ -1,6 +1,7 @@
 #include "train_report.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <sched.h>
@@ -12,15 +13,6 @@
 #include "complain.h"
 #include "kolo_tools.h"
 #include "printed_text.h"
-
-/* What rank 0 tells the waiting ranks after each epoch. */
-enum verdict { VERDICT_LATER, VERDICT_SAME, VERDICT_DIFFERENT };
-
-static int tell(kolo_comm *comm, int32_t verdict) {
-    if (kolo_broadcast(comm, &verdict, 1, KOLO_I32, 0) < 0)
-        return complain_kolo(comm, "cannot share the progress of the run in one process");
-    return 0;
-}
 
 double train_report_accuracy(const trainer *t, const epoch_result *result) {
     return (double)result->test_correct / (double)t->test->rows;
@@ -37,62 +29,42 @@ epoch_result train_report_total(const trainer *t) {
     return sum;
 }
 
+double loss_difference_max(const trainer *t, const trainer *reference, size_t steps, size_t *step_of_max) {
+    double largest = 0;
+    *step_of_max = 1;
+    for (size_t step = 0; step < steps; step++) {
+        const double its = (double)reference->losses[step];
+        const double difference = fabs((double)t->losses[step] - its) / fmax(1, fabs(its));
+        if (difference > largest) {
+            largest = difference;
+            *step_of_max = step + 1;
+        }
+    }
+    return largest;
+}
+
 static void compare(comparison *result, const trainer *together, const trainer *alone) {
     const epoch_result run_alone = train_report_total(alone);
+    size_t step;
     result->seconds_together = train_report_total(together).seconds;
     result->seconds_alone = run_alone.seconds;
     result->test_accuracy_alone = train_report_accuracy(alone, &run_alone);
-    for (size_t step = 0; step < alone->steps; step++) {
-        double reference = (double)alone->losses[step];
-        double difference = fabs((double)together->losses[step] - reference) / fmax(1, fabs(reference));
-        if (step == 0 || difference > result->difference_max) {
-            result->difference_max = difference;
-            result->step_of_max = step + 1;
-        }
-        if (step < COMPARISON_STEPS)
-            result->early_difference_max = result->difference_max;
-    }
+    result->early_difference_max = loss_difference_max(together, alone, smaller(alone->steps, COMPARISON_STEPS), &step);
+    result->difference_max = loss_difference_max(together, alone, alone->steps, &result->step_of_max);
     result->same = result->early_difference_max <= COMPARISON_TOLERANCE;
-}
-
-/* Rank 0's part. A word after each epoch keeps every single wait of the others short. */
-static int lead(comparison *result, const trainer *together, kolo_comm *single) {
-    trainer alone;
-    if (trainer_create(&alone, single, together->options, together->train, together->test) < 0)
-        return -1;
-    int rc = trainer_begin(&alone);
-    while (rc == 0 && alone.steps < alone.steps_planned) {
-        rc = trainer_run_epoch(&alone);
-        if (rc == 0)
-            rc = tell(together->comm, VERDICT_LATER);
-    }
-    if (rc == 0) {
-        compare(result, together, &alone);
-        rc = tell(together->comm, result->same ? VERDICT_SAME : VERDICT_DIFFERENT);
-    }
-    trainer_destroy(&alone);
-    return rc;
-}
-
-static int follow(comparison *result, const trainer *together) {
-    int32_t verdict = VERDICT_LATER;
-    for (size_t epoch = 0; epoch <= together->epochs_planned && verdict == VERDICT_LATER; epoch++)
-        if (kolo_broadcast(together->comm, &verdict, 1, KOLO_I32, 0) < 0)
-            return complain_kolo(together->comm, "cannot follow the run in one process");
-    result->same = verdict == VERDICT_SAME;
-    return 0;
 }
 
 /* Which CPUs the ranks have had; collective. */
 static int find_cpus(comparison *result, const trainer *t) {
+    static const char cannot[] = "cannot find out which CPUs the ranks have had";
     kolo_comm *comm = t->comm;
     double seconds[] = {t->compute_seconds, t->starved_seconds};
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof(set), &set) != 0)
         CPU_ZERO(&set);
-    if (kolo_allreduce(comm, &set, &set, sizeof(set), KOLO_U8, KOLO_BOR) < 0 ||
-        kolo_allreduce(comm, seconds, seconds, 2, KOLO_F64, KOLO_SUM) < 0)
-        return complain_kolo(comm, "cannot find out which CPUs the ranks have had");
+    if (check(comm, kolo_allreduce(comm, &set, &set, sizeof(set), KOLO_U8, KOLO_BOR), cannot) < 0 ||
+        check(comm, kolo_allreduce(comm, seconds, seconds, 2, KOLO_F64, KOLO_SUM), cannot) < 0)
+        return LOST;
     result->starved_share = seconds[1] / seconds[0];
     if (kolo_comm_nodes(comm) > 1)
         return 0;
@@ -104,37 +76,64 @@ static int find_cpus(comparison *result, const trainer *t) {
 }
 
 int comparison_run(comparison *result, const trainer *together) {
-    *result = (comparison){0};
-    const int found = find_cpus(result, together);
-    if (found < 0)
-        return found;
-    if (kolo_comm_rank(together->comm) != 0)
-        return follow(result, together);
+    enum { LATER, SAME, DIFFERENT }; /* what rank 0 tells after each epoch; that keeps every single wait short */
+    const int first = kolo_comm_rank(together->comm) == 0;
+    int32_t verdict = LATER;
+    trainer alone = {0};
+    kolo_comm *single = NULL;
     kolo_options options = KOLO_OPTIONS_INIT;
     options.rank = 0;
     options.size = 1;
-    kolo_comm *single;
-    if (kolo_comm_create(&single, &options) < 0)
-        return complain(together->comm, "cannot begin the run in one process: %s", kolo_error_message());
-    int rc = lead(result, together, single);
+    *result = (comparison){0};
+    int rc = find_cpus(result, together);
+    if (first && rc == 0) {
+        if (kolo_comm_create(&single, &options) < 0)
+            give_up("cannot begin the run in one process: %s", kolo_error_message());
+        trainer_create(&alone, single, together->options, together->train, together->test);
+        trainer_begin(&alone);
+    }
+    while (rc == 0 && verdict == LATER) {
+        if (first && trainer_run_epoch(&alone) == 0 && alone.steps == alone.steps_planned) {
+            compare(result, together, &alone);
+            verdict = result->same ? SAME : DIFFERENT;
+        }
+        rc = check(together->comm, kolo_broadcast(together->comm, &verdict, 1, KOLO_I32, 0),
+                   "cannot share the progress of the run in one process");
+    }
+    result->same = verdict == SAME;
+    if (single != NULL)
+        trainer_destroy(&alone);
     kolo_comm_destroy(single);
     return rc;
 }
 
+const char *plural(size_t count) {
+    return count == 1 ? "" : "s";
+}
+
+static const char *truth(int is_true) {
+    return is_true ? "true" : "false";
+}
+
+void train_print_end(void) {
+    if (fflush(stdout) != 0 || ferror(stdout))
+        give_up("cannot write to standard output: %s", strerror(errno));
+}
+
 void train_report_heading(const trainer *t) {
-    size_t parameters = t->model.parameters_count;
+    const train_settings *settings = &t->options->settings;
+    const size_t parameters = t->model.parameters_count;
     printf("data    %s: %zu rows to train, %zu to test\n", t->options->data_path, t->train->rows, t->test->rows);
     printf("model   %zu-%zu-%zu-%zu, %zu parameters, gradient of %.2f MB in one all-reduce a step\n",
-           t->train->features, t->options->settings.hidden, t->options->settings.hidden, t->train->classes, parameters,
+           t->train->features, settings->hidden, settings->hidden, t->train->classes, parameters,
            (double)(parameters + 1) * sizeof(float) / 1e6);
-    printf("ranks   %d, batch of %zu rows shared between them, ", kolo_comm_size(t->comm),
-           t->options->settings.batch_rows);
-    if (t->options->settings.accumulate > 1)
-        printf("%zu added for each of ", t->options->settings.accumulate);
-    printf("%zu step%s\n", t->steps_planned, t->steps_planned == 1 ? "" : "s");
-    if (t->options->settings.resume)
+    printf("ranks   %d, batch of %zu rows shared between them, ", kolo_comm_size(t->comm), settings->batch_rows);
+    if (settings->accumulate > 1)
+        printf("%zu added for each of ", settings->accumulate);
+    printf("%zu step%s\n", t->steps_planned, plural(t->steps_planned));
+    if (settings->resume)
         printf("resume  %s: after step %zu\n", t->options->resume_path, t->steps);
-    if (t->options->settings.elastic)
+    if (settings->elastic)
         printf("join    kolo-train --join %s\n", t->options->job);
     printf("\n%9s  %9s  %9s  %10s  %10s\n", "epoch", "loss", "test", "samples/s", "all-reduce");
     fflush(stdout);
@@ -155,7 +154,7 @@ static void print_loss_of_time(const comparison *c, const epoch_result *run, int
     double load[1];
     printf("  why slower     ");
     if (c->cpus > 0 && c->cpus < ranks) {
-        printf("%d ranks share %d CPU%s: start as many ranks as CPUs\n", ranks, c->cpus, c->cpus == 1 ? "" : "s");
+        printf("%d ranks share %d CPU%s: start as many ranks as CPUs\n", ranks, c->cpus, plural((size_t)c->cpus));
     } else if (starved_percent >= STARVED_PERCENT_MIN) {
         printf("ranks had no CPU for %.0f %% of their computing, as other programs\n", starved_percent);
         printf("                 run here");
@@ -181,7 +180,7 @@ static void print_comparison(const comparison *c, const epoch_result *run, int r
                "step %zu)\n",
                COMPARISON_STEPS, c->early_difference_max, c->difference_max, c->step_of_max);
     printf("  speedup        %.2f with %d rank%s: %.2f s, one process %.2f s\n", c->seconds_alone / c->seconds_together,
-           ranks, ranks == 1 ? "" : "s", c->seconds_together, c->seconds_alone);
+           ranks, plural((size_t)ranks), c->seconds_together, c->seconds_alone);
     if (c->seconds_alone < c->seconds_together)
         print_loss_of_time(c, run, ranks);
 }
@@ -189,159 +188,140 @@ static void print_comparison(const comparison *c, const epoch_result *run, int r
 /* A step's time, and what is in it. */
 static void print_step(const trainer *t, const epoch_result *run) {
     const train_settings *settings = &t->options->settings;
-    const double ms = 1e3 / (double)run->steps;
-    printf("  step           %.3f ms: %.3f gradients, ", ms * run->seconds,
-           ms * (run->seconds - run->allreduce_seconds - run->update_seconds));
-    if (settings->fused)
-        printf("%.3f all-reduce and update\n", ms * run->allreduce_seconds);
+    const int fused = settings->way.fused;
+    const double ms = 1e3 / (double)run->steps, allreduce_ms = ms * run->allreduce_seconds;
+    const double update_ms = ms * run->update_seconds;
+    printf("  step           %.3f ms: %.3f gradients, %.3f all-reduce", ms * run->seconds,
+           ms * run->seconds - allreduce_ms - update_ms, allreduce_ms);
+    if (fused)
+        printf(" and update\n");
     else
-        printf("%.3f all-reduce, %.3f update\n", ms * run->allreduce_seconds, ms * run->update_seconds);
+        printf(", %.3f update\n", update_ms);
     printf("  optimizer      %s%s, %zu bytes of state per rank\n", train_optimizer_name(settings->optimizer),
-           settings->fused ? " in the all-reduce" : "", update_state_bytes(&t->update));
-}
-
-static void print_parameters(const trainer *t) {
-    if (t->options->settings.shared_parameters)
-        printf("  parameters     %zu bytes, stored once for the ranks of a machine\n",
-               t->model.parameters_count * sizeof(*t->model.parameters));
+           fused ? " in the all-reduce" : "", step_state_bytes(&t->step));
 }
 
 /* Of a step with --overlap, in seconds, as this rank has seen it; `whole` is what one without takes to communicate. */
 typedef struct overlap_times {
+    int are_known; /* there have been steps of both kinds */
     double compute, wait, whole, hidden;
 } overlap_times;
 
-/* Returns 0 where there have not been steps of both kinds. */
-static int find_overlap(overlap_times *times, const trainer *t) {
-    const exchange *e = &t->exchange;
-    if (!t->options->settings.overlap || e->probes == 0 || e->overlapped_steps == 0)
-        return 0;
-    times->compute = e->compute_seconds / (double)e->overlapped_steps;
-    times->wait = e->wait_seconds / (double)e->overlapped_steps;
-    times->whole = e->probe_seconds / (double)e->probes;
-    times->hidden = fmax(0, times->whole - times->wait);
-    return 1;
+static overlap_times find_overlap(const trainer *t) {
+    const gradient_step *s = &t->step;
+    if (s->probes == 0 || s->overlapped_steps == 0)
+        return (overlap_times){0};
+    overlap_times times = {.are_known = 1,
+                           .compute = s->compute_seconds / (double)s->overlapped_steps,
+                           .wait = s->wait_seconds / (double)s->overlapped_steps,
+                           .whole = s->probe_seconds / (double)s->probes};
+    times.hidden = fmax(0, times.whole - times.wait);
+    return times;
 }
 
-static void print_overlap(const trainer *t) {
-    overlap_times times;
-    if (find_overlap(&times, t))
-        printf("  overlap        %.3f ms compute, %.3f wait, %.3f hidden of %.3f without overlap\n",
-               1e3 * times.compute, 1e3 * times.wait, 1e3 * times.hidden, 1e3 * times.whole);
-}
-
-static void json_overlap(FILE *file, const trainer *t) {
-    overlap_times times;
-    if (find_overlap(&times, t))
-        fprintf(file,
-                "  \"overlap\": {\"compute_seconds\": %.9g, \"wait_seconds\": %.9g, \"hidden_seconds\": %.9g, "
-                "\"seconds_without\": %.9g},\n",
-                times.compute, times.wait, times.hidden, times.whole);
-}
-
-void train_report_summary(const train_report *report) {
-    const trainer *t = report->trainer;
-    epoch_result run = train_report_total(t);
-    int ranks = kolo_comm_size(t->comm);
-    printf("\ntraining summary\n");
-    printf("  loss           %.6f after %zu step%s\n", run.loss, run.steps, run.steps == 1 ? "" : "s");
-    printf("  test accuracy  %.2f %% (%zu of %zu rows that training never saw)\n", 100 * train_report_accuracy(t, &run),
-           run.test_correct, t->test->rows);
-    printf("  throughput     %.0f samples/s, %.1f %% of the time in all-reduce\n", (double)run.samples / run.seconds,
-           100 * run.allreduce_seconds / run.seconds);
+static void print_summary(const trainer *t, const epoch_result *run, int identical, const comparison *compared) {
+    const overlap_times overlap = find_overlap(t);
+    const int ranks = kolo_comm_size(t->comm);
+    const headcount *heads = &t->ranks;
+    printf("\ntraining summary\n  loss           %.6f after %zu step%s\n", run->loss, run->steps, plural(run->steps));
+    printf("  test accuracy  %.2f %% (%zu of %zu rows that training never saw)\n", 100 * train_report_accuracy(t, run),
+           run->test_correct, t->test->rows);
+    printf("  throughput     %.0f samples/s, %.1f %% of the time in all-reduce\n", (double)run->samples / run->seconds,
+           100 * run->allreduce_seconds / run->seconds);
     if (t->options->settings.tell_step)
-        print_step(t, &run);
-    print_overlap(t);
-    print_parameters(t);
-    printf("  replicas       %s: %zu parameters on %d rank%s\n",
-           report->identical ? "identical to the last bit" : "DIFFERENT", t->model.parameters_count, ranks,
-           ranks == 1 ? "" : "s");
-    if (t->ranks.lost > 0)
-        printf("  lost           %d of %d ranks; the others went on\n", t->ranks.lost,
-               t->ranks.at_first + t->ranks.joined);
-    if (t->ranks.joined > 0)
-        printf("  joined         %d rank%s, %d at first\n", t->ranks.joined, t->ranks.joined == 1 ? "" : "s",
-               t->ranks.at_first);
-    if (report->compared != NULL)
-        print_comparison(report->compared, &run, ranks);
-    fflush(stdout);
+        print_step(t, run);
+    if (overlap.are_known)
+        printf("  overlap        %.3f ms compute, %.3f wait, %.3f hidden of %.3f without overlap\n",
+               1e3 * overlap.compute, 1e3 * overlap.wait, 1e3 * overlap.hidden, 1e3 * overlap.whole);
+    if (t->options->settings.way.shared_parameters)
+        printf("  parameters     %zu bytes, stored once for the ranks of a machine\n",
+               t->model.parameters_count * sizeof(*t->model.parameters));
+    printf("  replicas       %s: %zu parameters on %d rank%s\n", identical ? "identical to the last bit" : "DIFFERENT",
+           t->model.parameters_count, ranks, plural((size_t)ranks));
+    if (heads->lost > 0)
+        printf("  lost           %d of %d ranks; the others went on\n", heads->lost, heads->at_first + heads->joined);
+    if (heads->joined > 0)
+        printf("  joined         %d rank%s, %d at first\n", heads->joined, plural((size_t)heads->joined),
+               heads->at_first);
+    if (compared != NULL)
+        print_comparison(compared, run, ranks);
 }
 
-static void json_epochs(FILE *file, const trainer *t) {
-    fprintf(file, "  \"epochs\": [\n");
-    for (size_t epoch = 0; epoch < t->epochs; epoch++) {
-        const epoch_result *r = &t->results[epoch];
-        fprintf(file,
-                "    {\"steps\": %zu, \"samples\": %zu, \"loss\": %.9g, \"test_accuracy\": %.9g, \"seconds\": %.9g, "
-                "\"allreduce_seconds\": %.9g}%s\n",
-                r->steps, r->samples, r->loss, train_report_accuracy(t, r), r->seconds, r->allreduce_seconds,
-                epoch + 1 < t->epochs ? "," : "");
-    }
-    fprintf(file, "  ],\n");
-}
-
-static void json_comparison(FILE *file, const comparison *c) {
-    fprintf(file,
-            "  \"one_process\": {\"same\": %s, \"early_difference_max\": %.9g, \"difference_max\": %.9g, "
-            "\"step_of_max\": %zu, \"seconds\": %.9g, \"speedup\": %.9g, \"test_accuracy\": %.9g},\n",
-            c->same ? "true" : "false", c->early_difference_max, c->difference_max, c->step_of_max, c->seconds_alone,
-            c->seconds_alone / c->seconds_together, c->test_accuracy_alone);
-}
-
-void train_json_write(FILE *file, const train_report *report) {
-    const trainer *t = report->trainer;
-    epoch_result run = train_report_total(t);
+static void write_json(FILE *file, const trainer *t, const epoch_result *run, int identical, const comparison *c) {
+    const train_settings *settings = &t->options->settings;
+    const overlap_times overlap = find_overlap(t);
+    const size_t parameters = t->model.parameters_count;
     fprintf(file, "{\n  \"data\": ");
     json_text_print(file, t->options->data_path);
-    fprintf(file, ",\n  \"train_rows\": %zu, \"test_rows\": %zu,\n", t->train->rows, t->test->rows);
-    fprintf(file,
-            "  \"ranks\": %d, \"ranks_lost\": %d, \"ranks_joined\": %d, \"batch\": %zu, \"accumulate\": %zu, "
-            "\"hidden\": %zu, \"rate\": %.9g, \"seed\": %llu,\n",
-            kolo_comm_size(t->comm), t->ranks.lost, t->ranks.joined, t->options->settings.batch_rows,
-            t->options->settings.accumulate, t->options->settings.hidden, t->options->settings.rate,
-            (unsigned long long)t->options->settings.seed);
-    fprintf(file, "  \"parameters\": %zu, \"allreduce_bytes\": %zu, \"steps\": %zu,\n", t->model.parameters_count,
-            (t->model.parameters_count + 1) * sizeof(float), t->steps);
-    fprintf(file, "  \"loss\": %.9g, \"test_accuracy\": %.9g, \"samples_per_second\": %.9g, ", run.loss,
-            train_report_accuracy(t, &run), (double)run.samples / run.seconds);
-    fprintf(file, "\"seconds\": %.9g, \"allreduce_seconds\": %.9g, \"update_seconds\": %.9g,\n", run.seconds,
-            run.allreduce_seconds, run.update_seconds);
-    fprintf(file, "  \"optimizer\": \"%s\", \"fused\": %s, \"state_bytes\": %zu,\n",
-            train_optimizer_name(t->options->settings.optimizer), t->options->settings.fused ? "true" : "false",
-            update_state_bytes(&t->update));
-    fprintf(file, "  \"replicas_identical\": %s,\n", report->identical ? "true" : "false");
-    json_overlap(file, t);
-    if (report->compared != NULL)
-        json_comparison(file, report->compared);
-    json_epochs(file, t);
-    fprintf(file, "  \"losses\": [");
-    for (size_t step = 0; step < t->steps; step++)
-        fprintf(file, "%s%.9g", step == 0 ? "" : ", ", (double)t->losses[step]);
-    fprintf(file, "]\n}\n");
+    fprintf(file, ",\n  ");
+    json_pairs_print(file, "train_rows=%zu test_rows=%zu ranks=%d ranks_lost=%d ranks_joined=%d", t->train->rows,
+                     t->test->rows, kolo_comm_size(t->comm), t->ranks.lost, t->ranks.joined);
+    fprintf(file, ",\n  ");
+    json_pairs_print(file,
+                     "batch=%zu accumulate=%zu hidden=%zu rate=%.9g seed=%" PRIu64 " optimizer=\"%s\" fused=%s "
+                     "state_bytes=%zu parameters=%zu allreduce_bytes=%zu steps=%zu",
+                     settings->batch_rows, settings->accumulate, settings->hidden, settings->rate, settings->seed,
+                     train_optimizer_name(settings->optimizer), truth(settings->way.fused), step_state_bytes(&t->step),
+                     parameters, (parameters + 1) * sizeof(float), t->steps);
+    fprintf(file, ",\n  ");
+    json_pairs_print(file,
+                     "loss=%.9g test_accuracy=%.9g samples_per_second=%.9g seconds=%.9g allreduce_seconds=%.9g "
+                     "update_seconds=%.9g replicas_identical=%s",
+                     run->loss, train_report_accuracy(t, run), (double)run->samples / run->seconds, run->seconds,
+                     run->allreduce_seconds, run->update_seconds, truth(identical));
+    if (overlap.are_known) {
+        fprintf(file, ",\n  \"overlap\": {");
+        json_pairs_print(file, "compute_seconds=%.9g wait_seconds=%.9g hidden_seconds=%.9g seconds_without=%.9g",
+                         overlap.compute, overlap.wait, overlap.hidden, overlap.whole);
+        fprintf(file, "}");
+    }
+    if (c != NULL) {
+        fprintf(file, ",\n  \"one_process\": {");
+        json_pairs_print(file,
+                         "same=%s early_difference_max=%.9g difference_max=%.9g step_of_max=%zu seconds=%.9g "
+                         "speedup=%.9g test_accuracy=%.9g",
+                         truth(c->same), c->early_difference_max, c->difference_max, c->step_of_max, c->seconds_alone,
+                         c->seconds_alone / c->seconds_together, c->test_accuracy_alone);
+        fprintf(file, "}");
+    }
+    fprintf(file, ",\n  \"epochs\": [");
+    for (size_t epoch = 0; epoch < t->epochs; epoch++) {
+        const epoch_result *r = &t->results[epoch];
+        fprintf(file, "%s\n    {", epoch > 0 ? "," : "");
+        json_pairs_print(file, "steps=%zu samples=%zu loss=%.9g test_accuracy=%.9g seconds=%.9g allreduce_seconds=%.9g",
+                         r->steps, r->samples, r->loss, train_report_accuracy(t, r), r->seconds, r->allreduce_seconds);
+        fprintf(file, "}");
+    }
+    fprintf(file, "\n  ],\n  \"losses\": ");
+    json_floats_print(file, t->losses, t->steps);
+    fprintf(file, "\n}\n");
 }
 
-int train_data_read(dataset *all, const kolo_comm *comm, train_options *options) {
-    if (!options->is_own_data && access(options->data_path, F_OK) != 0)
-        return complain(comm, "no data: '%s' is missing (it is installed with kolo-train); give --data FILE",
-                        options->data_path);
+void train_report_end(const trainer *t, int identical, const comparison *compared, FILE **json) {
+    const epoch_result run = train_report_total(t);
+    print_summary(t, &run, identical, compared);
+    train_print_end();
+    if (*json != NULL)
+        write_json(*json, t, &run, identical, compared);
+    train_json_close(json, t->options);
+}
+
+void train_data_read(dataset *all, train_options *options) {
     char reason[PATH_MAX + 256];
+    if (!options->is_own_data && access(options->data_path, F_OK) != 0)
+        give_up("no data: '%s' is missing (it is installed with kolo-train); give --data FILE", options->data_path);
     if (dataset_read(all, options->data_path, reason, sizeof(reason)) < 0)
-        return complain(comm, "%s", reason);
+        give_up("%s", reason);
     options->settings.data_fingerprint = dataset_fingerprint(all);
-    return 0;
 }
 
-int train_json_open(FILE **file, const kolo_comm *comm, const train_options *options) {
-    if (options->json_path == NULL || *file != NULL)
-        return 0;
-    *file = fopen(options->json_path, "we");
-    return *file != NULL ? 0 : complain(comm, "cannot write '%s': %s", options->json_path, strerror(errno));
+void train_json_open(FILE **file, const train_options *options) {
+    if (options->json_path != NULL && *file == NULL && (*file = fopen(options->json_path, "we")) == NULL)
+        give_up("cannot write '%s': %s", options->json_path, strerror(errno));
 }
 
-int train_json_close(FILE **file, const trainer *t) {
-    bool failed = ferror(*file) != 0;
-    failed |= fclose(*file) != 0;
-    const int write_errno = errno != 0 ? errno : EIO;
+void train_json_close(FILE **file, const train_options *options) {
+    if (*file != NULL && (fflush(*file) != 0 || ferror(*file) || fclose(*file) != 0))
+        give_up("cannot write '%s': %s", options->json_path, strerror(errno));
     *file = NULL;
-    return failed ? complain(t->comm, "cannot write '%s': %s", t->options->json_path, strerror(write_errno)) : 0;
 }

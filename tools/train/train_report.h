@@ -30,16 +30,11 @@ typedef struct comparison {
     double starved_share; /* of their computing together: the time in which they had no processor */
 } comparison;
 
-/* Rank 0 trains alone while the others sleep; then all ranks know `same`, and rank 0 the rest. Returns 0, or -1 having
- * said why. */
+/* Rank 0 trains alone while the others sleep; then all ranks know `same`, and rank 0 the rest. Returns 0 or LOST. */
 int comparison_run(comparison *result, const trainer *together);
 
-/* Everything that a finished run has to tell. */
-typedef struct train_report {
-    const trainer *trainer;
-    int identical;              /* whether all ranks ended with the same parameters */
-    const comparison *compared; /* NULL: not compared */
-} train_report;
+/* Of one step; and the largest of the first `steps`, and which it is, from 1. */
+double loss_difference_max(const trainer *t, const trainer *reference, size_t steps, size_t *step_of_max);
 
 /* Of a whole run: sums over the epochs, and the last one's loss and test. */
 epoch_result train_report_total(const trainer *t);
@@ -47,16 +42,24 @@ double train_report_accuracy(const trainer *t, const epoch_result *result);
 
 void train_report_heading(const trainer *t);
 void train_report_epoch(const trainer *t); /* a line for the last epoch */
-void train_report_summary(const train_report *report);
 
-/* Reads the data, and sets their fingerprint. comm NULL: there is none yet. Returns 0, or -1 having said why. */
-int train_data_read(dataset *all, const kolo_comm *comm, train_options *options);
+/* Everything that a finished run has to tell, printed and written to *json where that is not NULL. `compared` may be
+ * NULL: it was not. */
+void train_report_end(const trainer *t, int identical, const comparison *compared, FILE **json);
+
+/* Reads the data, and sets their fingerprint. */
+void train_data_read(dataset *all, train_options *options);
 
 /* Rank 0's JSON file, if it was asked for. *file is NULL while it is not open. It is opened before the training, so
- * that a path that can't be written doesn't cost a whole run, also by whoever becomes rank 0. Return 0, or -1 having
- * said why. train_json_write: all figures of a training. */
-int train_json_open(FILE **file, const kolo_comm *comm, const train_options *options);
-void train_json_write(FILE *file, const train_report *report);
-int train_json_close(FILE **file, const trainer *t);
+ * that a path that can't be written doesn't cost a whole run, also by whoever becomes rank 0. What cannot be written
+ * ends the process. */
+void train_json_open(FILE **file, const train_options *options);
+void train_json_close(FILE **file, const train_options *options);
+
+/* After the last line on standard output. */
+void train_print_end(void);
+
+/* "rank" or "ranks", "step" or "steps". */
+const char *plural(size_t count);
 
 #endif

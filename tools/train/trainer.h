@@ -5,19 +5,10 @@
 #define KOLO_TRAIN_TRAINER_H
 
 #include "dataset.h"
-#include "gradient_exchange.h"
+#include "gradient_step.h"
 #include "kolo.h"
 #include "mlp.h"
 #include "train_options.h"
-#include "update.h"
-
-/* Gives every rank what rank 0 has in *data; the others' *data is empty, or a former copy of the same. Each rank frees
- * its own. Returns 0, or -1 (COMPLAIN_LOST if the communicator broke) having said why. */
-int replicas_share_dataset(kolo_comm *comm, dataset *data);
-
-/* Whether values[0 .. count-1] have the same bits on all ranks. `scratch` holds 2 x count numbers. Every rank gets
- * the same answer: 1 or 0, or -1 having said why. */
-int replicas_identical(kolo_comm *comm, const float *values, size_t count, uint32_t *scratch);
 
 /* What one pass over the training rows came to; the same on every rank. */
 typedef struct epoch_result {
@@ -45,42 +36,39 @@ typedef struct trainer {
     const dataset *test;
 
     mlp model;
-    void *shared;      /* the model's parameters, with --shared-parameters; else NULL */
-    float *gradient;   /* of the parameters, and then one more number: the loss */
-    exchange exchange; /* what sums it over the ranks */
-    update update;     /* what moves the parameters along it */
+    void *shared;       /* the model's parameters, with --shared-parameters; else NULL */
+    float *gradient;    /* of the parameters, and then one more number: the loss */
+    gradient_step step; /* what sums it over the ranks, and moves the parameters along it */
 
     size_t *order; /* in which this epoch takes the training rows */
     dataset batch; /* this rank's share of it */
 
-    size_t steps_planned;
-    size_t steps;
-    float *losses; /* of each step: the batch's mean before the step */
-    size_t epochs_planned;
-    size_t epochs;
+    size_t steps_of_epoch, steps_planned, epochs_planned;
+    size_t steps, epochs;  /* done so far */
+    float *losses;         /* of each step: the batch's mean before the step */
     epoch_result *results; /* of each epoch; of the present one, what has come together so far */
     headcount ranks;
     double compute_seconds; /* of this rank, for gradients, and of these */
     double starved_seconds; /* those in which it had no processor */
 } trainer;
 
-/* Prepares a run: without weights yet. Returns 0, or -1 having said why. */
+/* Prepares a run: without weights yet. Returns 0 or LOST (complain.h), as all of these. */
 int trainer_create(trainer *t, kolo_comm *comm, const train_options *options, const dataset *train,
                    const dataset *test);
 void trainer_destroy(trainer *t);
 
-/* Gives every rank rank 0's first weights. Returns 0, or -1 (COMPLAIN_LOST if the communicator broke), having said why;
- * as do the others. */
+/* Gives every rank rank 0's first weights. */
 int trainer_begin(trainer *t);
 
 /* Trains for one epoch, or what is left of it or of the steps planned, and tests. Whatever fails, the trainer is left
  * as it was after the last whole step. */
 int trainer_run_epoch(trainer *t);
 
-/* Goes on with `comm`, which has fewer ranks than before or also new ones, from where the one of them is that has got
- * furthest: all take over its parameters, optimizer state, position and results. Where that fails, each rank has what
- * it had.
- */
-int trainer_continue(trainer *t, kolo_comm *comm);
+/* Goes on with `comm`, which has fewer ranks than before or also new ones. What the ranks then have in common is
+ * checkpoint_continue's to say. */
+void trainer_move(trainer *t, kolo_comm *comm);
+
+/* 1: all ranks have the same bits in values[0 .. count-1]; 0: they have not, as every rank is told; or LOST. */
+int replicas_identical(kolo_comm *comm, const float *values, size_t count);
 
 #endif

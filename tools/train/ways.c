@@ -1,28 +1,65 @@
 #include "ways.h"
 
-#include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "complain.h"
+#include "kolo_fusion.h"
+#include "kolo_tools.h"
+#include "printed_text.h"
 #include "train_report.h"
-#include "ways_report.h"
+
+/* Where the step of a run spends its time, in seconds: of the epoch whose steps took the median time, mean over its
+ * steps and over the ranks. */
+typedef struct way_times {
+    double step;
+    double compute; /* the gradients; with overlap, whatever communication takes of the processor then */
+    double wait;    /* for the sums when the gradients are there; with --fused also the update */
+    double update;
+} way_times;
+
+typedef struct way_run {
+    unsigned way;
+    train_options options; /* with the settings of that way */
+    kolo_comm *comm;
+    trainer trainer;
+    double sent_bytes; /* of a step: what this rank put into shared memory for others to read */
+    double net_bytes;  /* of a step: what this machine sent to others */
+
+    /* What came of it. */
+    int identical;     /* whether all ranks ended with the same parameters */
+    int is_right;      /* and with the plain way's bits, where they must */
+    double difference; /* of a step's loss from the plain way's, at most; relative to the larger of that and 1 */
+    size_t parameter_bytes;
+    way_times times;
+    double gain;
+    double hidden; /* by how much less it waits than the same way without overlap; below 0: it has none */
+} way_run;
+
+typedef struct ways {
+    kolo_comm *comm;
+    int count;
+    way_run runs[TRAIN_WAYS]; /* the plain one first */
+} ways;
 
 /* The plain way, those asked for, and each of these without overlap. */
 static void choose(ways *all, const train_options *options) {
     bool asked[TRAIN_WAYS] = {[TRAIN_WAY_PLAIN] = true};
     for (int i = 0; i < options->settings.ways_count; i++) {
-        asked[options->settings.ways[i]] = true;
-        asked[train_way_without_overlap(options->settings.ways[i])] = true;
+        const unsigned way = options->settings.ways[i];
+        asked[way] = true;
+        asked[train_ways[way].without_overlap] |= train_ways[way].way.overlap;
     }
     for (unsigned way = 0; way < TRAIN_WAYS; way++)
         if (asked[way]) {
             way_run *run = &all->runs[all->count++];
             run->way = way;
             run->options = *options;
-            run->options.settings = train_settings_of_way(&options->settings, way);
+            run->options.settings.way = train_ways[way].way;
         }
 }
 
@@ -34,109 +71,24 @@ static void add_sent(way_run *run, double sign) {
     run->net_bytes += sign * (double)stats.net_sent_bytes;
 }
 
-static int begin(ways *all, const dataset *train, const dataset *test) {
-    int rc = 0;
-    for (int i = 0; rc == 0 && i < all->count; i++) {
-        way_run *run = &all->runs[i];
+static void begin(ways *all, const dataset *train, const dataset *test) {
+    for (way_run *run = all->runs; run < all->runs + all->count; run++) {
         if (kolo_comm_dup(all->comm, &run->comm) < 0)
-            return complain(all->comm, "--ways: no communicator for '%s': %s", train_way_name(run->way),
-                            kolo_error_message());
-        rc = trainer_create(&run->trainer, run->comm, &run->options, train, test);
-        if (rc == 0)
-            rc = trainer_begin(&run->trainer);
-        if (rc == 0)
-            add_sent(run, -1);
+            give_up("--ways: no communicator for '%s': %s", train_way_name(run->way), kolo_error_message());
+        trainer_create(&run->trainer, run->comm, &run->options, train, test);
+        trainer_begin(&run->trainer);
+        add_sent(run, -1);
     }
-    return rc;
 }
 
-static int take_turns(ways *all, int prints) {
+static void take_turns(ways *all, bool prints) {
     const trainer *plain = &all->runs[0].trainer;
-    int rc = 0;
-    for (size_t epoch = 0; rc == 0 && epoch < plain->epochs_planned; epoch++) {
-        for (int i = 0; rc == 0 && i < all->count; i++)
-            rc = trainer_run_epoch(&all->runs[(epoch + (size_t)i) % (size_t)all->count].trainer);
-        if (rc == 0 && prints)
+    for (size_t epoch = 0; epoch < plain->epochs_planned; epoch++) {
+        for (int i = 0; i < all->count; i++)
+            trainer_run_epoch(&all->runs[(epoch + (size_t)i) % (size_t)all->count].trainer);
+        if (prints)
             train_report_epoch(plain);
     }
-    return rc;
-}
-
-static int compare_replicas(way_run *run) {
-    const mlp *model = &run->trainer.model;
-    uint32_t *scratch = calloc(2 * model->parameters_count, sizeof *scratch);
-    if (scratch == NULL)
-        return complain(run->comm, "not enough memory to compare %zu parameters", model->parameters_count);
-    run->identical = replicas_identical(run->comm, model->parameters, model->parameters_count, scratch);
-    free(scratch);
-    return run->identical < 0 ? run->identical : 0;
-}
-
-static int finish(ways *all) {
-    int rc = 0;
-    for (int i = 0; rc == 0 && i < all->count; i++) {
-        way_run *run = &all->runs[i];
-        add_sent(run, 1);
-        run->sent_bytes /= (double)run->trainer.steps;
-        run->net_bytes /= (double)run->trainer.steps;
-        rc = compare_replicas(run);
-    }
-    return rc;
-}
-
-static int tell(const ways *all, FILE **json) {
-    ways_report_print(all);
-    if (ferror(stdout))
-        return complain(all->comm, "cannot write to standard output: %s", strerror(errno));
-    if (*json == NULL)
-        return 0;
-    errno = 0;
-    ways_report_json(all, *json);
-    return train_json_close(json, &all->runs[0].trainer);
-}
-
-static int is_right(const ways *all) {
-    int right = 1;
-    for (int i = 0; i < all->count; i++) {
-        const way_run *run = &all->runs[i];
-        right &= run->identical && (!train_way_keeps_bits(run->way) || ways_difference(all, run) == 0);
-    }
-    return right;
-}
-
-/* rc < 0: the other ranks must not wait for this one in any of them. */
-static void end(ways *all, int rc) {
-    for (int i = 0; i < all->count; i++) {
-        way_run *run = &all->runs[i];
-        if (rc < 0 && run->comm != NULL)
-            kolo_comm_abort(run->comm, EXIT_FAILURE);
-        if (run->trainer.comm != NULL)
-            trainer_destroy(&run->trainer);
-        kolo_comm_destroy(run->comm);
-    }
-    free(all);
-}
-
-int ways_run(kolo_comm *comm, const train_options *options, const dataset *train, const dataset *test, FILE **json) {
-    const int prints = kolo_comm_rank(comm) == 0 && !options->quiet;
-    ways *all = calloc(1, sizeof *all);
-    if (all == NULL)
-        return complain(comm, "not enough memory for the ways to compare");
-    all->comm = comm;
-    choose(all, options);
-    int rc = begin(all, train, test);
-    if (rc == 0 && prints)
-        ways_report_heading(all);
-    if (rc == 0)
-        rc = take_turns(all, prints);
-    if (rc == 0)
-        rc = finish(all);
-    if (rc == 0 && kolo_comm_rank(comm) == 0)
-        rc = tell(all, json);
-    if (rc == 0)
-        rc = is_right(all) ? EXIT_SUCCESS : EXIT_FAILURE;
-    end(all, rc);
-    return rc;
 }
 
 static double step_seconds(const trainer *t, size_t epoch) {
@@ -158,19 +110,186 @@ static size_t median_epoch(const trainer *t) {
     return 0;
 }
 
-way_times ways_times(const ways *all, const way_run *run) {
+static void take_times(way_run *run) {
+    const size_t epoch = median_epoch(&run->trainer);
+    const epoch_result *result = &run->trainer.results[epoch];
+    way_times *times = &run->times;
+    times->step = step_seconds(&run->trainer, epoch);
+    const double steps = result->seconds / times->step;
+    times->wait = result->allreduce_seconds / steps;
+    times->update = result->update_seconds / steps;
+    times->compute = times->step - times->wait - times->update;
+}
+
+/* Those without overlap are there before those with it. */
+static void finish(ways *all) {
+    const trainer *plain = &all->runs[0].trainer;
+    for (way_run *run = all->runs; run < all->runs + all->count; run++) {
+        const trainer *t = &run->trainer;
+        const train_way *way = &train_ways[run->way].way;
+        size_t ignored;
+        add_sent(run, 1);
+        run->sent_bytes /= (double)t->steps;
+        run->net_bytes /= (double)t->steps;
+        run->identical = replicas_identical(run->comm, t->model.parameters, t->model.parameters_count);
+        run->difference = loss_difference_max(t, plain, plain->steps, &ignored);
+        run->is_right = way->exact || way->compress != KOLO_COMPRESSION_NONE || run->difference == 0;
+        run->parameter_bytes = t->model.parameters_count * sizeof(float);
+        if (way->shared_parameters)
+            run->parameter_bytes /= (size_t)kolo_comm_local_size(run->comm);
+        take_times(run);
+        run->gain = all->runs[0].times.step / run->times.step;
+        run->hidden = -1;
+        for (const way_run *other = all->runs; other < run && way->overlap; other++)
+            if (other->way == train_ways[run->way].without_overlap)
+                run->hidden = fmax(0, other->times.wait - run->times.wait);
+    }
+}
+
+static void print_heading(const ways *all) {
+    char names[512] = "ways    plain";
+    size_t length = strlen(names);
+    for (int i = 1; i < all->count; i++)
+        length += (size_t)snprintf(names + length, sizeof names - length, ", %s", train_way_name(all->runs[i].way));
+    snprintf(names + length, sizeof names - length, ", in turn; these are the epochs of the plain one\n");
+    wrapped_text_print(names, 0, 0);
+    train_report_heading(&all->runs[0].trainer);
+}
+
+static void print_times(const ways *all) {
+    printf("\n%-20s %9s %9s %9s %9s %9s %7s\n", "ms of a step", "all", "compute", "wait", "update", "hidden", "gain");
+    for (const way_run *run = all->runs; run < all->runs + all->count; run++) {
+        const way_times *times = &run->times;
+        char update[16] = "in wait", hidden[16] = "-";
+        if (!train_ways[run->way].way.fused)
+            snprintf(update, sizeof update, "%.3f", 1e3 * times->update);
+        if (run->hidden >= 0)
+            snprintf(hidden, sizeof hidden, "%.3f", 1e3 * run->hidden);
+        printf("%-20s %9.3f %9.3f %9.3f %9s %9s %6.2fx\n", train_way_name(run->way), 1e3 * times->step,
+               1e3 * times->compute, 1e3 * times->wait, update, hidden, run->gain);
+    }
+}
+
+static void print_bytes(const ways *all) {
+    const int nodes = kolo_comm_nodes(all->comm);
+    printf("\n%-20s %11s %11s %11s %11s%s\n", "of each rank", "sent/step", "parameters", "optimizer", "compression",
+           nodes > 1 ? "  net/step" : "");
+    for (const way_run *run = all->runs; run < all->runs + all->count; run++) {
+        printf("%-20s %11s %11s %11s %11s", train_way_name(run->way), bytes_text((uint64_t)run->sent_bytes).text,
+               bytes_text(run->parameter_bytes).text, bytes_text(step_state_bytes(&run->trainer.step)).text,
+               bytes_text(kolo_bucket_bytes(run->trainer.step.buckets)).text);
+        if (nodes > 1)
+            printf(" %9s", bytes_text((uint64_t)run->net_bytes).text);
+        printf("\n");
+    }
+}
+
+static void print_curves(const ways *all) {
+    enum { COLUMNS = 4 }; /* points of a loss curve */
+    const size_t epochs = all->runs[0].trainer.epochs;
+    size_t shown[COLUMNS];
+    int columns = 0;
+    printf("\n%-20s", "loss in epoch");
+    for (size_t i = 1; i <= COLUMNS; i++) {
+        const size_t epoch = i * epochs / COLUMNS;
+        if (epoch == 0 || (columns > 0 && shown[columns - 1] == epoch))
+            continue;
+        shown[columns++] = epoch;
+        printf(" %9zu", epoch);
+    }
+    printf(" %8s %10s\n", "test", "from plain");
+    for (const way_run *run = all->runs; run < all->runs + all->count; run++) {
+        const trainer *t = &run->trainer;
+        printf("%-20s", train_way_name(run->way));
+        for (int column = 0; column < columns; column++)
+            printf(" %9.6f", t->results[shown[column] - 1].loss);
+        printf(" %6.2f %%", 100 * train_report_accuracy(t, &t->results[epochs - 1]));
+        if (run->difference > 0)
+            printf(" %10.1e%s\n", run->difference, run->is_right ? "" : "  MUST BE THE SAME");
+        else
+            printf(" %10s\n", "same bits");
+    }
+    for (const way_run *run = all->runs; run < all->runs + all->count; run++)
+        if (!run->identical)
+            printf("%s: DIFFERENT parameters on the ranks\n", train_way_name(run->way));
+}
+
+static void write_run(FILE *file, const way_run *run) {
     const trainer *t = &run->trainer;
-    const size_t epoch = median_epoch(t);
-    const epoch_result *result = &t->results[epoch];
-    const double steps = result->seconds / step_seconds(t, epoch);
-    way_times times = {.step = result->seconds / steps,
-                       .wait = result->allreduce_seconds / steps,
-                       .update = result->update_seconds / steps,
-                       .hidden = -1};
-    times.compute = times.step - times.wait - times.update;
-    const unsigned without = train_way_without_overlap(run->way);
-    for (int i = 0; i < all->count && without != run->way; i++)
-        if (all->runs[i].way == without)
-            times.hidden = fmax(0, ways_times(all, &all->runs[i]).wait - times.wait);
-    return times;
+    const epoch_result *last = &t->results[t->epochs - 1];
+    fprintf(file, "    {");
+    json_pairs_print(file,
+                     "way=\"%s\" step_seconds=%.9g compute_seconds=%.9g wait_seconds=%.9g update_seconds=%.9g "
+                     "gain=%.9g sent_bytes=%.0f net_sent_bytes=%.0f",
+                     train_way_name(run->way), run->times.step, run->times.compute, run->times.wait, run->times.update,
+                     run->gain, run->sent_bytes, run->net_bytes);
+    fprintf(file, ",\n     ");
+    if (run->hidden >= 0)
+        fprintf(file, "\"hidden_seconds\": %.9g, ", run->hidden);
+    json_pairs_print(file,
+                     "parameter_bytes=%zu state_bytes=%zu compression_bytes=%zu replicas_identical=%s loss=%.9g "
+                     "test_accuracy=%.9g difference_max=%.9g",
+                     run->parameter_bytes, step_state_bytes(&t->step), kolo_bucket_bytes(t->step.buckets),
+                     run->identical ? "true" : "false", last->loss, train_report_accuracy(t, last), run->difference);
+    fprintf(file, ",\n     \"losses\": ");
+    json_floats_print(file, t->losses, t->steps);
+    fprintf(file, "}");
+}
+
+static void write_json(FILE *file, const ways *all) {
+    const trainer *plain = &all->runs[0].trainer;
+    const train_settings *settings = &plain->options->settings;
+    kolo_machine machine = {.machine_bytes = sizeof machine};
+    char date[32];
+    struct tm utc;
+    const time_t now = time(NULL);
+    kolo_machine_query(&machine);
+    strftime(date, sizeof date, "%Y-%m-%d", gmtime_r(&now, &utc));
+    fprintf(file, "{\n  \"cpu\": ");
+    json_text_print(file, machine.cpu_model);
+    fprintf(file, ", \"data\": ");
+    json_text_print(file, plain->options->data_path);
+    fprintf(file, ",\n  ");
+    json_pairs_print(file,
+                     "kolo_version=\"%s\" date=\"%s\" cpus_online=%u ranks=%d nodes=%d optimizer=\"%s\" batch=%zu "
+                     "accumulate=%zu hidden=%zu rate=%.9g seed=%" PRIu64 " parameters=%zu epochs=%zu steps=%zu",
+                     kolo_version(), date, machine.cpus_online, kolo_comm_size(all->comm), kolo_comm_nodes(all->comm),
+                     train_optimizer_name(settings->optimizer), settings->batch_rows, settings->accumulate,
+                     settings->hidden, settings->rate, settings->seed, plain->model.parameters_count, plain->epochs,
+                     plain->steps);
+    fprintf(file, ",\n  \"ways\": [\n");
+    for (int i = 0; i < all->count; i++) {
+        write_run(file, &all->runs[i]);
+        fprintf(file, i + 1 < all->count ? ",\n" : "\n");
+    }
+    fprintf(file, "  ]\n}\n");
+}
+
+int ways_run(kolo_comm *comm, const train_options *options, const dataset *train, const dataset *test, FILE **json) {
+    const bool first = kolo_comm_rank(comm) == 0, prints = first && !options->quiet;
+    int code = EXIT_SUCCESS;
+    ways *all = allocate(1, sizeof *all);
+    all->comm = comm;
+    choose(all, options);
+    begin(all, train, test);
+    if (prints)
+        print_heading(all);
+    take_turns(all, prints);
+    finish(all);
+    if (first) {
+        print_times(all);
+        print_bytes(all);
+        print_curves(all);
+        train_print_end();
+        if (*json != NULL)
+            write_json(*json, all);
+        train_json_close(json, options);
+    }
+    for (way_run *run = all->runs; run < all->runs + all->count; run++) {
+        code = run->identical && run->is_right ? code : EXIT_FAILURE;
+        trainer_destroy(&run->trainer);
+        kolo_comm_destroy(run->comm);
+    }
+    free(all);
+    return code;
 }

@@ -1,70 +1,45 @@
 /* The network of kolo-train's own training. A row of the table is a row of a layer's matrix of weights, or its biases.
  * All of them are needed in every step: a dense problem. */
 #include <stdlib.h>
-#include <string.h>
 
+#include "complain.h"
 #include "mlp.h"
 #include "problem.h"
 
-enum { EVALUATED_ROWS = 512 }; /* of the training rows, at most */
-
 typedef struct digits {
-    mlp model;
-    float *no_parameters; /* its own, which are not used: all are the caller's */
-    float *scratch;       /* a gradient that nobody looks at */
-    size_t *row_columns;
-    size_t *first_rows; /* 0, 1, 2, ... */
-    dataset batch, evaluated;
+    mlp model;        /* its parameters are the caller's */
+    float *scratch;   /* a gradient that nobody looks at */
+    size_t evaluated; /* of the training rows, the first */
+    dataset batch;
 } digits;
+
+static void create(problem *p) {
+    enum { EVALUATED_ROWS = 512 };
+    const dataset *train = p->train;
+    digits *d = p->own = allocate(1, sizeof *d);
+    p->examples = train->rows;
+    d->evaluated = smaller(train->rows, EVALUATED_ROWS);
+    const size_t rows_max = p->examples_max > d->evaluated ? p->examples_max : d->evaluated;
+    mlp_create(&d->model, train->features, p->settings->hidden, train->classes, rows_max);
+    free(d->model.parameters);
+    d->scratch = allocate(d->model.parameters_count, sizeof *d->scratch);
+    d->batch.features = train->features;
+    dataset_reserve(&d->batch, p->examples_max);
+    for (int l = 0; l < MLP_LAYERS; l++) {
+        const mlp_layer *layer = &d->model.layers[l];
+        p->row_columns = enlarge(p->row_columns, p->rows + layer->inputs + 1, sizeof *p->row_columns);
+        for (size_t i = 0; i <= layer->inputs; i++)
+            p->row_columns[p->rows++] = layer->outputs;
+    }
+}
 
 static void destroy(problem *p) {
     digits *d = p->own;
-    if (d == NULL)
-        return;
-    d->model.parameters = d->no_parameters;
+    d->model.parameters = NULL;
     mlp_destroy(&d->model);
     free(d->scratch);
-    free(d->row_columns);
-    free(d->first_rows);
     dataset_free(&d->batch);
-    dataset_free(&d->evaluated);
     free(d);
-}
-
-static int lay_out_rows(problem *p, digits *d) {
-    for (int l = 0; l < MLP_LAYERS; l++)
-        p->rows += d->model.layers[l].inputs + 1;
-    d->row_columns = calloc(p->rows, sizeof *d->row_columns);
-    if (d->row_columns == NULL)
-        return -1;
-    size_t row = 0;
-    for (int l = 0; l < MLP_LAYERS; l++)
-        for (size_t i = 0; i <= d->model.layers[l].inputs; i++)
-            d->row_columns[row++] = d->model.layers[l].outputs;
-    p->row_columns = d->row_columns;
-    return 0;
-}
-
-static int create(problem *p) {
-    const dataset *train = p->train;
-    const size_t evaluated = train->rows < EVALUATED_ROWS ? train->rows : EVALUATED_ROWS;
-    const size_t rows_max = p->ids_max > evaluated ? p->ids_max : evaluated;
-    digits *d = p->own = calloc(1, sizeof *d);
-    p->examples = train->rows;
-    if (d == NULL || mlp_create(&d->model, train->features, p->settings->hidden, train->classes, rows_max) < 0)
-        return -1;
-    d->no_parameters = d->model.parameters;
-    d->scratch = malloc(d->model.parameters_count * sizeof *d->scratch);
-    d->first_rows = calloc(evaluated, sizeof *d->first_rows);
-    d->batch.features = d->evaluated.features = train->features;
-    if (d->scratch == NULL || d->first_rows == NULL || dataset_reserve(&d->batch, p->ids_max) < 0 ||
-        dataset_reserve(&d->evaluated, evaluated) < 0 || lay_out_rows(p, d) < 0)
-        return -1;
-    for (size_t i = 0; i < evaluated; i++)
-        d->first_rows[i] = i;
-    d->evaluated.rows = evaluated;
-    dataset_copy_rows(&d->evaluated, train, d->first_rows);
-    return 0;
 }
 
 static void initialize(const problem *p, float *values) {
@@ -89,9 +64,9 @@ static double gradient(problem *p, const size_t *examples, size_t count, float s
 
 static double loss(problem *p, const float *values) {
     digits *d = p->own;
-    return mlp_gradient(with(d, values), d->evaluated.inputs, d->evaluated.labels, d->evaluated.rows, 1, d->scratch,
-                        MLP_REPLACE) /
-           (double)d->evaluated.rows;
+    const double sum =
+        mlp_gradient(with(d, values), p->train->inputs, p->train->labels, d->evaluated, 1, d->scratch, MLP_REPLACE);
+    return sum / (double)d->evaluated;
 }
 
 size_t problem_digits_correct(problem *p, const float *values) {

@@ -9,7 +9,17 @@
 #include <stdint.h>
 
 #include "dataset.h"
+#include "random.h"
 #include "train_options.h"
+
+enum { EXAMPLE_ROWS_MAX = 16 };
+enum { FOR_FIRST_VALUES = (1 << 20) - 1, FOR_KNOWN, FOR_EXAMPLES }; /* what streams of random numbers are for */
+
+/* One that is generated. */
+typedef struct example {
+    uint32_t rows[EXAMPLE_ROWS_MAX]; /* of the table that it needs, or their places among those that are chosen */
+    float target;
+} example;
 
 typedef struct problem problem;
 
@@ -20,8 +30,7 @@ typedef struct problem_kind {
     double rate;
     size_t epochs;
 
-    /* Sets rows, columns or row_columns, and examples. Returns 0, or -1 when memory is short. */
-    int (*create)(problem *p);
+    void (*create)(problem *p); /* sets rows, columns or row_columns, and examples */
     void (*destroy)(problem *p);
     void (*initialize)(const problem *p, float *values); /* of all rows */
 
@@ -35,41 +44,53 @@ typedef struct problem_kind {
 
     /* Of the values of all rows: the mean loss of examples that are always the same. */
     double (*loss)(problem *p, const float *values);
+
+    /* Of generated ones, whose other functions are problem_choose and the next: how many rows an example needs, how it
+     * is drawn, and its loss, whose gradient times `scale` is added to `gradients` where those are not NULL. */
+    size_t example_rows, evaluated;
+    bool is_root; /* the loss is the root of the mean */
+    void (*draw)(const problem *p, random_stream *stream, example *one);
+    double (*example_loss)(const example *one, const float *values, float scale, float *gradients);
 } problem_kind;
 
 struct problem {
     const problem_kind *kind;
     const train_settings *settings;
     const dataset *train, *test; /* of the digits */
-    void *own;                   /* the kind's */
+    void *own;                   /* the digits' */
 
     uint64_t rows;
-    size_t columns;            /* of each row, unless row_columns is set */
-    const size_t *row_columns; /* NULL: all the same */
-    size_t elements;           /* of all rows */
+    size_t columns;      /* of each row, unless row_columns is set */
+    size_t *row_columns; /* NULL: all the same */
+    size_t elements;     /* of all rows */
     size_t examples;
-    double known_loss; /* of the parameters that the examples are made from */
+    size_t examples_max; /* of a step of this rank */
 
-    uint64_t *ids; /* the rows that were chosen last, each once; room for ids_max */
-    size_t ids_count, ids_max;
+    float *known_values; /* of generated ones, whose examples are made from them */
+    double
+        *below; /* [rows] of the logistic one: how probable it is that a feature drawn is that one or one before it */
+    double known_loss;
+    example *batch, *evaluated;
+    uint64_t *ids; /* the rows that were chosen last, each once */
+    size_t ids_count;
     uint32_t *named; /* [rows]: the choice that a row was last named in, and then its place there */
     uint32_t choice;
 };
 
 extern const problem_kind problem_digits, problem_logistic, problem_factorization;
 
-/* Makes the problem that the settings name, for steps of up to `examples_max` examples a rank. Returns 0, or -1 when
- * memory is short. */
-int problem_create(problem *p, const train_settings *settings, const dataset *train, const dataset *test,
-                   size_t examples_max);
+/* Makes the problem that the settings name, for steps of up to `examples_max` examples a rank. */
+void problem_create(problem *p, const train_settings *settings, const dataset *train, const dataset *test,
+                    size_t examples_max);
 void problem_destroy(problem *p);
 
 /* How many of the test rows the digits' parameters get right. */
 size_t problem_digits_correct(problem *p, const float *values);
 
-/* For kinds: room for so many ids of a choice, how a choice begins, and where in it a row is, named if it was not. */
-int problem_reserve_ids(problem *p, size_t ids_max);
-void problem_begin_choice(problem *p);
-size_t problem_place(problem *p, uint64_t row);
+/* Of all generated kinds. */
+void problem_choose(problem *p, const size_t *examples, size_t count);
+double problem_gradient(problem *p, const size_t *examples, size_t count, float scale, const float *values,
+                        float *gradients);
+double problem_loss(problem *p, const float *values);
 
 #endif

@@ -1,5 +1,5 @@
 /* Where the rows of a problem are, as one worker sees them: in a table (kolo_table), or, to compare, in a replica of
- * each rank, which are kept the same by an all-reduce of the gradients (kolo_optimizer).
+ * each rank, which are kept the same by an all-reduce of the gradients (kolo_optimizer). What fails ends the process.
  *
  * Beside the table is a board: another table, in which each worker notes how many steps it has done, and one of them
  * that it is time to stop. */
@@ -22,35 +22,34 @@ typedef struct row_store {
     kolo_optimizer *optimizer;
     float *values;    /* the replica */
     float *gradients; /* of one clock */
-    size_t *firsts;   /* [rows + 1]: where each row begins */
     uint64_t steps;   /* that this worker has done */
     uint64_t clocks;  /* that it has ended; with backup workers also those that it was left out of */
     bool stops;       /* it is time to stop */
 } row_store;
 
-/* Collective, as are all with replicas. All return 0, or -1 (COMPLAIN_LOST where kolo failed) having said why. */
-int row_store_create(row_store *store, kolo_comm *comm, const problem *p, train_rule rule, double rate);
+/* Collective, as are all with replicas. */
+void row_store_create(row_store *store, kolo_comm *comm, const problem *p, train_rule rule, double rate);
 void row_store_destroy(row_store *store);
 
 /* The rows that were chosen, or all of a problem without choice, one behind the other; and all rows. */
-int row_store_pull(row_store *store, float *values);
-int row_store_pull_all(row_store *store, float *values);
-int row_store_push(row_store *store, const float *gradients);
+void row_store_pull(row_store *store, float *values);
+void row_store_pull_all(row_store *store, float *values);
+void row_store_push(row_store *store, const float *gradients);
 
 /* Ends this worker's clock. */
-int row_store_clock(row_store *store);
+void row_store_clock(row_store *store);
 
 /* Notes on the board how far this worker is, and whether all are to stop; and reads there the steps that all workers
  * together have done, and, in store->stops, whether to stop. With replicas that is known at the end of each
  * clock. */
-int row_store_note(row_store *store, bool stops);
-int row_store_look(row_store *store, uint64_t *iterations);
+void row_store_note(row_store *store, bool stops);
+uint64_t row_store_look(row_store *store);
 
 /* Waits, where workers may be at different clocks, until the others have left or ended: then all that they pushed is
  * there. They need not wait for this worker meanwhile. */
-int row_store_outlast(row_store *store);
+void row_store_outlast(row_store *store);
 
 /* A server's part. */
-int row_store_serve(row_store *store);
+void row_store_serve(row_store *store);
 
 #endif

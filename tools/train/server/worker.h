@@ -42,7 +42,7 @@ typedef struct worker {
     int evaluator; /* the rank that evaluates */
     train_rule rule;
     double rate;
-    size_t clocks_planned, every;
+    size_t clocks_of_epoch, clocks_planned, every;
     size_t *order; /* of the examples, in this epoch */
     float *values, *gradients;
     float *all_values; /* of all rows, where it evaluates */
@@ -58,10 +58,12 @@ typedef struct worker {
 } worker;
 
 /* Trains, and reports. Collective. train and test: the digits, else empty. Rank 0 writes *json where that is not NULL,
- * and closes it. Returns the exit code, or -1 having said why. */
+ * and closes it. Returns the exit code. */
 int worker_run(kolo_comm **comm, const train_options *options, const dataset *train, const dataset *test, FILE **json);
 
-/* The first evaluation with a loss that --until asks for; NULL: none. */
-const evaluation *worker_reached(const worker *w);
+/* What it prints (rank 0, and the worker that evaluates) and writes as JSON. */
+void worker_report_heading(const worker *w);
+void worker_report_evaluation(const evaluation *now);
+void worker_report_end(const worker *w, FILE **json);
 
 #endif

@@ -1,15 +1,12 @@
-#include "worker_report.h"
-
-#include <errno.h>
+#include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
-#include "complain.h"
 #include "printed_text.h"
+#include "train_report.h"
+#include "worker.h"
 
 /* How workers exchange rows: "ssp, staleness 3, 1 server". */
-static void print_mode(const worker *w) {
-    const server_settings *of = &w->options->settings.server;
+static void print_mode(const server_settings *of) {
     if (of->server == TRAIN_ALLREDUCE) {
         printf("an all-reduce in each clock");
         return;
@@ -22,17 +19,17 @@ static void print_mode(const worker *w) {
     if (of->backup_workers > 0)
         printf(", %d backup", of->backup_workers);
     if (of->servers > 0)
-        printf(", %d server%s", of->servers, of->servers == 1 ? "" : "s");
+        printf(", %d server%s", of->servers, plural((size_t)of->servers));
 }
 
 void worker_report_heading(const worker *w) {
     const problem *p = &w->problem;
     const server_settings *of = &w->options->settings.server;
-    printf("problem %s: %llu rows, %zu parameters, %zu examples, batch of %zu\n", train_problem_name(of->problem),
-           (unsigned long long)p->rows, p->elements, p->examples, w->options->settings.batch_rows);
+    printf("problem %s: %" PRIu64 " rows, %zu parameters, %zu examples, batch of %zu\n",
+           train_problem_name(of->problem), p->rows, p->elements, p->examples, w->options->settings.batch_rows);
     printf("server  ");
-    print_mode(w);
-    printf("; %d worker%s, rule %s, rate %g\n", w->workers, w->workers == 1 ? "" : "s", train_rule_name(w->rule),
+    print_mode(of);
+    printf("; %d worker%s, rule %s, rate %g\n", w->workers, plural((size_t)w->workers), train_rule_name(w->rule),
            w->rate);
     if (of->slow_rank >= 0)
         printf("slow    worker %d takes %g times as long for a step\n", of->slow_rank, of->slow_factor);
@@ -49,14 +46,47 @@ void worker_report_evaluation(const evaluation *now) {
     fflush(stdout);
 }
 
-static int ranks_of(const worker *w) {
-    return kolo_comm_size(w->comm);
+/* The first evaluation with a loss that --until asks for; NULL: none. */
+static const evaluation *find_reached(const worker *w) {
+    const double until = w->options->settings.server.until;
+    for (size_t i = 0; i < w->evaluations_count && until > 0; i++)
+        if (w->evaluations[i].loss <= until)
+            return &w->evaluations[i];
+    return NULL;
 }
 
-static void print_workers(const worker *w) {
+/* NULL: none. */
+static const evaluation *last_evaluation(const worker *w) {
+    return w->evaluations_count > 0 ? &w->evaluations[w->evaluations_count - 1] : NULL;
+}
+
+static double test_accuracy(const worker *w) {
+    return (double)w->test_correct / (double)w->problem.test->rows;
+}
+
+static void print_summary(const worker *w) {
+    const server_settings *of = &w->options->settings.server;
+    const problem *p = &w->problem;
+    const evaluation *reached = find_reached(w), *last = last_evaluation(w);
+    printf("\ntraining summary\n");
+    if (last != NULL)
+        printf("  %-13s  %.6f after %.0f clocks, %.0f iterations, %.3f s\n", p->kind->measure, last->loss, last->clocks,
+               last->iterations, last->seconds);
+    if (p->kind->known != NULL)
+        printf("  known          %.6f %s\n", p->known_loss, p->kind->known);
+    if (of->problem == TRAIN_DIGITS)
+        printf("  test accuracy  %.2f %% (%zu of %zu rows that training never saw)\n", 100 * test_accuracy(w),
+               w->test_correct, p->test->rows);
+    if (reached != NULL)
+        printf("  until %-7g  reached after %.0f iterations, in %.3f s\n", of->until, reached->iterations,
+               reached->seconds);
+    else if (of->until > 0)
+        printf("  until %-7g  not reached\n", of->until);
+    if (w->ranks_lost > 0)
+        printf("  lost           %d rank%s; the others went on\n", w->ranks_lost, plural((size_t)w->ranks_lost));
     printf("\n%-12s %8s %8s %9s %9s %9s %9s %9s\n", "ms of a step", "steps", "all", "compute", "pull", "push", "clock",
            "waited");
-    for (int i = 0; i < ranks_of(w); i++) {
+    for (int i = 0; i < kolo_comm_size(w->comm); i++) {
         const worker_times *times = &w->times_of_all[i];
         const double ms = 1e3 / times->steps;
         if (times->steps > 0)
@@ -67,136 +97,85 @@ static void print_workers(const worker *w) {
     }
 }
 
-void worker_report_summary(const worker *w) {
-    const server_settings *of = &w->options->settings.server;
-    const problem *p = &w->problem;
-    const evaluation *reached = worker_reached(w);
-    printf("\ntraining summary\n");
-    if (w->evaluations_count > 0) {
-        const evaluation *last = &w->evaluations[w->evaluations_count - 1];
-        printf("  %-13s  %.6f after %.0f clocks, %.0f iterations, %.3f s\n", p->kind->measure, last->loss, last->clocks,
-               last->iterations, last->seconds);
-    }
-    if (p->kind->known != NULL)
-        printf("  known          %.6f %s\n", p->known_loss, p->kind->known);
-    if (of->problem == TRAIN_DIGITS)
-        printf("  test accuracy  %.2f %% (%zu of %zu rows that training never saw)\n",
-               100 * (double)w->test_correct / (double)p->test->rows, w->test_correct, p->test->rows);
-    if (reached != NULL)
-        printf("  until %-7g  reached after %.0f iterations, in %.3f s\n", of->until, reached->iterations,
-               reached->seconds);
-    else if (of->has_until)
-        printf("  until %-7g  not reached\n", of->until);
-    if (w->ranks_lost > 0)
-        printf("  lost           %d rank%s; the others went on\n", w->ranks_lost, w->ranks_lost == 1 ? "" : "s");
-    print_workers(w);
-    fflush(stdout);
-}
-
-/* JSON has no number for NaN. */
-static void json_number(FILE *file, const char *before, double value) {
-    if (isfinite(value))
-        fprintf(file, "%s%.9g", before, value);
-    else
-        fprintf(file, "%snull", before);
-}
-
-static void json_evaluation(FILE *file, const evaluation *one) {
-    fprintf(file, "{\"clocks\": %.0f, \"iterations\": %.0f, \"seconds\": %.9g, ", one->clocks, one->iterations,
-            one->seconds);
-    json_number(file, "\"loss\": ", one->loss);
+static void write_evaluation(FILE *file, const evaluation *one) {
+    fprintf(file, "{");
+    json_pairs_print(file, "clocks=%.0f iterations=%.0f seconds=%.9g loss=%.9g", one->clocks, one->iterations,
+                     one->seconds, one->loss);
     fprintf(file, "}");
 }
 
-static void json_settings(FILE *file, const worker *w) {
+static void write_settings(FILE *file, const worker *w) {
     const train_settings *settings = &w->options->settings;
     const server_settings *of = &settings->server;
     const problem *p = &w->problem;
-    fprintf(file, "{\n  \"problem\": \"%s\", \"measure\": \"%s\", \"rows\": %llu, \"parameters\": %zu, ",
-            train_problem_name(of->problem), p->kind->measure, (unsigned long long)p->rows, p->elements);
-    fprintf(file, "\"examples\": %zu, \"batch\": %zu, \"seed\": %llu,\n", p->examples, settings->batch_rows,
-            (unsigned long long)settings->seed);
-    fprintf(file, "  \"server\": \"%s\", \"staleness\": ", train_server_name(of->server));
+    char staleness[24] = "null", slow_rank[16] = "null";
     if (of->server == TRAIN_BSP || of->server == TRAIN_SSP)
-        fprintf(file, "%zu", of->server == TRAIN_BSP ? 0 : of->staleness);
-    else
-        fprintf(file, "null");
-    fprintf(file,
-            ", \"workers\": %d, \"servers\": %d, \"backup_workers\": %d, \"hogwild\": %s, \"rule\": \"%s\", "
-            "\"rate\": %.9g,\n",
-            w->workers, of->servers, of->backup_workers, of->hogwild ? "true" : "false", train_rule_name(w->rule),
-            w->rate);
-    fprintf(file, "  \"slow_rank\": ");
-    if (of->slow_rank >= 0)
-        fprintf(file, "%d", of->slow_rank);
-    else
-        fprintf(file, of->slow_rank == SLOW_ANY ? "\"any\"" : "null");
-    fprintf(file, ", \"slow_factor\": %.9g, \"step_ms\": %.9g, \"ranks_lost\": %d,\n", of->slow_factor, of->step_ms,
-            w->ranks_lost);
+        snprintf(staleness, sizeof staleness, "%zu", of->server == TRAIN_BSP ? 0 : of->staleness);
+    if (of->slow_rank != SLOW_NONE)
+        snprintf(slow_rank, sizeof slow_rank, of->slow_rank == SLOW_ANY ? "\"any\"" : "%d", of->slow_rank);
+    json_pairs_print(file,
+                     "problem=\"%s\" measure=\"%s\" rows=%" PRIu64 " parameters=%zu examples=%zu batch=%zu "
+                     "seed=%" PRIu64 " rule=\"%s\" rate=%.9g",
+                     train_problem_name(of->problem), p->kind->measure, p->rows, p->elements, p->examples,
+                     settings->batch_rows, settings->seed, train_rule_name(w->rule), w->rate);
+    fprintf(file, ",\n  ");
+    json_pairs_print(file,
+                     "server=\"%s\" staleness=%s workers=%d servers=%d backup_workers=%d hogwild=%s slow_rank=%s "
+                     "slow_factor=%.9g step_ms=%.9g ranks_lost=%d",
+                     train_server_name(of->server), staleness, w->workers, of->servers, of->backup_workers,
+                     of->hogwild ? "true" : "false", slow_rank, of->slow_factor, of->step_ms, w->ranks_lost);
 }
 
-static void json_workers(FILE *file, const worker *w) {
-    const char *between = "";
-    fprintf(file, "  \"times\": [");
-    for (int i = 0; i < ranks_of(w); i++) {
-        const worker_times *times = &w->times_of_all[i];
-        if (times->steps == 0)
-            continue;
-        fprintf(
-            file,
-            "%s\n    {\"rank\": %.0f, \"steps\": %.0f, \"clocks\": %.0f, \"seconds\": %.9g, \"compute_seconds\": %.9g, "
-            "\"pull_seconds\": %.9g, \"push_seconds\": %.9g,\n     \"clock_seconds\": %.9g, \"waited_seconds\": %.9g, "
-            "\"evaluate_seconds\": %.9g, \"left_out\": %.0f}",
-            between, times->rank, times->steps, times->clocks, times->seconds, times->compute_seconds,
-            times->pull_seconds, times->push_seconds, times->clock_seconds, times->waited_seconds,
-            times->evaluate_seconds, times->left_out);
-        between = ",";
-    }
-    fprintf(file, "\n  ],\n");
+static void write_times(FILE *file, const worker_times *times, const char *before) {
+    fprintf(file, "%s\n    {", before);
+    json_pairs_print(file,
+                     "rank=%.0f steps=%.0f clocks=%.0f seconds=%.9g compute_seconds=%.9g pull_seconds=%.9g "
+                     "push_seconds=%.9g clock_seconds=%.9g waited_seconds=%.9g evaluate_seconds=%.9g left_out=%.0f",
+                     times->rank, times->steps, times->clocks, times->seconds, times->compute_seconds,
+                     times->pull_seconds, times->push_seconds, times->clock_seconds, times->waited_seconds,
+                     times->evaluate_seconds, times->left_out);
+    fprintf(file, "}");
 }
 
-static void json_results(FILE *file, const worker *w) {
-    const server_settings *of = &w->options->settings.server;
-    const problem *p = &w->problem;
-    const evaluation *reached = worker_reached(w);
-    size_t clocks = 0; /* that any worker has begun */
-    for (int i = 0; i < ranks_of(w); i++)
-        clocks = w->times_of_all[i].clocks > (double)clocks ? (size_t)w->times_of_all[i].clocks : clocks;
-    if (w->evaluations_count > 0)
-        json_number(file, "  \"loss\": ", w->evaluations[w->evaluations_count - 1].loss);
-    else
-        fprintf(file, "  \"loss\": null");
-    json_number(file, ", \"known_loss\": ", p->kind->known != NULL ? p->known_loss : NAN);
-    json_number(file, ", \"until\": ", of->has_until ? of->until : NAN);
-    fprintf(file, ", \"reached\": ");
+static void write_json(FILE *file, const worker *w) {
+    const double until = w->options->settings.server.until;
+    const evaluation *reached = find_reached(w), *last = last_evaluation(w);
+    double clocks = 0; /* that any worker has begun */
+    fprintf(file, "{\n  ");
+    write_settings(file, w);
+    fprintf(file, ",\n  ");
+    json_pairs_print(file, "loss=%.9g known_loss=%.9g until=%.9g test_accuracy=%.9g", last != NULL ? last->loss : NAN,
+                     w->problem.kind->known != NULL ? w->problem.known_loss : NAN, until > 0 ? until : NAN,
+                     w->problem.test->rows > 0 ? test_accuracy(w) : NAN);
+    fprintf(file, ",\n  \"reached\": ");
     if (reached != NULL)
-        json_evaluation(file, reached);
+        write_evaluation(file, reached);
     else
         fprintf(file, "null");
-    if (of->problem == TRAIN_DIGITS)
-        fprintf(file, ", \"test_accuracy\": %.9g", (double)w->test_correct / (double)p->test->rows);
     fprintf(file, ",\n  \"evaluations\": [");
     for (size_t i = 0; i < w->evaluations_count; i++) {
         fprintf(file, i > 0 ? ",\n    " : "\n    ");
-        json_evaluation(file, &w->evaluations[i]);
+        write_evaluation(file, &w->evaluations[i]);
     }
-    fprintf(file, "\n  ],\n");
-    json_workers(file, w);
-    fprintf(file, "  \"losses\": [");
-    for (size_t clock = 0; clock < clocks && clock < w->clocks_planned; clock++)
-        json_number(file, clock == 0 ? "" : ", ", (double)w->losses[clock]);
-    fprintf(file, "]\n}\n");
+    fprintf(file, "\n  ],\n  \"times\": [");
+    const char *before = "";
+    for (int i = 0; i < kolo_comm_size(w->comm); i++) {
+        const worker_times *times = &w->times_of_all[i];
+        if (times->steps == 0)
+            continue;
+        write_times(file, times, before);
+        before = ",";
+        clocks = fmax(clocks, times->clocks);
+    }
+    fprintf(file, "\n  ],\n  \"losses\": ");
+    json_floats_print(file, w->losses, smaller((size_t)clocks, w->clocks_planned));
+    fprintf(file, "\n}\n");
 }
 
-int worker_report_json(const worker *w, FILE **file) {
-    if (*file == NULL)
-        return 0;
-    errno = 0;
-    json_settings(*file, w);
-    json_results(*file, w);
-    bool failed = ferror(*file) != 0;
-    failed |= fclose(*file) != 0;
-    const int write_errno = errno != 0 ? errno : EIO;
-    *file = NULL;
-    return failed ? complain(w->comm, "cannot write '%s': %s", w->options->json_path, strerror(write_errno)) : 0;
+void worker_report_end(const worker *w, FILE **json) {
+    print_summary(w);
+    train_print_end();
+    if (*json != NULL)
+        write_json(*json, w);
+    train_json_close(json, w->options);
 }
