@@ -1,7 +1,7 @@
 # kolo.hvd and the examples, with the library of this build.
 set(bindings ${PROJECT_SOURCE_DIR}/lib/bindings)
 set(program_environment
-    PYTHONPATH=${bindings}/python:${bindings}/torch:${CMAKE_BINARY_DIR}/python:${PROJECT_SOURCE_DIR}/tests/tools
+    PYTHONPATH=${bindings}/python:${CMAKE_BINARY_DIR}/site:${PROJECT_SOURCE_DIR}/tests/tools
     KOLO_LIBRARY=$<TARGET_FILE:kolo>
     KOLORUN=$<TARGET_FILE:kolorun> KOLO_TORCH_EXAMPLES=${bindings}/torch/examples OMP_NUM_THREADS=1)
 

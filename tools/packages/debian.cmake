@@ -1,5 +1,6 @@
 # The Debian packages that cpack makes of a build in /usr (the preset "debian"): libkolo0.1, libkolo-dev, kolo-tools,
-# kolo-mpi, python3-kolo and python3-kolo-torch, each an installation component. debian_files.cmake adds what Debian asks of every package.
+# kolo-mpi, python3-kolo and python3-kolo-torch, each an installation component. debian_files.cmake adds what Debian asks of
+# every package.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_DIRECTORY ${CMAKE_BINARY_DIR}/packages)
 set(CPACK_PACKAGE_CONTACT "kolo maintainers <maintainers@users.noreply.a-seed-0122e00a.example>")
@@ -110,8 +111,8 @@ python3 (>= ${python_minor}), python3-torch (>= ${torch_minor}), \
 python3-torch (<< ${torch_next}~)")
     set(CPACK_COMPONENT_TORCH_DESCRIPTION "collectives between processes of one machine, for PyTorch
 ${what}
-This package is a backend of torch.distributed for tensors on the CPU, and
-takes the place of Gloo there.")
+This package has a backend of torch.distributed for tensors on the CPU, made for
+Debian's PyTorch, and takes the place of Gloo there.")
 endif()
 
 # As dh_python3 writes them: bytecode comes and goes with the package.

@@ -8,7 +8,7 @@ Needs the library libkolo of the same version, and no NumPy."""
 
 from pkgutil import extend_path
 
-__path__ = extend_path(__path__, __name__)  # kolo.torch and kolo.hvd may lie in another folder
+__path__ = extend_path(__path__, __name__)  # a build has the compiled part in another folder
 
 from ._buckets import Buckets
 from ._comm import Comm, Failure, init, join, unlisten

@@ -110,10 +110,10 @@ def _sources(part: Part) -> "Tuple[pathlib.Path, pathlib.Path]":
     """The folder with the C++ sources, and that with kolo's headers: of an installation, or of the source tree."""
     package = pathlib.Path(__file__).resolve().parent
     for sources, headers in ((package / "source", package / "source/include"),
-                             (package.parents[1] / part.folder, package.parents[4] / "include")):
+                             (package.parents[2] / "torch" / part.folder, package.parents[4] / "include")):
         if (sources / part.sources[0]).exists() and (headers / "kolo.h").exists():
             return sources, headers
-    raise ImportError(f"the sources of the {part.folder} are not in {package}: install kolo-torch whole")
+    raise ImportError(f"the sources of the {part.folder} are not in {package}: install kolo whole")
 
 
 def _compile(part: Part, torch: Torch, compiler: str, folder: pathlib.Path) -> pathlib.Path:

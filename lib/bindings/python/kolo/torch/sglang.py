@@ -1,7 +1,7 @@
 """SGLang's shared-memory collectives for CPUs, by kolo: torch.ops.sgl_kernel.initialize, shm_allreduce and
 shm_allgather, with SGLang's signatures.
 
-Once kolo-torch is installed, SGLang finds it by itself (the entry point "kolo" of sglang.srt.plugins;
+Once kolo is installed, SGLang finds it by itself (the entry point "kolo" of sglang.srt.plugins;
 SGLANG_PLUGINS="" turns it off). Elsewhere: import kolo.torch.sglang, and call its install() in every worker before the
 model is loaded.
 

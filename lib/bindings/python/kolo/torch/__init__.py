@@ -2,7 +2,7 @@
 
     torch.distributed.init_process_group("kolo")
 
-needs no import where the distribution kolo-torch is installed: PyTorch, from 2.5 on, calls `autoload` here when it is
+needs no import where the distribution kolo is installed: PyTorch, from 2.5 on, calls `autoload` here when it is
 imported. What is in C++ is loaded with the first process group. With KOLO_TORCH_GLOO=1 in the environment the name
 "gloo" means kolo, for programs that ask for that name.
 
@@ -16,8 +16,9 @@ import sys
 from pkgutil import extend_path
 from typing import Any, Dict
 
-__path__ = extend_path(__path__, __name__)  # the C++ part may lie in another folder
+__path__ = extend_path(__path__, __name__)  # a build has the C++ part in another folder
 
+from .. import _library
 from . import _builder, _rendezvous
 
 __all__ = ["autoload", "backend", "comm", "register", "stats"]
@@ -27,7 +28,6 @@ __all__ = ["autoload", "backend", "comm", "register", "stats"]
 def load() -> Any:
     """The C++ part for this PyTorch: a module with the class Backend. Raises ImportError if there is none: it is never
     compiled behind one's back."""
-    from kolo import _library
     _library.load()  # the library that the C++ part needs, of the same version
     torch = _builder.find()
     for folder in (*__path__, str(_builder.cache_folder())):
@@ -48,7 +48,7 @@ def _create(store: Any, rank: int, size: int, timeout: Any) -> Any:
 
 
 def register() -> None:
-    """Makes "kolo" a name of a backend. Happens by itself where kolo-torch is installed."""
+    """Makes "kolo" a name of a backend. Happens by itself where kolo is installed."""
     from torch.distributed import distributed_c10d as c10d
     if "KOLO" in c10d.Backend._plugins:
         return
@@ -134,7 +134,6 @@ def comm(group: Any = None) -> int:
 def stats(group: Any = None) -> "Dict[str, Any]":
     """What this rank has done in the group, as kolo_stats in kolo_comm.h has it; and `buffers`, how many of kolo_alloc
     allocate_tensor has made."""
-    from kolo import _library
     _status, numbers = _library.read_stats(comm(group))
     numbers["buffers"] = backend(group).buffers
     return numbers
