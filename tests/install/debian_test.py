@@ -27,13 +27,13 @@ apt-get update -qq || {{ echo "'apt-get update' failed"; exit; }}
 say() {{ echo "{MARK} $1"; shift; "$@" || echo "exit status $?"; }}
 quietly() {{ "$@" >/root/log 2>&1 || {{ cat /root/log; false; }}; }}
 say installed quietly apt-get install -y --no-install-recommends /root/packages/*.deb
-find / -xdev -path '*__pycache__*' -path '*/kolo/*' | wc -l
+find / -xdev -path '*__pycache__*' -path '*/kolo4py/*' | wc -l
 cd /root
 say info kolo-info --version
 say perf kolorun -n 2 kolo-perf allreduce --max 1K --check --no-limits
 say train kolorun -n 2 kolo-train --quiet --steps 2 --hidden 32 --no-compare
 say simulate kolo-simulate --machine grace --ranks 2 --max 8
-say python kolorun -n 2 python3 -c 'import kolo
+say python kolorun -n 2 python3 -c 'import kolo4py as kolo
 with kolo.init() as comm:
     print(kolo._library.load()._name, comm.all_gather_object(comm.rank))'
 say numpy python3 -c 'import importlib.util; print(importlib.util.find_spec("numpy"))'
@@ -44,7 +44,7 @@ say purged quietly apt-get purge -y 'libkolo*' kolo-tools kolo-mpi python3-kolo
 dpkg-query -f '${{Package}} ${{db:Status-Status}}\n' -W | grep kolo
 ldconfig -p | grep kolo
 find / -xdev -path '*kolo*' ! -path '/root/*'
-say wheel env PYTHONPATH=/root/site python3 -c 'import kolo
+say wheel env PYTHONPATH=/root/site python3 -c 'import kolo4py as kolo
 print(kolo._library.load()._name, kolo.init().all_gather_object("x"))'
 echo "{MARK} end"
 """
@@ -75,7 +75,8 @@ class Packages(unittest.TestCase):
             self.assertIn(f"libkolo0.1 (= {version})", self.field(package, "Depends"))
         self.assertRegex(self.field("libkolo0.1", "Depends"), r"^libc6 \(>= 2\.\d+\), .*liburing2")
         self.assertIn("python3:any", self.field("python3-kolo", "Depends"))
-        self.assertEqual("all", self.field("python3-kolo", "Architecture"))
+        self.assertEqual(("all", "python3-kolo4py"),
+                         tuple(self.field("python3-kolo", name) for name in ("Architecture", "Provides")))
         self.assertEqual("libs", self.field("libkolo0.1", "Section"))
 
     def test_no_program_has_a_search_path(self):
@@ -146,7 +147,7 @@ class Packages(unittest.TestCase):
         self.assertIn("kolo.h", said["header"])
         self.assertEqual("", said["purged"])
         if any(WHEELS.glob("*.whl")):
-            self.assertEqual("/root/site/kolo/libkolo.so.0.1 ['x']\n", said["wheel"])
+            self.assertEqual("/root/site/kolo4py/libkolo.so.0.1 ['x']\n", said["wheel"])
 
 
 if __name__ == "__main__":

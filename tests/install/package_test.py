@@ -111,7 +111,7 @@ class Package(unittest.TestCase):
         folder = self.prefix / "share/doc/kolo/examples"
         names = sorted(path.name for path in (ROOT / "tools/examples").iterdir() if path.suffix in (".c", ".py"))
         self.assertEqual(names, sorted(path.name for path in folder.iterdir()))
-        package, = self.prefix.rglob("kolo/__init__.py")
+        package, = self.prefix.rglob("kolo4py/__init__.py")
         changes = {"PYTHONPATH": str(package.parents[1]), "PATH": f"{self.prefix / 'bin'}:{os.environ['PATH']}",
                    "LD_LIBRARY_PATH": str(self.library_dir)}
         for name in names:
@@ -138,10 +138,10 @@ class Package(unittest.TestCase):
 
     def test_python_package(self):
         """The installed package, which finds the library of its prefix, without NumPy."""
-        package, = self.prefix.rglob("kolo/__init__.py")
+        package, = self.prefix.rglob("kolo4py/__init__.py")
         self.assertTrue((package.parent / "py.typed").is_file())
         changes = {"PYTHONPATH": str(package.parents[1]), "PATH": f"{self.prefix / 'bin'}:{os.environ['PATH']}"}
-        code = "import kolo; comm = kolo.init(); print(kolo._library.load()._name, comm.all_reduce(b'x')[0])"
+        code = "import kolo4py as kolo; comm = kolo.init(); print(kolo._library.load()._name, comm.all_reduce(b'x')[0])"
         printed = self.run_command([sys.executable, "-B", "-c", code], **changes)
         self.assertTrue(printed.startswith(str(self.library_dir)), printed)
         self.assertTrue(printed.endswith(" 120\n"), printed)
@@ -149,12 +149,12 @@ class Package(unittest.TestCase):
     @unittest.skipUnless("KOLO_TORCH_PYTHON" in os.environ, "the backend for PyTorch is not built")
     def test_torch_package(self):
         """PyTorch finds the backend by itself; sources to build another one are there."""
-        package, = self.prefix.rglob("kolo/torch/__init__.py")
+        package, = self.prefix.rglob("kolo4py/torch/__init__.py")
         for name in ("source/backend.cpp", "source/include/kolo.h"):
             self.assertTrue((package.parent / name).is_file(), name)
         code = ("import torch.distributed as d; "
                 f"d.init_process_group('kolo', init_method='file://{self.work}/store', rank=0, world_size=1); "
-                "import kolo, kolo.torch as k; print(k.stats()['calls'], d.get_backend(), kolo._library.load()._name, k.__file__)")
+                "import kolo4py as kolo, kolo4py.torch as k; print(k.stats()['calls'], d.get_backend(), kolo._library.load()._name, k.__file__)")
         printed = self.run_command([os.environ["KOLO_TORCH_PYTHON"], "-B", "-c", code],
                                    PYTHONPATH=str(package.parents[2]))
         self.assertRegex(printed, rf"^\d+ kolo {re.escape(str(self.library_dir))}\S+ {re.escape(str(package))}\n$")

@@ -64,7 +64,7 @@ def typed(command):
 # The last block is about an installation elsewhere: it must be the one that is found then.
 AFTERWARDS = [f"echo '{MARK} elsewhere'", "pkg-config --variable=prefix kolo | xargs realpath", "command -v kolorun",
               "cc /root/clone/example.c -o /tmp/example $(pkg-config --cflags --libs kolo) && ldd /tmp/example",
-              "python3 -c 'import kolo; kolo.init(); print(kolo.__file__, kolo._library.load()._name)'",
+              "python3 -c 'import kolo4py as kolo; kolo.init(); print(kolo.__file__, kolo._library.load()._name)'",
               "kolorun -n 2 kolo-train --quiet --epochs 2"]
 
 
@@ -120,7 +120,7 @@ class Readme(unittest.TestCase):
         self.assertTrue(end.startswith("/root/kolo\n"), end)
         self.assertIn("\n/root/kolo/bin/kolorun\n", end)
         self.assertRegex(end, r"libkolo\S+ => /root/kolo/lib/")
-        self.assertRegex(end, r"\n/root/kolo/lib/\S+/kolo/__init__.py /root/kolo/lib/")
+        self.assertRegex(end, r"\n/root/kolo/lib/\S+/kolo4py/__init__.py /root/kolo/lib/")
         self.assertIn("identical to the last bit", end)
 
 

@@ -3,7 +3,7 @@
 import array
 import ctypes
 
-from kolo import _dlpack, _elements
+from kolo4py import _dlpack, _elements
 
 try:
     import numpy

@@ -4,7 +4,7 @@ import ctypes
 import random
 import unittest
 
-import kolo
+import kolo4py as kolo
 import python_ranks
 from python_arrays import each_kind, numpy
 

@@ -9,8 +9,8 @@ import sys
 import unittest
 from unittest import mock
 
-import kolo
-from kolo import _dlpack, _elements, _messages
+import kolo4py as kolo
+from kolo4py import _dlpack, _elements, _messages
 import python_arrays
 import python_ranks
 from python_arrays import each_kind, numpy

@@ -6,7 +6,7 @@ import math
 import random
 import struct
 
-import kolo
+import kolo4py as kolo
 import python_ranks
 
 

@@ -16,7 +16,7 @@ KOLORUN = os.environ["KOLORUN"]
 PATIENCE_S = 120
 BEGIN = """
 import ctypes, os, signal, sys, time
-import kolo
+import kolo4py as kolo
 comm = kolo.init(timeout=60)
 def print(*words):  # each line in one piece
     os.write(1, (" ".join(map(str, words)) + "\\n").encode())
@@ -120,7 +120,7 @@ class Failures(unittest.TestCase):
                 lines, errors = run(2, f"""
             import pickle
             from unittest import mock
-            from kolo import _messages, _optimizers
+            from kolo4py import _messages, _optimizers
             optimizer = kolo.Optimizer(comm, (ctypes.c_float * 4)())
             if comm.rank == 1:
                 try:
@@ -156,7 +156,7 @@ class Failures(unittest.TestCase):
         """)
         self.assertEqual(["0 Timeout {'missing': (1,)} -4"], lines, errors)
         printed, errors = alone("""
-            import kolo, os
+            import kolo4py as kolo, os
             try:
                 kolo.init(0, 4, name=f"kolo-python-{os.getpid()}", create_timeout=0.1)
             except kolo.Timeout as error:
@@ -282,7 +282,7 @@ class Interrupts(unittest.TestCase):
         job = f"kolo-python-{os.getpid()}"
         measured(lambda: kolo.init(0, 2, name=job))
         code = chr(10).join((
-            "import kolo",
+            "import kolo4py as kolo",
             "try:",
             f"    kolo.init(1, 2, name={job!r}).barrier()",
             "except kolo.PeerDead as error:",
@@ -320,28 +320,28 @@ class Forks(unittest.TestCase):
 class Library(unittest.TestCase):
     def test_other_version(self):
         with tempfile.TemporaryDirectory(prefix="kolo-python-") as folder:
-            package = pathlib.Path(folder) / "kolo"
-            shutil.copytree(ROOT / "lib/bindings/python/kolo", package)
+            package = pathlib.Path(folder) / "kolo4py"
+            shutil.copytree(ROOT / "lib/bindings/python/kolo4py", package)
             source = package / "_library.py"
             text = source.read_text(encoding="utf-8")
             source.write_text(re.sub(r'^VERSION = ".*?"', 'VERSION = "9.8.7"', text, flags=re.MULTILINE), encoding="utf-8")
             printed, errors = alone("""
-                import kolo
+                import kolo4py as kolo
                 try:
                     kolo.init()
                 except kolo.VersionMismatch as error:
                     print(isinstance(error, ImportError), error)
             """, PYTHONPATH=folder)
-        self.assertRegex(printed, r"^True the Python package kolo is 9\.8\.7, but the library \S+ is \d+\.\d+\.\d+: ", errors)
+        self.assertRegex(printed, r"^True the Python package kolo4py is 9\.8\.7, but the library \S+ is \d+\.\d+\.\d+: ", errors)
 
     def test_version_is_the_header_s(self):
         header = (ROOT / "include/kolo.h").read_text(encoding="utf-8")
         version = ".".join(re.findall(r"KOLO_VERSION_\w+ +(\d+)", header))
-        self.assertEqual(f"{version}\n", alone("import kolo; print(kolo.__version__)")[0])
+        self.assertEqual(f"{version}\n", alone("import kolo4py as kolo; print(kolo.__version__)")[0])
 
     def test_missing_library(self):
         printed, errors = alone("""
-            import kolo
+            import kolo4py as kolo
             try:
                 kolo.init()
             except ImportError as error:
@@ -353,7 +353,7 @@ class Library(unittest.TestCase):
         printed, errors = alone("""
             import sys
             sys.modules["numpy"] = sys.modules["ml_dtypes"] = None  # importing them fails
-            import kolo
+            import kolo4py as kolo
             with kolo.init() as comm:
                 print(comm.all_reduce(memoryview(bytearray(8)).cast("i")).tolist())
                 x = comm.empty(2, "bfloat16")
@@ -373,7 +373,7 @@ class Joining(unittest.TestCase):
             job = f"kolo-python-{os.getppid()}"
             listener = comm.listen(job)
             if comm.rank == 0:
-                code = f"import kolo; comm = kolo.join({job!r}); print('new', comm.all_gather_object('n'))"
+                code = f"import kolo4py as kolo; comm = kolo.join({job!r}); print('new', comm.all_gather_object('n'))"
                 other = subprocess.Popen([sys.executable, "-B", "-c", code], stdout=subprocess.PIPE, text=True)
             grown = None
             while grown is None:

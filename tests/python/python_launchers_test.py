@@ -8,7 +8,7 @@ import unittest
 
 PATIENCE_S = 120
 CODE = """
-import os, kolo
+import os, kolo4py as kolo
 arguments = eval(os.environ.get("KOLO_TEST_ARGUMENTS", "{}"))
 with kolo.init(**arguments) as comm:
     total = comm.all_reduce(bytes([comm.rank + 1]))[0]

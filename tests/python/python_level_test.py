@@ -6,7 +6,7 @@ import gc
 import os
 import pathlib
 
-import kolo
+import kolo4py as kolo
 import python_ranks
 
 MEMORY_BYTES_MAX = 3 << 20  # that Python's own pools and the allocator may take meanwhile

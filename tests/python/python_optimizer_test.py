@@ -4,7 +4,7 @@ saved and loaded."""
 import array
 import math
 
-import kolo
+import kolo4py as kolo
 import python_ranks
 
 COUNT, STEPS = 37, 5

@@ -21,7 +21,7 @@ import subprocess
 import sys
 import time
 
-import kolo
+import kolo4py as kolo
 
 ALGORITHMS = ("auto", "auto", "oneshot", "mesh", "ring", "tree", "central", "direct")
 FAULTS = ("none", "late", "late", "dozes", "deadline", "leaves", "aborts", "differs")

@@ -3,7 +3,7 @@
 import sys
 import unittest
 
-import kolo
+import kolo4py as kolo
 
 comm = None
 

@@ -8,7 +8,7 @@ import time
 import unittest
 import weakref
 
-import kolo
+import kolo4py as kolo
 import python_ranks
 
 HAS_THREAD = os.environ.get("KOLO_PROGRESS") == "1"

@@ -8,7 +8,7 @@ import mmap
 import os
 import weakref
 
-import kolo
+import kolo4py as kolo
 import python_arrays
 import python_ranks
 from python_arrays import numpy

@@ -6,7 +6,7 @@ import math
 import os
 import tempfile
 
-import kolo
+import kolo4py as kolo
 import python_ranks
 
 ROWS, COLUMNS, CLOCKS = 20, 3, 8

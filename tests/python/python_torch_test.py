@@ -3,7 +3,7 @@
 import importlib.util
 import sys
 
-import kolo
+import kolo4py as kolo
 import python_ranks
 
 if importlib.util.find_spec("torch") is None:

@@ -1,5 +1,5 @@
 """The package's types are complete and right, as mypy --strict sees them: of what needs no PyTorch, or with "torch" as argument
-of what does (kolo.torch, kolo.hvd). MYPY_CACHE: a folder for what mypy has found, which makes the next run faster.
+of what does (kolo4py.torch, kolo4py.hvd). MYPY_CACHE: a folder for what mypy has found, which makes the next run faster.
 77: mypy, or PyTorch, is not installed."""
 
 import importlib.util
@@ -10,8 +10,8 @@ import sys
 import tempfile
 
 PYTHON = pathlib.Path(__file__).resolve().parents[2] / "lib/bindings/python"
-PARTS = [PYTHON / "kolo" / part for part in ("torch", "hvd")]
-OF = {"kolo": ["--strict", "--exclude", "/kolo/(torch|hvd)/", PYTHON / "kolo"],
+PARTS = [PYTHON / "kolo4py" / part for part in ("torch", "hvd")]
+OF = {"kolo": ["--strict", "--exclude", "/kolo4py/(torch|hvd)/", PYTHON / "kolo4py"],
       "torch": ["--config-file", PYTHON / "pyproject.toml", *PARTS]}
 
 asked = sys.argv[1] if len(sys.argv) > 1 else "kolo"

@@ -29,14 +29,14 @@ class Wheel(unittest.TestCase):
                 self.skipTest("an archive that is linked into the library is not installed")
             self.assertEqual(0, done.returncode, done.stdout[-3000:] + done.stderr[-3000:])
             wheel, = work.glob("*.whl")
-            self.assertRegex(wheel.name, r"^kolo-\d+\.\d+\.\d+-py3-none-linux_\w+\.whl$")
+            self.assertRegex(wheel.name, r"^kolo4py-\d+\.\d+\.\d+-py3-none-linux_\w+\.whl$")
             with zipfile.ZipFile(wheel) as archive:
                 names = archive.namelist()
                 archive.extractall(work / "site")
             library, = (name for name in names if ".so" in name)
-            self.assertRegex(library, r"^kolo/libkolo\.so\.[\d.]+$")
-            self.assertIn("kolo/py.typed", names)
-            self.assertFalse([name for name in names if not name.startswith("kolo")])
+            self.assertRegex(library, r"^kolo4py/libkolo\.so\.[\d.]+$")
+            self.assertIn("kolo4py/py.typed", names)
+            self.assertFalse([name for name in names if not name.startswith(("kolo4py/", "kolo4py-"))])
             needed = subprocess.run(["readelf", "-d", work / "site" / library], capture_output=True, text=True, check=True)
             self.assertEqual({"libc.so.6", "libpthread.so.0"},
                              set(re.findall(r"NEEDED.*\[(.*?)\]", needed.stdout)) - {"libm.so.6"} -
@@ -64,10 +64,10 @@ class Wheel(unittest.TestCase):
 
     def assert_works(self, site):
         kept = {name: value for name, value in os.environ.items() if name not in ("KOLO_LIBRARY", "PYTHONPATH")}
-        code = "import kolo; print(kolo.init().all_gather_object('x'), kolo._library.load()._name)"
+        code = "import kolo4py as kolo; print(kolo.init().all_gather_object('x'), kolo._library.load()._name)"
         done = subprocess.run([sys.executable, "-B", "-c", code], env={**kept, "PYTHONPATH": str(site)}, cwd=site,
                               capture_output=True, text=True, timeout=100, check=False)
-        self.assertRegex(done.stdout, rf"^\['x'\] {re.escape(str(site.resolve()))}/kolo/libkolo\.so", done.stderr)
+        self.assertRegex(done.stdout, rf"^\['x'\] {re.escape(str(site.resolve()))}/kolo4py/libkolo\.so", done.stderr)
 
 
 if __name__ == "__main__":

@@ -25,8 +25,8 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-import kolo.torch
-from kolo import _library
+import kolo4py.torch
+from kolo4py import _library
 
 VICTIM = 1
 LATE_S = 3  # what is to be told within 0.2 s has come by half of it, on a busy machine too
@@ -99,7 +99,7 @@ def aborted():
     dist.init_process_group("kolo")
     if dist.get_rank() == 0:
         time.sleep(0.3)
-        kolo.torch.backend().abort()
+        kolo4py.torch.backend().abort()
     with unittest.TestCase().assertRaisesRegex(torch_ranks.BackendError, "abort|broken"):
         dist.all_reduce(torch.ones(1))
     work = None
@@ -112,7 +112,7 @@ def aborted_while_it_waits():
     """By another thread of the same process."""
     dist.init_process_group("kolo")
     if dist.get_rank() == 0:
-        threading.Timer(0.3, kolo.torch.backend().abort).start()
+        threading.Timer(0.3, kolo4py.torch.backend().abort).start()
         begun = time.monotonic()
         with unittest.TestCase().assertRaisesRegex(torch_ranks.BackendError, "abort"):
             dist.all_reduce(torch.ones(1))
@@ -143,7 +143,7 @@ def timed_out_later():
     dist.init_process_group("kolo")
     begun = time.monotonic()
     if dist.get_rank() == 0:
-        backend = kolo.torch.backend()
+        backend = kolo4py.torch.backend()
         threading.Timer(0.3, backend.set_timeout, [datetime.timedelta(seconds=1)]).start()
         with unittest.TestCase().assertRaisesRegex(torch_ranks.BackendError, "[Tt]imed out.*rank 1"):
             dist.all_reduce(torch.ones(1))
@@ -158,7 +158,7 @@ def timed_out_later():
 def timed_out_never():
     """A longer one lets a rank come late; PyTorch's own name for it, where it has one."""
     dist.init_process_group("kolo", timeout=datetime.timedelta(seconds=1))
-    backend = kolo.torch.backend()
+    backend = kolo4py.torch.backend()
     change = getattr(backend, "_set_default_timeout", backend.set_timeout)
     if dist.get_rank() == 0:
         threading.Timer(0.3, change, [datetime.timedelta(seconds=60)]).start()
@@ -236,7 +236,7 @@ def different_calls():
 
 def over():
     dist.init_process_group("kolo")
-    backend = kolo.torch.backend()
+    backend = kolo4py.torch.backend()
     pending = dist.irecv(torch.ones(3), 1 - dist.get_rank())
     dist.destroy_process_group()
     backend.shutdown()  # PyTorch 2.6 and later did so
@@ -251,7 +251,7 @@ def ended_during_an_abort():
     made, store, (reading, writing) = [None, None], dist.HashStore(), os.pipe()
 
     def create(rank):
-        made[rank] = kolo.torch.load().Backend(store, rank, 2, datetime.timedelta(seconds=60))
+        made[rank] = kolo4py.torch.load().Backend(store, rank, 2, datetime.timedelta(seconds=60))
 
     other = threading.Thread(target=create, args=(1,))
     other.start()
@@ -378,7 +378,7 @@ class Program:
         self.random, self.own_random = random.Random(seed), random.Random(f"{seed}, rank {dist.get_rank()}")
         self.rank, self.ranks = dist.get_rank(), ranks
         self.group = dist.new_group(list(range(ranks)), timeout=datetime.timedelta(seconds=60))
-        self.backend = kolo.torch.backend(self.group)
+        self.backend = kolo4py.torch.backend(self.group)
         self.columns = self.random.choice((5, 400, 20000))
         self.memory = {name: torch.zeros(2 * ranks * self.columns, dtype=torch.int64) for name in BASES}
         self.scribbles, self.is_broken, self.has_left, self.flight = 0, False, False, []

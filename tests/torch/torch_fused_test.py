@@ -1,4 +1,4 @@
-"""kolo.torch.FusedAdamW and FusedSGD against torch.optim's: parameters, curves and state; in every way to make them; over
+"""kolo4py.torch.FusedAdamW and FusedSGD against torch.optim's: parameters, curves and state; in every way to make them; over
 torch.distributed.checkpoint onto another number of ranks; and when a rank is killed."""
 
 import os
@@ -15,15 +15,15 @@ import torch.distributed.checkpoint.state_dict  # noqa: F401
 import torch.nn.functional as F
 from torch import nn
 
-import kolo
-import kolo.torch
+import kolo4py as kolo
+import kolo4py.torch
 
 ROWS = 12  # of a step, over all ranks: for 1, 2 and 3
 VICTIM = 1
-KINDS = ((kolo.torch.FusedAdamW, torch.optim.AdamW, {"lr": 0.01, "weight_decay": 0.1}),
-         (kolo.torch.FusedSGD, torch.optim.SGD, {"lr": 0.05, "momentum": 0.9, "nesterov": True, "weight_decay": 0.01}),
-         (kolo.torch.FusedSGD, torch.optim.SGD, {"lr": 0.05, "momentum": 0.9, "dampening": 0.1}),
-         (kolo.torch.FusedSGD, torch.optim.SGD, {"lr": 0.05}))
+KINDS = ((kolo4py.torch.FusedAdamW, torch.optim.AdamW, {"lr": 0.01, "weight_decay": 0.1}),
+         (kolo4py.torch.FusedSGD, torch.optim.SGD, {"lr": 0.05, "momentum": 0.9, "nesterov": True, "weight_decay": 0.01}),
+         (kolo4py.torch.FusedSGD, torch.optim.SGD, {"lr": 0.05, "momentum": 0.9, "dampening": 0.1}),
+         (kolo4py.torch.FusedSGD, torch.optim.SGD, {"lr": 0.05}))
 WAYS = ({}, {"bucket_bytes": 1000}, {"overlap": False}, {"shared_parameters": True, "bucket_bytes": 1000},
         {"clip_norm": 0.2, "bucket_bytes": 1000}, {"skip_nonfinite": True})
 
@@ -118,7 +118,7 @@ def with_momentum_that_begins_late():
     def optimizer_of(make, of):
         parameters = list(of.parameters())
         return make([{"params": parameters[:1], "momentum": 0.9}, {"params": parameters[1:], "momentum": 0}], **settings)
-    optimizer, wanted = optimizer_of(kolo.torch.FusedSGD, model), optimizer_of(torch.optim.SGD, reference)
+    optimizer, wanted = optimizer_of(kolo4py.torch.FusedSGD, model), optimizer_of(torch.optim.SGD, reference)
     for first in range(0, 12, 3):
         for of in (optimizer, wanted):
             of.param_groups[1]["momentum"] = 0.8 if first >= 6 else 0
@@ -127,7 +127,7 @@ def with_momentum_that_begins_late():
         assert difference(model, reference) < 1e-5, (first, difference(model, reference))
         state = optimizer.state_dict()
         optimizer.close()
-        optimizer = optimizer_of(kolo.torch.FusedSGD, model)
+        optimizer = optimizer_of(kolo4py.torch.FusedSGD, model)
         optimizer.load_state_dict(state)
 
 
@@ -136,12 +136,12 @@ def in_other_types():
     for dtype, bound in ((torch.float64, 1e-12), (torch.bfloat16, 0.05), (torch.float16, 0.02)):
         for master_weights in (False, True):
             model, reference = new_model(dtype), new_model(torch.float64)
-            optimizer = kolo.torch.FusedAdamW(model.parameters(), lr=0.01, master_weights=master_weights)
+            optimizer = kolo4py.torch.FusedAdamW(model.parameters(), lr=0.01, master_weights=master_weights)
             wanted = torch.optim.AdamW(reference.parameters(), lr=0.01)
             train(model, optimizer, 0, 6, lambda all_rows: own((all_rows[0].to(dtype), all_rows[1])))
             train(reference, wanted, 0, 6, lambda all_rows: (all_rows[0].double(), all_rows[1]))
             assert difference(model, reference) < bound, (dtype, master_weights, difference(model, reference))
-            again = kolo.torch.FusedAdamW(new_model(dtype).parameters(), lr=1, master_weights=master_weights)
+            again = kolo4py.torch.FusedAdamW(new_model(dtype).parameters(), lr=1, master_weights=master_weights)
             again.load_state_dict(optimizer.state_dict())
             check_states(again.state_dict(), optimizer.state_dict())
             assert ("master_param" in again.state_dict()["state"][0]) == (master_weights and dtype != torch.float64)
@@ -165,7 +165,7 @@ def with_odd_gradients():
     torch.manual_seed(1)
     model, reference = Branches(), Branches()
     reference.load_state_dict(model.state_dict())
-    optimizer = kolo.torch.FusedSGD(model.parameters(), lr=0.1)
+    optimizer = kolo4py.torch.FusedSGD(model.parameters(), lr=0.1)
     wanted = torch.optim.SGD(reference.parameters(), lr=0.1)
     for step in range(3):
         optimizer.zero_grad()
@@ -188,27 +188,27 @@ def with_odd_gradients():
         optimizer.zero_grad()
     optimizer.step()
     with check.assertRaisesRegex(kolo.ArgumentError, "one type"):
-        kolo.torch.FusedAdamW(model.parameters(), clip_norm=1)
+        kolo4py.torch.FusedAdamW(model.parameters(), clip_norm=1)
     with check.assertRaisesRegex(kolo.ArgumentError, "amsgrad"):
-        other = kolo.torch.FusedAdamW(new_model().parameters())
+        other = kolo4py.torch.FusedAdamW(new_model().parameters())
         other.param_groups[0]["amsgrad"] = True
         other.step()
     with check.assertRaisesRegex(kolo.ArgumentError, "added"):
         optimizer.add_param_group({"params": [nn.Parameter(torch.ones(1))]})
     small = nn.Linear(3, 1)  # of which rank 1 owns nothing
     for is_sharded in (False, True):
-        optimizer = kolo.torch.FusedAdamW(small.parameters(), sharded_state=is_sharded)
+        optimizer = kolo4py.torch.FusedAdamW(small.parameters(), sharded_state=is_sharded)
         state = optimizer.state_dict()
         optimizer.load_state_dict(state)
         assert state["state"][0]["exp_avg"].size() == (1, 3), state
     with check.assertRaisesRegex(kolo.ArgumentError, r"shape \(1, 3\) is for a parameter of shape \(1, 4\)"):
-        kolo.torch.FusedAdamW(nn.Linear(4, 1).parameters()).load_state_dict(state)
+        kolo4py.torch.FusedAdamW(nn.Linear(4, 1).parameters()).load_state_dict(state)
     with check.assertRaisesRegex(kolo.ArgumentError, "in another way"):
-        kolo.torch.FusedAdamW(nn.Linear(64, 2).parameters(), bucket_bytes=1).load_state_dict(
-            kolo.torch.FusedAdamW(nn.Linear(64, 2).parameters(), sharded_state=True).state_dict())
+        kolo4py.torch.FusedAdamW(nn.Linear(64, 2).parameters(), bucket_bytes=1).load_state_dict(
+            kolo4py.torch.FusedAdamW(nn.Linear(64, 2).parameters(), sharded_state=True).state_dict())
     before = [parameter.detach().clone() for parameter in new_model().parameters()]
     careful = new_model()
-    skipping = kolo.torch.FusedAdamW(careful.parameters(), skip_nonfinite=True)
+    skipping = kolo4py.torch.FusedAdamW(careful.parameters(), skip_nonfinite=True)
     for parameter in careful.parameters():
         parameter.grad = torch.full_like(parameter, float("nan") if dist.get_rank() == 0 else 1)
     skipping.step()
@@ -236,7 +236,7 @@ def in_learned_order():
     torch.manual_seed(1)
     model, reference = Backwards(), Backwards()
     reference.load_state_dict(model.state_dict())
-    optimizer = kolo.torch.FusedSGD(model.parameters(), lr=0.1, bucket_bytes=1)  # a bucket for each parameter
+    optimizer = kolo4py.torch.FusedSGD(model.parameters(), lr=0.1, bucket_bytes=1)  # a bucket for each parameter
     wanted = torch.optim.SGD(reference.parameters(), lr=0.1)
     begun = []  # buckets, when each gradient was there
     for parameter in model.parameters():
@@ -276,7 +276,7 @@ class Shapes(nn.Module):
 def optimizer_of(model, is_sharded, **settings):
     layers = [*model.layers.parameters()]
     groups = [{"params": [model.scale, model.box, *layers]}, {"params": [model.nothing], "lr": 0.003}]
-    return kolo.torch.FusedAdamW(groups, master_weights=True, sharded_state=is_sharded, **settings)
+    return kolo4py.torch.FusedAdamW(groups, master_weights=True, sharded_state=is_sharded, **settings)
 
 
 def whole_state(optimizer):
@@ -323,7 +323,7 @@ def loaded(folder, is_sharded):
 def killed_in_training():
     dist.init_process_group("kolo")
     model = new_model()
-    optimizer = kolo.torch.FusedAdamW(model.parameters(), bucket_bytes=1000)
+    optimizer = kolo4py.torch.FusedAdamW(model.parameters(), bucket_bytes=1000)
     train(model, optimizer, 0, 2)
     loss_of(model, *own(rows(2))).backward()
     if dist.get_rank() == VICTIM:

@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
 from torch.nn.parallel import DistributedDataParallel
 
-from kolo.torch import hooks
+from kolo4py.torch import hooks
 
 
 def rows_of(rank):

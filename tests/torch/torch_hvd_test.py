@@ -1,4 +1,4 @@
-"""As ranks: kolo.hvd, and a script for Horovod that is run after its import was changed. 77: PyTorch is not installed."""
+"""As ranks: kolo4py.hvd, and a script for Horovod that is run after its import was changed. 77: PyTorch is not installed."""
 
 import contextlib
 import io
@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-import kolo
-import kolo.hvd as hvd
+import kolo4py as kolo
+import kolo4py.hvd as hvd
 
 EXAMPLES = os.environ["KOLO_TORCH_EXAMPLES"]
 sys.path.append(EXAMPLES)

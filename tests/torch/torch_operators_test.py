@@ -8,9 +8,9 @@ import unittest
 import torch_ranks
 import torch
 
-import kolo
+import kolo4py as kolo
 
-import kolo.torch.ops as ops
+import kolo4py.torch.ops as ops
 
 run = torch.ops.kolo
 comm = None

@@ -1,4 +1,4 @@
-# kolo.hvd and the examples, with the library of this build.
+# kolo4py.hvd and the examples, with the library of this build.
 set(bindings ${PROJECT_SOURCE_DIR}/lib/bindings)
 set(program_environment
     PYTHONPATH=${bindings}/python:${CMAKE_BINARY_DIR}/site:${PROJECT_SOURCE_DIR}/tests/tools

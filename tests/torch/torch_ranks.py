@@ -25,7 +25,7 @@ import launching
 DEADLINE_S = 100
 VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
 if VERSION < (2, 5):  # which loads no backends by itself
-    import kolo.torch  # noqa: F401
+    import kolo4py.torch  # noqa: F401
 BackendError = getattr(dist, "DistBackendError", RuntimeError)  # before 2.1 there is none
 
 

@@ -11,11 +11,11 @@ import torch_ranks
 import torch
 import torch.distributed as dist
 
-import kolo
-import kolo.torch.deepspeed
-import kolo.torch.ops as ops
-import kolo.torch.sglang
-import kolo.torch.vllm
+import kolo4py as kolo
+import kolo4py.torch.deepspeed
+import kolo4py.torch.ops as ops
+import kolo4py.torch.sglang
+import kolo4py.torch.vllm
 
 rank, size = 0, 2
 
@@ -51,7 +51,7 @@ class VLLM(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.group = dist.group.WORLD
-        cls.kolo = kolo.torch.vllm.KoloDistributed(types.SimpleNamespace(device_group=cls.group, unique_name="tp:0"))
+        cls.kolo = kolo4py.torch.vllm.KoloDistributed(types.SimpleNamespace(device_group=cls.group, unique_name="tp:0"))
 
     def test_all_reduce(self):
         for x in (torch.arange(12, dtype=torch.bfloat16).reshape(3, 4) + rank, (torch.ones(3, 4) * rank).t()):
@@ -90,7 +90,7 @@ class VLLM(unittest.TestCase):
 class SGLang(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        kolo.torch.sglang.install()
+        kolo4py.torch.sglang.install()
         torch.ops.sgl_kernel.initialize(size, rank)
 
     def test_shm_allreduce(self):
@@ -125,7 +125,7 @@ class SGLang(unittest.TestCase):
 class DeepSpeed(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        kolo.torch.deepspeed.install()
+        kolo4py.torch.deepspeed.install()
 
     def test_inference_all_reduce(self):
         self.assertTrue(hasattr(torch.ops.deepspeed, "inference_all_reduce_"))  # how DeepSpeed asks for it

@@ -61,66 +61,66 @@ def meet_after_a_death():
 
 def meet_by_file(path, absent=None):
     """Of a group one rank never comes: the others end while they wait for it."""
-    import kolo.torch
+    import kolo4py.torch
     rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     if absent is not None:
         threading.Timer(0 if rank == absent else 1, os.kill, [os.getpid(), signal.SIGKILL]).start()
         time.sleep(DEATH_S if rank == absent else 0)
     limit = datetime.timedelta(seconds=torch_ranks.DEADLINE_S / 2)
-    backend = kolo.torch.load().Backend(dist.FileStore(path, 1000), rank, ranks, limit)
+    backend = kolo4py.torch.load().Backend(dist.FileStore(path, 1000), rank, ranks, limit)
     backend.barrier().wait()
     backend.shutdown()
 
 
 def late_rank_is_named(path):
-    import kolo.torch
+    import kolo4py.torch
     rank, limit = int(os.environ["RANK"]), datetime.timedelta(seconds=1)
     if rank != 1:
         wanted = "ranks 1 of the group" if rank == 0 else "rank 0 of the group, or another"
         with unittest.TestCase().assertRaisesRegex(torch_ranks.BackendError, f"Timed out.*{wanted}"):
-            kolo.torch.load().Backend(dist.FileStore(path, 1000), rank, 3, limit)
+            kolo4py.torch.load().Backend(dist.FileStore(path, 1000), rank, 3, limit)
 
 
 def interrupted_meeting():
-    import kolo.torch
+    import kolo4py.torch
     signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
     with unittest.TestCase().assertRaises(KeyboardInterrupt):
-        kolo.torch.load().Backend(dist.HashStore(), 0, 2, datetime.timedelta(seconds=torch_ranks.DEADLINE_S))
+        kolo4py.torch.load().Backend(dist.HashStore(), 0, 2, datetime.timedelta(seconds=torch_ranks.DEADLINE_S))
 
 
 def with_name_gloo():
-    import kolo.torch
-    kolo.torch._take_gloos_place(dist.distributed_c10d)  # what KOLO_TORCH_GLOO=1 does when torch is imported
+    import kolo4py.torch
+    kolo4py.torch._take_gloos_place(dist.distributed_c10d)  # what KOLO_TORCH_GLOO=1 does when torch is imported
     meet("gloo")
     assert dist.get_backend() == "gloo"
-    assert kolo.torch.stats()["calls"] > 0
+    assert kolo4py.torch.stats()["calls"] > 0
     DistributedDataParallel(torch.nn.Linear(3, 3))
     dist.monitored_barrier()
     group = dist.new_group([0])
     if dist.get_rank() == 0:
-        assert kolo.torch.stats(group)["calls"] == 0
+        assert kolo4py.torch.stats(group)["calls"] == 0
 
 
 def with_other_version():
-    import kolo._library
-    kolo._library.VERSION = "0.0.0"
+    import kolo4py._library
+    kolo4py._library.VERSION = "0.0.0"
     try:
         meet("kolo")
     except ImportError as error:
-        assert "0.0.0" in str(error) and kolo.__version__ in str(error), error
+        assert "0.0.0" in str(error) and kolo4py.__version__ in str(error), error
     else:
         raise AssertionError("a library of another version is taken")
 
 
 def without_compiled_part():
-    import kolo.torch
-    kolo.torch.__path__ = []
+    import kolo4py.torch
+    kolo4py.torch.__path__ = []
     os.environ["XDG_CACHE_HOME"] = "/nonexistent"
     try:
         meet("kolo")
     except ImportError as error:
-        assert "-m kolo.torch build" in str(error) and ".".join(torch.__version__.split(".")[:2]) in str(error), error
+        assert "-m kolo4py.torch build" in str(error) and ".".join(torch.__version__.split(".")[:2]) in str(error), error
     else:
         raise AssertionError("it is there")
 
@@ -187,13 +187,13 @@ dist.barrier()"""
         self.assertEqual(0, done.returncode, done.stderr)
 
     def test_torchrun_with_name_gloo(self):
-        self.torchrun("import kolo.torch; start.meet('gloo'); kolo.torch.comm()", "--master_port",
+        self.torchrun("import kolo4py.torch; start.meet('gloo'); kolo4py.torch.comm()", "--master_port",
                       str(launching.free_port()), KOLO_TORCH_GLOO="1")
 
     def test_torchrun_meets_again(self):
         for ranks in (2, 3):
             self.torchrun("start.meet_again_and_again('kolo')", "--master_port", str(launching.free_port()), ranks=ranks)
-        self.torchrun("start.meet_again_and_again('gloo'); start.meet('gloo'); import kolo.torch; kolo.torch.comm()",
+        self.torchrun("start.meet_again_and_again('gloo'); start.meet('gloo'); import kolo4py.torch; kolo4py.torch.comm()",
                       "--standalone", KOLO_TORCH_GLOO="1")
 
     def test_torchrun_restarts(self):

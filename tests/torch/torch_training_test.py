@@ -45,8 +45,8 @@ def lanes():
     print("losses", *losses_of(DistributedDataParallel(make_model(8192), bucket_cap_mb=2)))
     fused = make_model(8192)
     if hasattr(torch.Tensor, "register_post_accumulate_grad_hook"):
-        import kolo.torch
-        print(*losses_of(fused, kolo.torch.FusedSGD(fused.parameters(), lr=0.1)))
+        import kolo4py.torch
+        print(*losses_of(fused, kolo4py.torch.FusedSGD(fused.parameters(), lr=0.1)))
     threads = [pathlib.Path(f"/proc/self/task/{thread}/comm").read_text() for thread in os.listdir("/proc/self/task")]
     assert ("kolo-lane-1\n" in threads) == (os.environ["KOLO_THREADS"] == "2"), threads
 
@@ -60,15 +60,15 @@ def fsdp(backend):
     for layer in (model[0], model[2], model):
         fully_shard(layer, mesh=mesh)
     if backend == "kolo":
-        import kolo.torch
+        import kolo4py.torch
         group = mesh.get_group()
         for module in model.modules():
             if hasattr(module, "set_allocate_memory_from_process_group_for_comm"):
                 module.set_allocate_memory_from_process_group_for_comm(True)
-        before = kolo.torch.stats(group)
+        before = kolo4py.torch.stats(group)
     print("losses", *losses_of(model))
     if backend == "kolo":
-        after = kolo.torch.stats(group)
+        after = kolo4py.torch.stats(group)
         moved = {key: after["calls_by_collective"][key] - before["calls_by_collective"][key]
                  for key in ("allgather", "reduce_scatter")}
         direct = after["calls_by_algorithm"]["direct"] - before["calls_by_algorithm"]["direct"]

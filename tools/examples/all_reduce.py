@@ -7,7 +7,7 @@ Each rank prints a line, in any order:
     rank 0 of 2: 1.0 2.0 0.5
     rank 1 of 2: 1.0 2.0 0.5"""
 
-import kolo
+import kolo4py as kolo
 import numpy as np
 
 with kolo.init() as comm:  # the launcher tells rank and size

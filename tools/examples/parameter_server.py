@@ -6,7 +6,7 @@ It prints:
 
     worst error of 1000 weights: 0.00"""
 
-import kolo
+import kolo4py as kolo
 import numpy as np
 
 with kolo.init() as comm, kolo.Table(comm, rows=1000, columns=1, rule="sgd",

@@ -82,6 +82,7 @@ standard ABI have kolo's collectives then.")
 endif()
 
 set(CPACK_DEBIAN_PYTHON_PACKAGE_NAME python3-kolo)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_PROVIDES python3-kolo4py) # Debian's name for what has that module
 set(CPACK_DEBIAN_PYTHON_PACKAGE_SECTION python)
 set(CPACK_DEBIAN_PYTHON_PACKAGE_ARCHITECTURE all)
 set(CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS

@@ -1,4 +1,4 @@
-/* The Python module: the class Backend, which kolo/torch/__init__.py registers.
+/* The Python module: the class Backend, which kolo4py/torch/__init__.py registers.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

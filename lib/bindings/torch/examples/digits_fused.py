@@ -16,7 +16,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 
-import kolo.torch
+import kolo4py.torch
 
 
 def arguments(words=None):
@@ -48,7 +48,7 @@ class Way:
             kind = torch.optim.AdamW if options.optimizer == "adamw" else torch.optim.SGD
             self.optimizer = kind(self.model.parameters(), **settings)
         else:
-            kind = kolo.torch.FusedAdamW if options.optimizer == "adamw" else kolo.torch.FusedSGD
+            kind = kolo4py.torch.FusedAdamW if options.optimizer == "adamw" else kolo4py.torch.FusedSGD
             self.optimizer = kind(self.model.parameters(), **settings, overlap=not options.no_overlap,
                                   shared_parameters=options.shared_parameters,
                                   bucket_bytes=int(options.bucket_mib * 2 ** 20))

@@ -11,7 +11,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
 
-import kolo.hvd as hvd  # was: import horovod.torch as hvd
+import kolo4py.hvd as hvd  # was: import horovod.torch as hvd
 
 
 class Net(nn.Module):

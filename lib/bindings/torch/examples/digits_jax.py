@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import jax_collectives
 import numpy
 
-import kolo
+import kolo4py as kolo
 
 DIGITS = pathlib.Path(__file__).resolve().parents[4] / "tools" / "train" / "digits.csv"
 

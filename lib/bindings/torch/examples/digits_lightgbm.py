@@ -12,7 +12,7 @@ import lightgbm
 import lightgbm_network
 import numpy
 
-import kolo
+import kolo4py as kolo
 
 DIGITS = pathlib.Path(__file__).resolve().parents[4] / "tools" / "train" / "digits.csv"
 

@@ -4,7 +4,7 @@ jit and grad. JAX calls them by an ordered io_callback, so that every rank makes
 import functools
 
 import jax
-import kolo
+import kolo4py as kolo
 import numpy
 from jax.experimental import io_callback
 

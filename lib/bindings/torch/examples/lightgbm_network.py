@@ -14,7 +14,7 @@ import traceback
 
 import lightgbm
 
-import kolo
+import kolo4py as kolo
 
 NUMBERS = ctypes.POINTER(ctypes.c_int32)
 REDUCER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int32)

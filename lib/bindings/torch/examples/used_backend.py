@@ -6,7 +6,7 @@ import torch.distributed as dist
 def used_backend() -> str:
     """"gloo", or "kolo" with the number of calls that this rank has made."""
     try:
-        import kolo.torch
-        return f"kolo ({kolo.torch.stats()['calls']} calls)"
+        import kolo4py.torch
+        return f"kolo ({kolo4py.torch.stats()['calls']} calls)"
     except (ImportError, TypeError):  # not installed; another backend
         return str(dist.get_backend())

@@ -48,7 +48,7 @@ kolo_comm *communicator(int64_t number) {
     const Entry &entry = entries[number & (ENTRIES - 1)];
     if (number <= 0 || entry.number.load() != number)
         refuse("comm " + std::to_string(number) +
-               " is no communicator of kolo.torch.ops.handle, or one that does not exist any more");
+               " is no communicator of kolo4py.torch.ops.handle, or one that does not exist any more");
     if (*entry.place == nullptr)
         refuse("the communicator " + std::to_string(number) + " is closed");
     return *entry.place;
@@ -195,7 +195,7 @@ Items items_of(const Tensor &tensor) {
 kolo_op op_of(int64_t op, const Element &element) {
     if (op < 0 || op >= KOLO_OPS)
         refuse("op " + std::to_string(op) +
-               " is none of kolo.torch.ops.SUM, PROD, MIN, MAX, AVG, BAND, BOR, BXOR, SUM_EXACT");
+               " is none of kolo4py.torch.ops.SUM, PROD, MIN, MAX, AVG, BAND, BOR, BXOR, SUM_EXACT");
     if ((element.ops & 1u << op) == 0)
         refuse(std::string("op ") + kolo_op_name(static_cast<kolo_op>(op)) + " cannot be done with this dtype");
     return static_cast<kolo_op>(op);

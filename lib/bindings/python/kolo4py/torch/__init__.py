@@ -2,7 +2,7 @@
 
     torch.distributed.init_process_group("kolo")
 
-needs no import where the distribution kolo is installed: PyTorch, from 2.5 on, calls `autoload` here when it is
+needs no import where the distribution kolo4py is installed: PyTorch, from 2.5 on, calls `autoload` here when it is
 imported. What is in C++ is loaded with the first process group. With KOLO_TORCH_GLOO=1 in the environment the name
 "gloo" means kolo, for programs that ask for that name.
 
@@ -40,7 +40,7 @@ def load() -> Any:
             loader.exec_module(module)
             return module
     raise ImportError(f"kolo has no backend for PyTorch {torch.minor} and this Python ({torch.file}): make one with"
-                      f" `{sys.executable} -m kolo.torch build`")
+                      f" `{sys.executable} -m kolo4py.torch build`")
 
 
 def _create(store: Any, rank: int, size: int, timeout: Any) -> Any:
@@ -48,7 +48,7 @@ def _create(store: Any, rank: int, size: int, timeout: Any) -> Any:
 
 
 def register() -> None:
-    """Makes "kolo" a name of a backend. Happens by itself where kolo is installed."""
+    """Makes "kolo" a name of a backend. Happens by itself where kolo4py is installed."""
     from torch.distributed import distributed_c10d as c10d
     if "KOLO" in c10d.Backend._plugins:
         return
@@ -147,4 +147,4 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-autoload()  # for PyTorch before 2.5, which knows no entry points: there `import kolo.torch` makes the name known
+autoload()  # for PyTorch before 2.5, which knows no entry points: there `import kolo4py.torch` makes the name known

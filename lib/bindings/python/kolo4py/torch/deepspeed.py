@@ -1,8 +1,8 @@
 """DeepSpeed's all-reduce for inference on CPUs, by kolo: torch.ops.deepspeed.inference_all_reduce, with DeepSpeed's
 signatures, which deepspeed.comm.inference_all_reduce calls.
 
-    import kolo.torch.deepspeed
-    kolo.torch.deepspeed.install()     # in every rank, before or after deepspeed.init_distributed()
+    import kolo4py.torch.deepspeed
+    kolo4py.torch.deepspeed.install()     # in every rank, before or after deepspeed.init_distributed()
 
 As DeepSpeed's own, it sums over all ranks. Their communicator is made with the first call."""
 

@@ -1,6 +1,6 @@
-"""kolo.hvd: what most Horovod scripts for PyTorch call, over kolo. Such a script runs after its import is changed:
+"""kolo4py.hvd: what most Horovod scripts for PyTorch call, over kolo. Such a script runs after its import is changed:
 
-    import kolo.hvd as hvd  # was: import horovod.torch as hvd
+    import kolo4py.hvd as hvd  # was: import horovod.torch as hvd
 
 and is started by kolorun, mpirun, srun or torchrun. It needs no process group of torch.distributed. Tensors are on the
 CPU. What differs from Horovod: calls match by their order, which has to be the same on every rank, and not by `name`;

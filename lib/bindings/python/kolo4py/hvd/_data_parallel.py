@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optio
 
 import torch
 
-import kolo
+import kolo4py as kolo
 
 from ._compression import Compression, Compressor
 from ._gradients import Reducer

@@ -170,7 +170,7 @@ def load() -> ctypes.CDLL:
     library.kolo_version.restype = ctypes.c_char_p
     version = library.kolo_version().decode()
     if version != VERSION:
-        raise VersionMismatch(f"the Python package kolo is {VERSION}, but the library {path} is {version}: install "
+        raise VersionMismatch(f"the Python package kolo4py is {VERSION}, but the library {path} is {version}: install "
                               "both of one version, or name another library in KOLO_LIBRARY")
     library.kolo_comm_timeout.restype = ctypes.c_int64
     for name in ("error_message", "algorithm_name", "collective_name"):

@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tupl
 
 import torch
 
-import kolo
+import kolo4py as kolo
 
 from ._compression import Compressor
 from ._job import communicator

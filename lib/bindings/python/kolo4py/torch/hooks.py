@@ -1,7 +1,7 @@
 """Communication hooks for DistributedDataParallel: gradients travel as smaller floats, in half the bytes.
 
     model = torch.nn.parallel.DistributedDataParallel(model)
-    model.register_comm_hook(None, kolo.torch.hooks.bf16_compress)
+    model.register_comm_hook(None, kolo4py.torch.hooks.bf16_compress)
 
 kolo adds them up in float32 and rounds the mean once, where PyTorch's hooks divide first and round after each addition;
 and DistributedDataParallel refuses its bf16 hook on CPUs. For PyTorch's PowerSGD there is in_order."""
@@ -38,7 +38,7 @@ def in_order(hook: "Callable[[Any, GradBucket], torch.futures.Future[torch.Tenso
     """The hook, for one bucket after the other. PyTorch's powerSGD_hook starts a second collective when its first one is
     complete: with several buckets at a time that is after another call on each rank, and the ranks' calls do not match.
 
-        model.register_comm_hook(PowerSGDState(None), kolo.torch.hooks.in_order(powerSGD_hook))"""
+        model.register_comm_hook(PowerSGDState(None), kolo4py.torch.hooks.in_order(powerSGD_hook))"""
     @functools.wraps(hook)
     def ordered(state: Any, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
         future = hook(state, bucket)

@@ -1,6 +1,6 @@
 """torch.ops.kolo: collectives as PyTorch operators, for the path where a call through torch.distributed costs too much.
 
-    import torch, kolo.torch.ops as ops
+    import torch, kolo4py.torch.ops as ops
     comm = ops.handle(group)                     # a process group of any backend, or a kolo.Comm: a number
     torch.ops.kolo.all_reduce_(x, comm)          # in place: the sum over the ranks
     y = torch.ops.kolo.all_gather(x, comm)       # the ranks' x, one behind the other along the first dimension
@@ -25,7 +25,7 @@ not know, such as float8, are only moved.
 
 What fails is a RuntimeError with kolo's message; the stable ABI has no other. Which rank failed is in
 communicator(group).failure. Ctrl-C in a call that waits aborts the communicator for all ranks, which is a RuntimeError,
-too; KeyboardInterrupt follows with the next call of the package kolo.
+too; KeyboardInterrupt follows with the next call of the package kolo4py.
 
 Needs PyTorch 2.11 or later."""
 
@@ -39,8 +39,8 @@ from typing import Any, Dict, Optional, Union
 import torch
 import torch.distributed as dist
 
-import kolo
-from kolo import _library
+import kolo4py as kolo
+from .. import _library
 
 from . import __path__ as package
 from . import _builder, _groups
@@ -50,14 +50,14 @@ SUM, PROD, MIN, MAX, AVG, BAND, BOR, BXOR, SUM_EXACT = range(9)  # kolo_op
 
 
 def _load() -> ctypes.CDLL:
-    """The operators, with the library that the package kolo uses."""
+    """The operators, with the library that the package kolo4py uses."""
     if tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2]) < (2, 11):
-        raise ImportError(f"kolo.torch.ops needs PyTorch 2.11 or later, but this is {torch.__version__}")
+        raise ImportError(f"kolo4py.torch.ops needs PyTorch 2.11 or later, but this is {torch.__version__}")
     _library.load()
     paths = [os.path.join(folder, "_operators.so") for folder in [*package, str(_builder.cache_folder())]]
     path = next(filter(os.path.exists, paths), None)
     if path is None:
-        raise ImportError(f"kolo's operators are not there; make them with `{sys.executable} -m kolo.torch build`")
+        raise ImportError(f"kolo's operators are not there; make them with `{sys.executable} -m kolo4py.torch build`")
     torch.ops.load_library(path)
     operators = ctypes.CDLL(path)
     operators.kolo_operators_add.argtypes, operators.kolo_operators_add.restype = [ctypes.c_void_p], ctypes.c_int64
@@ -128,7 +128,7 @@ def reduce_in_place(x: torch.Tensor, comm: int) -> torch.Tensor:
 
 def _size(comm: int) -> int:
     if comm not in _sizes:
-        raise RuntimeError(f"torch.ops.kolo: comm {comm} is no communicator of kolo.torch.ops.handle, or one that does "
+        raise RuntimeError(f"torch.ops.kolo: comm {comm} is no communicator of kolo4py.torch.ops.handle, or one that does "
                            "not exist any more")
     return _sizes[comm]
 

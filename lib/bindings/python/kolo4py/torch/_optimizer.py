@@ -3,9 +3,9 @@
 import ctypes
 from typing import Any, List, Sequence, Tuple
 
-import kolo
-from kolo import _elements, _library
-from kolo._optimizers import Step
+import kolo4py as kolo
+from .. import _elements, _library
+from .._optimizers import Step
 
 SGD, ADAM, ADAMW = range(3)  # kolo_optimizer_kind
 MOMENTUM, VARIANCE, MASTER = range(3)  # kolo_optimizer_state

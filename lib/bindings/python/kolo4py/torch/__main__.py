@@ -1,4 +1,4 @@
-"""python -m kolo.torch build: compiles the backend, and the operators, for the PyTorch of this Python, once."""
+"""python -m kolo4py.torch build: compiles the backend, and the operators, for the PyTorch of this Python, once."""
 
 import argparse
 import sys
@@ -7,13 +7,13 @@ from . import _builder
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m kolo.torch", description=sys.modules[__name__].__doc__)
+    parser = argparse.ArgumentParser(prog="python -m kolo4py.torch", description=sys.modules[__name__].__doc__)
     parser.add_argument("command", choices=["build"], help="compile for this PyTorch, into the user's cache folder")
     parser.parse_args()
     try:
         print(_builder.build())
     except (ImportError, OSError, RuntimeError) as error:
-        print(f"kolo.torch: {error}", file=sys.stderr)
+        print(f"kolo4py.torch: {error}", file=sys.stderr)
         return 1
     return 0
 

@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Type, U
 
 import torch
 
-import kolo
+import kolo4py as kolo
 
 from ._compression import Compression, Compressor
 from ._job import communicator

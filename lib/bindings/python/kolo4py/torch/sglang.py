@@ -1,12 +1,12 @@
 """SGLang's shared-memory collectives for CPUs, by kolo: torch.ops.sgl_kernel.initialize, shm_allreduce and
 shm_allgather, with SGLang's signatures.
 
-Once kolo is installed, SGLang finds it by itself (the entry point "kolo" of sglang.srt.plugins;
-SGLANG_PLUGINS="" turns it off). Elsewhere: import kolo.torch.sglang, and call its install() in every worker before the
+Once kolo4py is installed, SGLang finds it by itself (the entry point "kolo" of sglang.srt.plugins;
+SGLANG_PLUGINS="" turns it off). Elsewhere: import kolo4py.torch.sglang, and call its install() in every worker before the
 model is loaded.
 
 Their group is that of all ranks. Its communicator is made with the first call. All dtypes and operations of
-kolo.torch.ops work; SGLang itself asks for bfloat16, float16 and float32, and sums."""
+kolo4py.torch.ops work; SGLang itself asks for bfloat16, float16 and float32, and sums."""
 
 from typing import Optional
 
@@ -30,7 +30,7 @@ def initialize(size: int, rank: int) -> None:
 def _number() -> int:
     number: int = ops.of_world()
     if _size is not None and _size != dist.get_world_size():
-        raise RuntimeError(f"kolo.torch.sglang: initialize was called for {_size} ranks, but there are "
+        raise RuntimeError(f"kolo4py.torch.sglang: initialize was called for {_size} ranks, but there are "
                            f"{dist.get_world_size()}; kolo takes SGLang's place only where all ranks are one group")
     return number
 

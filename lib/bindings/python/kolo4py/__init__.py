@@ -1,6 +1,6 @@
-"""kolo: all-reduce and the other collectives between the processes of one machine, or of a few.
+"""kolo4py: all-reduce and the other collectives between the processes of one machine, or of a few.
 
-    import kolo
+    import kolo4py as kolo
     with kolo.init() as comm:            # rank and size come from the launcher, such as kolorun -n 2
         total = comm.all_reduce(x)       # a NumPy array, or anything with the buffer protocol or DLPack
 
@@ -25,7 +25,7 @@ from ._tables import Table
 
 for _error in (Aborted, ArgumentError, Broken, Error, Mismatch, NoSpace, PeerDead, RankFailed, Timeout, Unsupported,
                VersionMismatch):
-    _error.__module__ = "kolo"  # what tracebacks show
+    _error.__module__ = "kolo4py"  # what tracebacks show
 
 __all__ = ["ANY", "Aborted", "ArgumentError", "Broken", "Buckets", "Comm", "Error", "Exact", "Failure", "Mismatch", "NoSpace",
            "Optimizer", "PeerDead", "RankFailed", "Received", "Request", "Shared", "SharedArray", "Step", "Table", "Timeout",

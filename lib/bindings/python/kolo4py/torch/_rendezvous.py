@@ -17,7 +17,7 @@ def _host() -> str:
 
 
 def _meet(timeout: datetime.timedelta) -> "Tuple[Any, int, int]":
-    import kolo
+    import kolo4py as kolo
     from torch._C._distributed_c10d import FileStore, TCPStore
     with kolo.init(create_timeout=timeout.total_seconds()) as comm:
         if comm.nodes > 1:

@@ -2,7 +2,7 @@
 one pass, with the optimizer's state divided among the ranks.
 
     model = Model()                                     # not in DistributedDataParallel
-    optimizer = kolo.torch.FusedAdamW(model.parameters(), lr=1e-3)
+    optimizer = kolo4py.torch.FusedAdamW(model.parameters(), lr=1e-3)
     loss(model(x)).backward()                           # gradients travel while it goes on
     optimizer.step()                                    # all ranks have the same new parameters
     optimizer.zero_grad()
@@ -29,8 +29,8 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 import torch
 import torch.distributed as dist
 
-import kolo
-from kolo._optimizers import Step
+import kolo4py as kolo
+from .._optimizers import Step
 
 from . import _groups, _optimizer, _sharded
 

@@ -9,7 +9,7 @@ import torch
 from torch.distributed.checkpoint.metadata import ChunkStorageMetadata, MetadataIndex, TensorProperties
 from torch.distributed.checkpoint.planner import TensorWriteData, WriteItem, WriteItemType
 
-import kolo
+import kolo4py as kolo
 
 Box = Tuple[Tuple[int, ...], Tuple[int, ...]]  # offsets, sizes
 

@@ -1,4 +1,4 @@
-"""How kolo's backend, and the operators, are compiled for the PyTorch of this Python: `python -m kolo.torch build` and
+"""How kolo's backend, and the operators, are compiled for the PyTorch of this Python: `python -m kolo4py.torch build` and
 kolo's own build (CMake runs this file) ask here. Does not import torch, which takes seconds."""
 
 import importlib.util
@@ -86,7 +86,7 @@ def find() -> Torch:
 
 def cache_folder() -> pathlib.Path:
     """Where build() puts what it makes: one folder for each version of kolo."""
-    from kolo._library import VERSION
+    from .._library import VERSION
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return pathlib.Path(base) / "kolo" / VERSION
 
@@ -113,12 +113,12 @@ def _sources(part: Part) -> "Tuple[pathlib.Path, pathlib.Path]":
                              (package.parents[2] / "torch" / part.folder, package.parents[4] / "include")):
         if (sources / part.sources[0]).exists() and (headers / "kolo.h").exists():
             return sources, headers
-    raise ImportError(f"the sources of the {part.folder} are not in {package}: install kolo whole")
+    raise ImportError(f"the sources of the {part.folder} are not in {package}: install kolo4py whole")
 
 
 def _compile(part: Part, torch: Torch, compiler: str, folder: pathlib.Path) -> pathlib.Path:
     """In that folder."""
-    from kolo import _library
+    from .. import _library
     sources, headers = _sources(part)
     with tempfile.TemporaryDirectory(dir=folder) as place:
         one = pathlib.Path(place, "all.cpp")

@@ -1,6 +1,6 @@
 """A vLLM plugin: tensor and pipeline parallelism on CPUs through kolo's operators instead of vLLM's own shared memory.
 
-Once kolo is installed, vLLM finds it by itself (the entry point "kolo" of vllm.general_plugins).
+Once kolo4py is installed, vLLM finds it by itself (the entry point "kolo" of vllm.general_plugins).
 VLLM_PLUGINS="" turns it off, as every plugin. KOLO_THREADS is with how many threads each worker moves large messages.
 Workers wait as vLLM's own do, by spinning, unless KOLO_WAIT says otherwise: vLLM gives each its processors, and its
 other processes poll, so that one that yielded would wait for them.

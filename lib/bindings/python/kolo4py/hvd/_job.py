@@ -1,8 +1,8 @@
-"""The job that this process belongs to, and the one communicator that all calls of kolo.hvd use."""
+"""The job that this process belongs to, and the one communicator that all calls of kolo4py.hvd use."""
 
 from typing import Any, Optional
 
-import kolo
+import kolo4py as kolo
 
 _comm: Optional[kolo.Comm] = None
 
@@ -26,7 +26,7 @@ def shutdown() -> None:
 def communicator() -> kolo.Comm:
     """That of init."""
     if _comm is None:
-        raise kolo.ArgumentError("kolo.hvd is not initialized: call hvd.init() first")
+        raise kolo.ArgumentError("kolo4py.hvd is not initialized: call hvd.init() first")
     return _comm
 
 
