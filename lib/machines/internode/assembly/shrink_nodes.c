@@ -16,7 +16,7 @@
  *   SURVIVORS      coordinator, its answer: these ranks of all nodes go on, and meet there
  *   FAILED         coordinator, its answer: you cannot go on, for that reason
  *
- * internode/README.md, "Which nodes go on after a failure", says how a coordinator is found, whom it waits for, why at
+ * machines/README.md, "Which nodes go on after a failure", says how a coordinator is found, whom it waits for, why at
  * most one part goes on, and what each failure leaves. */
 #include "internode/assembly/shrink_nodes.h"
 

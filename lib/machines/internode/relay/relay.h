@@ -28,7 +28,7 @@
  * bell rings. So communicators without such messages pay nothing for them.
  *
  * Frames come from nodes that have proved that they know the secret. The relay checks them all the same, and gives up a
- * node that sends another frame. internode/README.md, "Messages between ranks of two nodes", says which party goes on
+ * node that sends another frame. machines/README.md, "Messages between ranks of two nodes", says which party goes on
  * with what a look leaves undone, and who finds which death. */
 #ifndef KOLO_INTERNODE_RELAY_RELAY_H
 #define KOLO_INTERNODE_RELAY_RELAY_H
