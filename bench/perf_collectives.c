@@ -1,6 +1,5 @@
 #include "perf_collectives.h"
 
-#include "kolo_lanes.h"
 #include "kolo_tools.h"
 #include "perf_tensors.h"
 
@@ -12,20 +11,12 @@ static int ibarrier(const perf_call *of, kolo_request **request) {
     return kolo_ibarrier(of->comm, request);
 }
 
-static int barrier_lane(const perf_call *of, int lane) {
-    return kolo_barrier_lane(of->comm, lane);
-}
-
 static int broadcast(const perf_call *of) {
     return kolo_broadcast(of->comm, of->recv, of->count, of->dtype, of->root);
 }
 
 static int ibroadcast(const perf_call *of, kolo_request **request) {
     return kolo_ibroadcast(of->comm, of->recv, of->count, of->dtype, of->root, request);
-}
-
-static int broadcast_lane(const perf_call *of, int lane) {
-    return kolo_broadcast_lane(of->comm, lane, of->recv, of->count, of->dtype, of->root);
 }
 
 static int allreduce(const perf_call *of) {
@@ -36,20 +27,12 @@ static int iallreduce(const perf_call *of, kolo_request **request) {
     return kolo_iallreduce(of->comm, of->send, of->recv, of->count, of->dtype, of->op, request);
 }
 
-static int allreduce_lane(const perf_call *of, int lane) {
-    return kolo_allreduce_lane(of->comm, lane, of->send, of->recv, of->count, of->dtype, of->op);
-}
-
 static int allreduce_many(const perf_call *of) {
     return kolo_allreduce_many(of->comm, perf_tensors_of(of), (size_t)perf_tensors_count, of->dtype, of->op);
 }
 
 static int iallreduce_many(const perf_call *of, kolo_request **request) {
     return kolo_iallreduce_many(of->comm, perf_tensors_of(of), (size_t)perf_tensors_count, of->dtype, of->op, request);
-}
-
-static int allreduce_many_lane(const perf_call *of, int lane) {
-    return kolo_allreduce_many_lane(of->comm, lane, perf_tensors_of(of), (size_t)perf_tensors_count, of->dtype, of->op);
 }
 
 static int reduce(const perf_call *of) {
@@ -60,20 +43,12 @@ static int ireduce(const perf_call *of, kolo_request **request) {
     return kolo_ireduce(of->comm, of->send, of->recv, of->count, of->dtype, of->op, of->root, request);
 }
 
-static int reduce_lane(const perf_call *of, int lane) {
-    return kolo_reduce_lane(of->comm, lane, of->send, of->recv, of->count, of->dtype, of->op, of->root);
-}
-
 static int reduce_scatter(const perf_call *of) {
     return kolo_reduce_scatter(of->comm, of->send, of->recv, of->count, of->dtype, of->op);
 }
 
 static int ireduce_scatter(const perf_call *of, kolo_request **request) {
     return kolo_ireduce_scatter(of->comm, of->send, of->recv, of->count, of->dtype, of->op, request);
-}
-
-static int reduce_scatter_lane(const perf_call *of, int lane) {
-    return kolo_reduce_scatter_lane(of->comm, lane, of->send, of->recv, of->count, of->dtype, of->op);
 }
 
 static int reduce_scatterv(const perf_call *of) {
@@ -84,20 +59,12 @@ static int ireduce_scatterv(const perf_call *of, kolo_request **request) {
     return kolo_ireduce_scatterv(of->comm, of->send, of->recv, of->counts, of->dtype, of->op, request);
 }
 
-static int reduce_scatterv_lane(const perf_call *of, int lane) {
-    return kolo_reduce_scatterv_lane(of->comm, lane, of->send, of->recv, of->counts, of->dtype, of->op);
-}
-
 static int allgather(const perf_call *of) {
     return kolo_allgather(of->comm, of->send, of->recv, of->count, of->dtype);
 }
 
 static int iallgather(const perf_call *of, kolo_request **request) {
     return kolo_iallgather(of->comm, of->send, of->recv, of->count, of->dtype, request);
-}
-
-static int allgather_lane(const perf_call *of, int lane) {
-    return kolo_allgather_lane(of->comm, lane, of->send, of->recv, of->count, of->dtype);
 }
 
 static int allgatherv(const perf_call *of) {
@@ -108,20 +75,12 @@ static int iallgatherv(const perf_call *of, kolo_request **request) {
     return kolo_iallgatherv(of->comm, of->send, of->recv, of->counts, NULL, of->dtype, request);
 }
 
-static int allgatherv_lane(const perf_call *of, int lane) {
-    return kolo_allgatherv_lane(of->comm, lane, of->send, of->recv, of->counts, NULL, of->dtype);
-}
-
 static int gather(const perf_call *of) {
     return kolo_gather(of->comm, of->send, of->recv, of->count, of->dtype, of->root);
 }
 
 static int igather(const perf_call *of, kolo_request **request) {
     return kolo_igather(of->comm, of->send, of->recv, of->count, of->dtype, of->root, request);
-}
-
-static int gather_lane(const perf_call *of, int lane) {
-    return kolo_gather_lane(of->comm, lane, of->send, of->recv, of->count, of->dtype, of->root);
 }
 
 static int gatherv(const perf_call *of) {
@@ -132,20 +91,12 @@ static int igatherv(const perf_call *of, kolo_request **request) {
     return kolo_igatherv(of->comm, of->send, of->count, of->recv, of->counts, NULL, of->dtype, of->root, request);
 }
 
-static int gatherv_lane(const perf_call *of, int lane) {
-    return kolo_gatherv_lane(of->comm, lane, of->send, of->count, of->recv, of->counts, NULL, of->dtype, of->root);
-}
-
 static int scatter(const perf_call *of) {
     return kolo_scatter(of->comm, of->send, of->recv, of->count, of->dtype, of->root);
 }
 
 static int iscatter(const perf_call *of, kolo_request **request) {
     return kolo_iscatter(of->comm, of->send, of->recv, of->count, of->dtype, of->root, request);
-}
-
-static int scatter_lane(const perf_call *of, int lane) {
-    return kolo_scatter_lane(of->comm, lane, of->send, of->recv, of->count, of->dtype, of->root);
 }
 
 static int scatterv(const perf_call *of) {
@@ -156,20 +107,12 @@ static int iscatterv(const perf_call *of, kolo_request **request) {
     return kolo_iscatterv(of->comm, of->send, of->counts, NULL, of->recv, of->count, of->dtype, of->root, request);
 }
 
-static int scatterv_lane(const perf_call *of, int lane) {
-    return kolo_scatterv_lane(of->comm, lane, of->send, of->counts, NULL, of->recv, of->count, of->dtype, of->root);
-}
-
 static int alltoall(const perf_call *of) {
     return kolo_alltoall(of->comm, of->send, of->recv, of->count, of->dtype);
 }
 
 static int ialltoall(const perf_call *of, kolo_request **request) {
     return kolo_ialltoall(of->comm, of->send, of->recv, of->count, of->dtype, request);
-}
-
-static int alltoall_lane(const perf_call *of, int lane) {
-    return kolo_alltoall_lane(of->comm, lane, of->send, of->recv, of->count, of->dtype);
 }
 
 static int alltoallv(const perf_call *of) {
@@ -180,10 +123,6 @@ static int ialltoallv(const perf_call *of, kolo_request **request) {
     return kolo_ialltoallv(of->comm, of->send, of->counts, NULL, of->recv, of->counts, NULL, of->dtype, request);
 }
 
-static int alltoallv_lane(const perf_call *of, int lane) {
-    return kolo_alltoallv_lane(of->comm, lane, of->send, of->counts, NULL, of->recv, of->counts, NULL, of->dtype);
-}
-
 static int scan(const perf_call *of) {
     return kolo_scan(of->comm, of->send, of->recv, of->count, of->dtype, of->op);
 }
@@ -192,20 +131,12 @@ static int iscan(const perf_call *of, kolo_request **request) {
     return kolo_iscan(of->comm, of->send, of->recv, of->count, of->dtype, of->op, request);
 }
 
-static int scan_lane(const perf_call *of, int lane) {
-    return kolo_scan_lane(of->comm, lane, of->send, of->recv, of->count, of->dtype, of->op);
-}
-
 static int exscan(const perf_call *of) {
     return kolo_exscan(of->comm, of->send, of->recv, of->count, of->dtype, of->op);
 }
 
 static int iexscan(const perf_call *of, kolo_request **request) {
     return kolo_iexscan(of->comm, of->send, of->recv, of->count, of->dtype, of->op, request);
-}
-
-static int exscan_lane(const perf_call *of, int lane) {
-    return kolo_exscan_lane(of->comm, lane, of->send, of->recv, of->count, of->dtype, of->op);
 }
 
 #define WHOLE                                                                                                          \
@@ -223,44 +154,37 @@ static int exscan_lane(const perf_call *of, int lane) {
 /* The factors are those of nccl-tests; it has no scans, in which everything but the first input passes each rank. */
 static const perf_collective collectives[] = {
     {KOLO_ALLREDUCE, "every rank gets the reduction of all ranks' inputs", WHOLE, WHOLE, PERF_OF_ALL, false, BOTH, 2,
-     true, allreduce, iallreduce, allreduce_lane},
+     true, allreduce, iallreduce},
     {KOLO_ALLREDUCE_MANY, "the same of a list of tensors (--tensors)", WHOLE, WHOLE, PERF_OF_ALL, false, PERF_IN, 2,
-     true, allreduce_many, iallreduce_many, allreduce_many_lane},
-    {KOLO_REDUCE, "the root gets the reduction", WHOLE, ROOT_WHOLE, PERF_OF_ALL, false, BOTH, 1, false, reduce, ireduce,
-     reduce_lane},
+     true, allreduce_many, iallreduce_many},
+    {KOLO_REDUCE, "the root gets the reduction", WHOLE, ROOT_WHOLE, PERF_OF_ALL, false, BOTH, 1, false, reduce,
+     ireduce},
     {KOLO_REDUCE_SCATTER, "each rank gets its block of the reduction", BLOCKS, BLOCK, PERF_OF_ALL, false, BOTH, 1, true,
-     reduce_scatter, ireduce_scatter, reduce_scatter_lane},
+     reduce_scatter, ireduce_scatter},
     {KOLO_REDUCE_SCATTERV, "the same with unequal blocks", BLOCKS, BLOCK, PERF_OF_ALL, true, BOTH, 1, true,
-     reduce_scatterv, ireduce_scatterv, reduce_scatterv_lane},
+     reduce_scatterv, ireduce_scatterv},
     {KOLO_ALLGATHER, "every rank gets a block of each rank", BLOCK, BLOCKS, PERF_OF_EACH, false, BOTH, 1, true,
-     allgather, iallgather, allgather_lane},
+     allgather, iallgather},
     {KOLO_ALLGATHERV, "the same with unequal blocks", BLOCK, BLOCKS, PERF_OF_EACH, true, BOTH, 1, true, allgatherv,
-     iallgatherv, allgatherv_lane},
+     iallgatherv},
     {KOLO_BROADCAST, "every rank gets the root's buffer", ROOT_WHOLE, WHOLE, PERF_OF_ROOT, false, PERF_IN, 1, false,
-     broadcast, ibroadcast, broadcast_lane},
+     broadcast, ibroadcast},
     {KOLO_GATHER, "the root gets a block of each rank", BLOCK, ROOT_BLOCKS, PERF_OF_EACH, false, BOTH, 1, true, gather,
-     igather, gather_lane},
+     igather},
     {KOLO_GATHERV, "the same with unequal blocks", BLOCK, ROOT_BLOCKS, PERF_OF_EACH, true, BOTH, 1, true, gatherv,
-     igatherv, gatherv_lane},
+     igatherv},
     {KOLO_SCATTER, "each rank gets a block of the root's", ROOT_BLOCKS, BLOCK, PERF_OF_ROOT, false, BOTH, 1, true,
-     scatter, iscatter, scatter_lane},
+     scatter, iscatter},
     {KOLO_SCATTERV, "the same with unequal blocks", ROOT_BLOCKS, BLOCK, PERF_OF_ROOT, true, BOTH, 1, true, scatterv,
-     iscatterv, scatterv_lane},
+     iscatterv},
     {KOLO_ALLTOALL, "each rank sends a block to each rank", BLOCKS, BLOCKS, PERF_OF_EACH, false, BOTH, 1, true,
-     alltoall, ialltoall, alltoall_lane},
+     alltoall, ialltoall},
     {KOLO_ALLTOALLV, "the same with unequal blocks", BLOCKS, BLOCKS, PERF_OF_EACH, true, PERF_OUT, 1, true, alltoallv,
-     ialltoallv, alltoallv_lane},
+     ialltoallv},
     {KOLO_SCAN, "each rank gets the reduction of its own and all lower ranks' inputs", WHOLE, WHOLE, PERF_OF_PREFIX,
-     false, BOTH, 1, false, scan, iscan, scan_lane},
-    {KOLO_EXSCAN, "the same without its own", WHOLE, WHOLE, PERF_OF_EARLIER, false, BOTH, 1, false, exscan, iexscan,
-     exscan_lane},
-    {.kolo = KOLO_BARRIER,
-     .meaning = "no data",
-     .places = PERF_OUT,
-     .factor = 1,
-     .call = barrier,
-     .issue = ibarrier,
-     .call_lane = barrier_lane},
+     false, BOTH, 1, false, scan, iscan},
+    {KOLO_EXSCAN, "the same without its own", WHOLE, WHOLE, PERF_OF_EARLIER, false, BOTH, 1, false, exscan, iexscan},
+    {.kolo = KOLO_BARRIER, .meaning = "no data", .places = PERF_OUT, .factor = 1, .call = barrier, .issue = ibarrier},
 };
 
 enum { COLLECTIVES = sizeof(collectives) / sizeof(collectives[0]) };

@@ -51,7 +51,6 @@ typedef struct perf_collective {
     bool keeps_own;
     int (*call)(const perf_call *call);
     int (*issue)(const perf_call *call, kolo_request **request); /* the same in the background */
-    int (*call_lane)(const perf_call *call, int lane);           /* and by one of a rank's threads */
 } perf_collective;
 
 /* In the order in which `kolo-perf all` measures them. NULL past the last. */

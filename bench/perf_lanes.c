@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "kolo_lanes.h"
 #include "perf_team.h"
 #include "perf_tensors.h"
 
@@ -35,13 +36,19 @@ static void await(const _Atomic uint64_t *word, uint64_t value) {
     }
 }
 
+static int call_in_lane(const perf_sampler *sampler, const perf_call *call, int lane) {
+    perf_call own = *call;
+    own.comm = kolo_comm_lane(call->comm, lane);
+    return sampler->collective->call(&own);
+}
+
 static void *serve(void *argument) {
     perf_lane *self = argument;
     for (uint64_t call = 1;; call++) {
         await(&posted.value, call);
         if (caller == NULL)
             break;
-        self->status = caller->collective->call_lane(arguments, (int)(self - lanes));
+        self->status = call_in_lane(caller, arguments, (int)(self - lanes));
         perf_word_store(&self->done.value, call);
     }
     perf_tensors_free();
@@ -78,7 +85,7 @@ void perf_lanes_end(void) {
 
 int perf_lanes_call(const perf_sampler *sampler, const perf_call *call) {
     const uint64_t number = post(sampler, call);
-    int status = sampler->collective->call_lane(call, 0), others = KOLO_OK;
+    int status = call_in_lane(sampler, call, 0), others = KOLO_OK;
     for (int i = 1; i < started; i++) {
         await(&lanes[i].done.value, number);
         others = lanes[i].status != KOLO_OK ? lanes[i].status : others;

@@ -184,9 +184,9 @@ static bool call_once(uint32_t thread) {
     sim_check_call(send + from, recv + from, part_bytes, ++run.call[thread]);
     sim_pause();
     sim_spend(asked->machine->call_ns);
-    const int rc = sim_lanes() > 1
-                       ? kolo_allreduce_lane(team_comm(rank), (int)lane, send, recv, run.count, asked->dtype, KOLO_SUM)
-                       : kolo_allreduce(team_comm(rank), send, recv, run.count, asked->dtype, KOLO_SUM);
+    const int rc = sim_lanes() > 1 ? kolo_allreduce(kolo_comm_lane(team_comm(rank), (int)lane), send, recv, run.count,
+                                                    asked->dtype, KOLO_SUM)
+                                   : kolo_allreduce(team_comm(rank), send, recv, run.count, asked->dtype, KOLO_SUM);
     sim_line_settle();
     if (rc == 0)
         sim_check_read(recv + from, part_bytes);

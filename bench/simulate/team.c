@@ -77,8 +77,6 @@ static kolo_comm *make_comm(uint32_t rank, uint32_t lane, kolo_comm *first, cons
     kolo_plan_lines(&shape->settings, comm->lines_bytes_end);
     comm->segment.members[rank].process.pid = PID_FIRST + rank;
     atomic_store(&comm->segment.members[rank].state, KOLO_MEMBER_PRESENT);
-    if (first)
-        comm->token->ready = false; /* as kolo_lanes_make does */
     return comm;
 }
 
@@ -97,7 +95,7 @@ static int add_lanes(kolo_comm *comm, const team_shape *shape) {
             return -1;
         comm->lanes->count++;
     }
-    return 0;
+    return kolo_lanes_hand_out(comm);
 }
 
 static int add_rank(uint32_t rank, const team_shape *shape) {
@@ -139,8 +137,10 @@ void team_destroy(void) {
         struct kolo_lanes *lanes = team.comms[rank]->lanes;
         for (uint32_t lane = 1; lanes && lane < lanes->count; lane++)
             free_comm(lanes->lane[lane]);
-        if (lanes)
+        if (lanes) {
+            free(lanes->handed_out);
             free(lanes->tables);
+        }
         free(lanes);
         free_comm(team.comms[rank]);
         team.comms[rank] = NULL;

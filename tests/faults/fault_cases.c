@@ -252,8 +252,7 @@ static struct training_step training_of(struct player *player, int step, int32_t
 
 /* A thread's part of an all-reduce. */
 struct lane_call {
-    kolo_comm *comm;
-    int lane;
+    kolo_comm *lane;
     const int32_t *send;
     int32_t *recv;
     size_t count;
@@ -263,7 +262,7 @@ struct lane_call {
 
 static void *call_in_lane(void *argument) {
     struct lane_call *call = argument;
-    call->status = kolo_allreduce_lane(call->comm, call->lane, call->send, call->recv, call->count, KOLO_I32, KOLO_SUM);
+    call->status = kolo_allreduce(call->lane, call->send, call->recv, call->count, KOLO_I32, KOLO_SUM);
     if (call->status < 0)
         snprintf(call->message, sizeof call->message, "%s", kolo_error_message());
     return NULL;
@@ -276,7 +275,7 @@ static int allreduce_in_lanes(struct player *player, int step, int32_t *send, in
     pthread_t threads[LANES_MAX];
     fill(player, step, send);
     for (int lane = what->lanes - 1; lane >= 0; lane--) {
-        calls[lane] = (struct lane_call){player->comm, lane, send, recv, what->count, 0, ""};
+        calls[lane] = (struct lane_call){kolo_comm_lane(player->comm, lane), send, recv, what->count, 0, ""};
         if (lane == 0)
             call_in_lane(&calls[0]);
         else if (pthread_create(&threads[lane], NULL, call_in_lane, &calls[lane]))

@@ -27,12 +27,13 @@ static void *run_lane(void *argument) {
     static const float zeros[THREADS * SLICE_BYTES];
     static _Thread_local float sums[THREADS * SLICE_BYTES];
     if (lane->prepared) {
-        lane->status = call_make_lane(lane->prepared, comm, lane->index);
+        lane->status = call_make(lane->prepared, kolo_comm_lane(comm, lane->index));
     } else if (lane->rank->rank == 1 && lane->index == THREADS - 1) {
         await_counter((uint64_t)lane->rank->ranks); /* others may still be in the call before */
-        lane->status = kolo_comm_abort_lane(comm, lane->index, 7);
+        lane->status = kolo_comm_abort(kolo_comm_lane(comm, lane->index), 7);
     } else {
-        lane->status = kolo_allreduce_lane(comm, lane->index, zeros, sums, THREADS * SLICE_BYTES, KOLO_F32, KOLO_SUM);
+        lane->status =
+            kolo_allreduce(kolo_comm_lane(comm, lane->index), zeros, sums, THREADS * SLICE_BYTES, KOLO_F32, KOLO_SUM);
     }
     return NULL;
 }
@@ -90,7 +91,7 @@ static void run(struct rank *rank) {
         kolo_failure failure = {.failure_bytes = sizeof failure};
         run_lanes(rank, NULL);
         for (int lane = 0; lane < THREADS; lane++)
-            expect(rank, kolo_barrier_lane(rank->comm, lane) < 0, "lane %d goes on", lane);
+            expect(rank, kolo_barrier(kolo_comm_lane(rank->comm, lane)) < 0, "lane %d goes on", lane);
         kolo_comm_failure(rank->comm, &failure);
         expect(rank, failure.status == KOLO_ERR_ABORTED && failure.rank == 1 && failure.code == 7, "%d by rank %d: %s",
                failure.status, failure.rank, failure.message);

@@ -269,7 +269,7 @@ static void run_alone(struct rank *rank) {
     rank->options.threads = 2;
     if (!expect_status(rank, kolo_comm_create(&rank->comm, &rank->options), 0, "kolo_comm_create"))
         return;
-    expect_status(rank, *by_lane ? kolo_comm_abort_lane(rank->comm, 1, CODE) : kolo_comm_abort(rank->comm, CODE), 0,
+    expect_status(rank, kolo_comm_abort(*by_lane ? kolo_comm_lane(rank->comm, 1) : rank->comm, CODE), 0,
                   "kolo_comm_abort");
     kolo_failure failure = {.failure_bytes = sizeof failure};
     kolo_comm_failure(rank->comm, &failure);
@@ -277,7 +277,7 @@ static void run_alone(struct rank *rank) {
            failure.status == KOLO_ERR_ABORTED && failure.cause == KOLO_CAUSE_ABORTED && failure.code == CODE &&
                failure.rank == 0 && failure.reporter == 0,
            "the failure is %d, code %d: %s", failure.status, failure.code, failure.message);
-    expect_status(rank, kolo_barrier_lane(rank->comm, 0), KOLO_ERR_STATE, "kolo_barrier_lane after it");
+    expect_status(rank, kolo_barrier(kolo_comm_lane(rank->comm, 0)), KOLO_ERR_STATE, "kolo_barrier in lane 0 after it");
     if (*by_lane)
         return;
     expect_status(rank, allreduce_once(rank, 1), KOLO_ERR_STATE, "kolo_allreduce after it");

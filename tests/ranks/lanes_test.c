@@ -92,7 +92,7 @@ struct lane_call {
 
 static int make_in_lane(void *of, int lane) {
     const struct lane_call *call = of;
-    return call_make_lane(call->prepared, call->comm, lane);
+    return call_make(call->prepared, kolo_comm_lane(call->comm, lane));
 }
 
 static bool run_call(const struct rank *rank, struct crew *crew, const struct call *call, bool by_lanes) {
@@ -221,13 +221,13 @@ static int make_sum(void *of, int lane) {
     const struct sum *sum = of;
     const bool is_odd = lane == sum->odd_lane && sum->rank->rank == 1;
     if (is_odd && sum->aborts)
-        return kolo_comm_abort_lane(sum->comm, lane, 7) ? KOLO_ERR_STATE : KOLO_ERR_ABORTED;
-    return kolo_allreduce_lane(sum->comm, lane, sum->data, sum->data, sum->count, KOLO_F32,
-                               is_odd ? KOLO_MAX : KOLO_SUM);
+        return kolo_comm_abort(kolo_comm_lane(sum->comm, lane), 7) ? KOLO_ERR_STATE : KOLO_ERR_ABORTED;
+    return kolo_allreduce(kolo_comm_lane(sum->comm, lane), sum->data, sum->data, sum->count, KOLO_F32,
+                          is_odd ? KOLO_MAX : KOLO_SUM);
 }
 
 static int meet(void *of, int lane) {
-    return kolo_barrier_lane(of, lane);
+    return kolo_barrier(kolo_comm_lane(of, lane));
 }
 
 enum { SUM_COUNT = 10000 };
@@ -237,8 +237,8 @@ static bool sums_are_right(const struct rank *rank, struct crew *crew, kolo_comm
     struct sum sum = {rank, comm, data, SUM_COUNT, -1, false};
     for (int i = 0; i < SUM_COUNT; i++)
         data[i] = (float)(i + kolo_comm_rank(comm));
-    bool right = expect_status(rank, crew_work(crew, make_sum, &sum), 0, "kolo_allreduce_lane") &&
-                 expect_status(rank, crew_work(crew, meet, comm), 0, "kolo_barrier_lane");
+    bool right = expect_status(rank, crew_work(crew, make_sum, &sum), 0, "kolo_allreduce by lanes") &&
+                 expect_status(rank, crew_work(crew, meet, comm), 0, "kolo_barrier by lanes");
     const int size = kolo_comm_size(comm);
     for (int i = 0; right && i < SUM_COUNT; i++)
         right = expect(rank, data[i] == (float)(i * size + size * (size - 1) / 2), "element %d is wrong", i);
@@ -272,11 +272,40 @@ static void expect_child_refused(struct rank *rank) {
     int status = 1;
     const pid_t child = fork();
     if (child == 0) {
-        const bool right = kolo_allreduce_lane(rank->comm, 1, &one, &one, 1, KOLO_F32, KOLO_SUM) == KOLO_ERR_STATE;
+        const bool right =
+            kolo_allreduce(kolo_comm_lane(rank->comm, 1), &one, &one, 1, KOLO_F32, KOLO_SUM) == KOLO_ERR_STATE;
         _exit(kolo_comm_destroy(rank->comm) == 0 && right ? 0 : 1);
     }
     waitpid(child, &status, 0);
     expect(rank, status == 0, "a forked child ended with %d", status);
+}
+
+/* A lane takes blocking collectives and kolo_comm_abort, and nothing else. */
+static void expect_lane_refuses(struct rank *rank, kolo_comm *lane) {
+    float one = 1;
+    kolo_request *request;
+    kolo_comm *made;
+    void *buffer;
+    int fd;
+    const int statuses[] = {kolo_iallreduce(lane, &one, &one, 1, KOLO_F32, KOLO_SUM, &request),
+                            kolo_send(lane, &one, 1, KOLO_F32, 0, 0),
+                            kolo_irecv(lane, &one, 1, KOLO_F32, 0, 0, NULL, &request),
+                            kolo_alloc(lane, 4096, &buffer),
+                            kolo_comm_dup(lane, &made),
+                            kolo_comm_split(lane, 0, 0, &made),
+                            kolo_comm_shrink(lane, &made),
+                            kolo_comm_eventfd(lane, &fd),
+                            kolo_comm_set_timeout(lane, 1000),
+                            kolo_comm_set_interrupt(lane, NULL, NULL),
+                            kolo_comm_set_progress(lane, NULL, NULL),
+                            kolo_comm_destroy(lane)};
+    for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++)
+        expect(rank, statuses[i] == KOLO_ERR_ARG, "function %zu of a lane returned %d", i, statuses[i]);
+    expect_message(rank, "destroying a lane", "kolo_comm_destroy", "is a lane", NULL);
+    expect(rank, kolo_comm_rank(lane) == rank->rank && kolo_comm_size(lane) == rank->ranks, "rank %d of %d in a lane",
+           kolo_comm_rank(lane), kolo_comm_size(lane));
+    expect_status(rank, kolo_allreduce(lane, NULL, &one, 1, KOLO_F32, KOLO_SUM), KOLO_ERR_ARG, "no send");
+    expect_message(rank, "no send", "kolo_allreduce", "send", NULL);
 }
 
 /* What is refused, and leaves the communicator usable. */
@@ -294,15 +323,15 @@ static void run_refused(struct rank *rank) {
         return;
     crew_begin(&crew, threads);
     for (int lane = -1; lane <= threads; lane += threads + 1) {
-        expect_status(rank, kolo_allreduce_lane(rank->comm, lane, &one, &one, 1, KOLO_F32, KOLO_SUM), KOLO_ERR_ARG,
-                      "a lane that there is not");
-        expect_message(rank, "a lane that there is not", "kolo_allreduce_lane", "lane", "threads", NULL);
+        expect(rank, !kolo_comm_lane(rank->comm, lane), "there is a lane %d", lane);
+        expect_message(rank, "a lane that there is not", "kolo_comm_lane", "lane", "threads", NULL);
     }
-    expect_status(rank, kolo_allreduce_lane(NULL, 0, &one, &one, 1, KOLO_F32, KOLO_SUM), KOLO_ERR_ARG, "no comm");
-    expect_status(rank, kolo_allreduce_lane(rank->comm, 0, NULL, &one, 1, KOLO_F32, KOLO_SUM), KOLO_ERR_ARG, "no send");
-    expect_message(rank, "no send", "kolo_allreduce_lane", "send", NULL);
+    expect(rank, !kolo_comm_lane(NULL, 0), "there is a lane of no communicator");
+    expect_message(rank, "no comm", "kolo_comm_lane", "comm is NULL", NULL);
+    for (int lane = 0; lane < threads; lane++)
+        expect_lane_refuses(rank, kolo_comm_lane(rank->comm, lane));
     if (expect_status(rank, kolo_iallreduce(rank->comm, &one, &one, 1, KOLO_F32, KOLO_SUM, &request), 0, "issuing")) {
-        expect_status(rank, kolo_barrier_lane(rank->comm, 0), KOLO_ERR_ARG, "a request in flight");
+        expect_status(rank, kolo_barrier(kolo_comm_lane(rank->comm, 0)), KOLO_ERR_ARG, "a request in flight");
         expect_message(rank, "a request in flight", "background", NULL);
         expect_status(rank, kolo_request_wait(request), 0, "kolo_request_wait");
     }
@@ -358,7 +387,7 @@ static void run_failing(struct rank *rank, enum failing failing) {
         expect(rank, strstr(failure.message, "of lane") && strstr(failure.message, "max, by lanes"), "'%s'",
                failure.message);
     for (int lane = 0; lane < threads; lane++)
-        expect(rank, kolo_barrier_lane(rank->comm, lane) < 0, "lane %d goes on", lane);
+        expect(rank, kolo_barrier(kolo_comm_lane(rank->comm, lane)) < 0, "lane %d goes on", lane);
     kolo_comm *left;
     if (expect_status(rank, kolo_comm_shrink(rank->comm, &left), 0, "kolo_comm_shrink")) {
         expect(rank, kolo_comm_size(left) == rank->ranks - (failing == DEATH) && kolo_comm_lanes(left) == threads,

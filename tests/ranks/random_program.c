@@ -279,7 +279,7 @@ struct lane_call {
 
 static void *call_in_lane(void *argument) {
     struct lane_call *call = argument;
-    call->status = call_make_lane(call->prepared, call->comm, call->lane);
+    call->status = call_make(call->prepared, kolo_comm_lane(call->comm, call->lane));
     return NULL;
 }
 

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kolo_lanes.h"
 #include "oracle.h"
 #include "own_operations.h"
 
@@ -323,7 +322,6 @@ void call_prepare(struct prepared *prepared, const struct call *call, const kolo
 
 #define BLOCKING(name, ...)   kolo_##name(comm, ##__VA_ARGS__)
 #define BACKGROUND(name, ...) kolo_i##name(comm, ##__VA_ARGS__, request)
-#define IN_LANE(name, ...)    kolo_##name##_lane(comm, lane, ##__VA_ARGS__)
 
 int call_make(const struct prepared *prepared, kolo_comm *comm) {
     MAKE(BLOCKING)
@@ -331,10 +329,6 @@ int call_make(const struct prepared *prepared, kolo_comm *comm) {
 
 int call_issue(const struct prepared *prepared, kolo_comm *comm, kolo_request **request) {
     MAKE(BACKGROUND)
-}
-
-int call_make_lane(const struct prepared *prepared, kolo_comm *comm, int lane) {
-    MAKE(IN_LANE)
 }
 
 /* Memory of calls that failed. */

@@ -64,9 +64,8 @@ void call_tell(const struct call *call, char *words);
 /* Fills the buffers with which this rank of `comm` makes the call. */
 void call_prepare(struct prepared *prepared, const struct call *call, const kolo_comm *comm);
 
-/* Makes the call, or one lane's part of it, or issues it in the background, and returns its status. */
+/* Makes the call, or issues it in the background, and returns its status. */
 int call_make(const struct prepared *prepared, kolo_comm *comm);
-int call_make_lane(const struct prepared *prepared, kolo_comm *comm, int lane);
 int call_issue(const struct prepared *prepared, kolo_comm *comm, kolo_request **request);
 
 /* Expects that the call, which returned `status`, has changed what it should in the memory, fills that with rubbish,

@@ -35,6 +35,11 @@ int kolo_unusable(const char *function, const kolo_comm *comm) {
             KOLO_ERR_STATE,
             "rank %u: %s: the communicator was inherited through fork; only the process that created it can use it",
             comm->global_rank, function);
+    if (comm->is_lane && kolo_comm_is_usable(comm))
+        return kolo_fail(KOLO_ERR_ARG,
+                         "rank %u: %s: the communicator is a lane: it takes blocking collectives and kolo_comm_abort; "
+                         "all else is for the communicator that it is a lane of",
+                         comm->global_rank, function);
     kolo_failure failure;
     kolo_failure_describe(comm, &failure);
     return kolo_fail(KOLO_ERR_STATE, "rank %u: %s: the communicator is broken: %s", comm->global_rank, function,

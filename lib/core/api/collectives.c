@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "api/lanes/helpers.h"
-#include "api/lanes/lane_call.h"
+#include "api/lanes/lanes.h"
 #include "api/lanes/slices.h"
 #include "api/requests/queue.h"
 #include "api/sharing.h"
@@ -469,11 +469,73 @@ static inline __attribute__((always_inline)) int perform(const struct kolo_descr
     return rc;
 }
 
+/* Makes one lane's part of a call whose arguments are legal: nothing in a lane that gets no slice. Where the call is
+ * not divided, lane 0 does all of it. All lanes take part in a barrier, and where only a lane's ranks together can tell
+ * whether the call is divided. */
+static int make_in_lane(const struct kolo_descriptor *descriptor, kolo_comm *lane, const struct kolo_arguments *call,
+                        const kolo_kernel *kernel) {
+    const kolo_comm *first = lane->first;
+    const bool is_first = lane == first;
+    size_t longest = call->count;
+    if (kolo_lanes_count(first) == 1 || descriptor->collective == KOLO_BARRIER)
+        return make(descriptor, lane, call, kernel);
+    if (!descriptor->is_unequal)
+        find_longest(descriptor, lane, call, &longest);
+    const uint32_t slices = kolo_slices_count(descriptor, first, longest, kernel->element_bytes, 0);
+    if (first->global_size == 1 || (!descriptor->is_unequal && slices == 1))
+        return is_first ? make(descriptor, lane, call, kernel) : 0;
+    if (!descriptor->is_unequal && lane->origin.lane >= slices)
+        return 0;
+    struct divided divided = {descriptor, call, kernel, longest, slices};
+    if (is_first) {
+        lane->stats.calls_by_collective[descriptor->collective]++;
+        lane->stats.payload_bytes += call->count * kernel->element_bytes;
+    }
+    begin(descriptor, lane, call);
+    const uint32_t callers_fpenv = kolo_fpenv_enter();
+    kolo_history_begin(lane);
+    int rc = 0;
+    if (descriptor->is_unequal) {
+        rc = find_longest(descriptor, lane, call, &divided.longest);
+        divided.lanes = kolo_slices_count(descriptor, first, divided.longest, kernel->element_bytes, 0);
+    }
+    if (rc == 0 && lane->origin.lane < divided.lanes)
+        rc = run_slice(lane, &divided);
+    kolo_history_end(lane);
+    kolo_fpenv_leave(callers_fpenv);
+    leave(lane);
+    return rc;
+}
+
+/* Makes one lane's part of a call that the program makes by lanes. */
+static __attribute__((noinline)) int perform_in_lane(const struct kolo_descriptor *descriptor,
+                                                     const kolo_comm *handed_out, struct kolo_arguments *call) {
+    kolo_comm *lane;
+    call->by_lane = true;
+    if (handed_out->token->ours && kolo_queue_is_busy(handed_out->first))
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: calls in the background are in flight: wait for them first",
+                         handed_out->global_rank, descriptor->function);
+    int rc = kolo_lanes_enter(descriptor->function, handed_out, &lane);
+    if (rc < 0)
+        return rc;
+    call->kernel = find_kernel(lane, call->dtype, call->op);
+    if (!call->kernel)
+        call->kernel = kolo_arguments_own_kernel(call);
+    rc = call->kernel ? check(descriptor, lane, call, lane->call.offsets, call->kernel)
+                      : kolo_arguments_explain(descriptor, lane, call, 0);
+    if (rc == 0)
+        rc = make_in_lane(descriptor, lane, call, call->kernel);
+    kolo_leave(lane);
+    return rc;
+}
+
 /* The long way of a call. It does the same where requests may be in flight, or the communicator cannot be used. */
 static __attribute__((noinline)) int perform_any(const struct kolo_descriptor *descriptor, kolo_comm *comm,
                                                  struct kolo_arguments *call) {
     if (kolo_is_ready(comm))
         return perform(descriptor, comm, call);
+    if (comm && comm->is_lane)
+        return perform_in_lane(descriptor, comm, call);
     int rc = kolo_queue_claim(descriptor->function, comm, true);
     if (rc < 0)
         return rc;
@@ -534,67 +596,6 @@ static int background(const struct kolo_descriptor *descriptor, const char *func
     if (rc == 0)
         *request = made;
     kolo_leave(comm);
-    return rc;
-}
-
-/* Makes one lane's part of a call whose arguments are legal: nothing in a lane that gets no slice. Where the call is
- * not divided, lane 0 does all of it. All lanes take part in a barrier, and where only a lane's ranks together can tell
- * whether the call is divided. */
-static int make_in_lane(const struct kolo_descriptor *descriptor, kolo_comm *lane, const struct kolo_arguments *call,
-                        const kolo_kernel *kernel) {
-    const kolo_comm *first = lane->first;
-    const bool is_first = lane == first;
-    size_t longest = call->count;
-    if (kolo_lanes_count(first) == 1 || descriptor->collective == KOLO_BARRIER)
-        return make(descriptor, lane, call, kernel);
-    if (!descriptor->is_unequal)
-        find_longest(descriptor, lane, call, &longest);
-    const uint32_t slices = kolo_slices_count(descriptor, first, longest, kernel->element_bytes, 0);
-    if (first->global_size == 1 || (!descriptor->is_unequal && slices == 1))
-        return is_first ? make(descriptor, lane, call, kernel) : 0;
-    if (!descriptor->is_unequal && lane->origin.lane >= slices)
-        return 0;
-    struct divided divided = {descriptor, call, kernel, longest, slices};
-    if (is_first) {
-        lane->stats.calls_by_collective[descriptor->collective]++;
-        lane->stats.payload_bytes += call->count * kernel->element_bytes;
-    }
-    begin(descriptor, lane, call);
-    const uint32_t callers_fpenv = kolo_fpenv_enter();
-    kolo_history_begin(lane);
-    int rc = 0;
-    if (descriptor->is_unequal) {
-        rc = find_longest(descriptor, lane, call, &divided.longest);
-        divided.lanes = kolo_slices_count(descriptor, first, divided.longest, kernel->element_bytes, 0);
-    }
-    if (rc == 0 && lane->origin.lane < divided.lanes)
-        rc = run_slice(lane, &divided);
-    kolo_history_end(lane);
-    kolo_fpenv_leave(callers_fpenv);
-    leave(lane);
-    return rc;
-}
-
-int kolo_lane_call(const char *function, kolo_collective collective, kolo_comm *comm, int index,
-                   struct kolo_arguments call) {
-    struct kolo_descriptor named = descriptors[collective]; /* for messages */
-    kolo_comm *lane;
-    named.function = function;
-    call.by_lane = true;
-    if (comm && comm->token->ours && kolo_queue_is_busy(comm))
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: calls in the background are in flight: wait for them first",
-                         comm->global_rank, function);
-    int rc = kolo_lanes_enter(function, comm, index, &lane);
-    if (rc < 0)
-        return rc;
-    call.kernel = find_kernel(lane, call.dtype, call.op);
-    if (!call.kernel)
-        call.kernel = kolo_arguments_own_kernel(&call);
-    rc = call.kernel ? check(&named, lane, &call, lane->call.offsets, call.kernel)
-                     : kolo_arguments_explain(&named, lane, &call, 0);
-    if (rc == 0)
-        rc = make_in_lane(&descriptors[collective], lane, &call, call.kernel);
-    kolo_leave(lane);
     return rc;
 }
 

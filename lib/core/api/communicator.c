@@ -88,7 +88,7 @@ int kolo_comm_create(kolo_comm **comm, const kolo_options *options) {
 int kolo_comm_shrink(kolo_comm *comm, kolo_comm **shrunk) {
     if (!comm || !shrunk)
         return kolo_fail(KOLO_ERR_ARG, "kolo_comm_shrink: %s is NULL", comm ? "shrunk" : "comm");
-    if (!comm->token->ours)
+    if (!comm->token->ours || comm->is_lane)
         return kolo_unusable("kolo_comm_shrink", comm);
     kolo_failure failure;
     kolo_failure_describe(comm, &failure);
@@ -123,9 +123,7 @@ int kolo_comm_shrink(kolo_comm *comm, kolo_comm **shrunk) {
     return rc;
 }
 
-int kolo_comm_destroy(kolo_comm *comm) {
-    if (!comm)
-        return 0;
+void kolo_comm_end(kolo_comm *comm) {
     KOLO_POINT("destroy.beginning");
     kolo_queue_end(comm, KOLO_ERR_STATE, "the communicator was destroyed before the request was carried out");
     kolo_queue_join(comm);
@@ -138,12 +136,32 @@ int kolo_comm_destroy(kolo_comm *comm) {
     KOLO_POINT("destroy.departed");
     kolo_queue_free(comm);
     kolo_comm_free(comm);
+}
+
+int kolo_comm_destroy(kolo_comm *comm) {
+    if (comm && comm->is_lane)
+        return kolo_unusable("kolo_comm_destroy", comm);
+    if (comm)
+        kolo_comm_end(comm);
+    return 0;
+}
+
+/* Aborts by the thread of one lane, while others may be in a call. */
+static int abort_in_lane(const kolo_comm *handed_out, int code) {
+    kolo_comm *lane;
+    const int rc = kolo_lanes_enter("kolo_comm_abort", handed_out, &lane);
+    if (rc < 0)
+        return rc;
+    kolo_failure_publish(lane, KOLO_ERR_ABORTED, lane->rank, code);
+    kolo_leave(lane);
     return 0;
 }
 
 int kolo_comm_abort(kolo_comm *comm, int code) {
     if (!comm)
         return kolo_fail(KOLO_ERR_ARG, "kolo_comm_abort: comm is NULL");
+    if (comm->is_lane)
+        return abort_in_lane(comm, code);
     if (!kolo_comm_is_usable(comm))
         return kolo_fail(KOLO_ERR_STATE, "rank %u: kolo_comm_abort: the communicator is broken already",
                          comm->global_rank);
@@ -156,19 +174,11 @@ int kolo_comm_abort(kolo_comm *comm, int code) {
     return 0;
 }
 
-int kolo_comm_abort_lane(kolo_comm *comm, int lane, int code) {
-    kolo_comm *own;
-    const int rc = kolo_lanes_enter("kolo_comm_abort_lane", comm, lane, &own);
-    if (rc < 0)
-        return rc;
-    kolo_failure_publish(own, KOLO_ERR_ABORTED, own->rank, code);
-    kolo_leave(own);
-    return 0;
-}
-
 int kolo_comm_set_interrupt(kolo_comm *comm, kolo_interrupt_check *check, void *context) {
     if (!comm)
         return kolo_fail(KOLO_ERR_ARG, "kolo_comm_set_interrupt: comm is NULL");
+    if (comm->is_lane)
+        return kolo_unusable("kolo_comm_set_interrupt", comm);
     comm->interrupt = (struct kolo_interrupt){.check = check, .context = context, .thread = gettid()};
     return 0;
 }
@@ -176,6 +186,8 @@ int kolo_comm_set_interrupt(kolo_comm *comm, kolo_interrupt_check *check, void *
 int kolo_comm_set_progress(kolo_comm *comm, kolo_progress_function *progress, void *context) {
     if (!comm)
         return kolo_fail(KOLO_ERR_ARG, "kolo_comm_set_progress: comm is NULL");
+    if (comm->is_lane)
+        return kolo_unusable("kolo_comm_set_progress", comm);
     comm->waiter.progress = progress;
     comm->waiter.progress_context = context;
     return 0;
@@ -189,7 +201,7 @@ int kolo_comm_set_timeout(kolo_comm *comm, int64_t timeout_ms) {
                          "rank %u: kolo_comm_set_timeout: timeout_ms %" PRId64 ": must be from 0 to %" PRId64
                          " ms; 0 is no limit",
                          comm->global_rank, timeout_ms, KOLO_TIMEOUT_MS_MAX);
-    if (!comm->token->ours)
+    if (!comm->token->ours || comm->is_lane)
         return kolo_unusable("kolo_comm_set_timeout", comm);
     const int64_t timeout_ns = timeout_ms ? timeout_ms * KOLO_NS_PER_MS : KOLO_NEVER_NS;
     for (uint32_t lane = 0; lane < kolo_lanes_count(comm); lane++)

@@ -67,6 +67,7 @@ struct kolo_comm {
     struct kolo_token *token;
     kolo_comm *first;         /* lane 0 of its lanes, see api/lanes/lanes.h; itself, if it is lane 0 */
     struct kolo_lanes *lanes; /* in lane 0: all lanes; NULL: there is one */
+    bool is_lane;             /* kolo_comm_lane hands it out: it takes blocking collectives alone */
     const kolo_reducer *reducer;
     struct kolo_segment segment;       /* header is NULL with one rank on one node */
     struct kolo_shared_signal *signal; /* this rank's, as is the next */

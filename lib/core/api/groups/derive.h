@@ -7,6 +7,9 @@
 /* The layers above lib/core/comm; `internode` is NULL in a library for one machine (KOLO_MACHINES=OFF). */
 extern const struct kolo_layer_above kolo_layers;
 
+/* Destroys a communicator, or a lane of one. */
+void kolo_comm_end(kolo_comm *comm);
+
 /* Makes all parts of a new communicator ready for use, its lanes too, together with its other ranks. KOLO_ERR_VERSION:
  * the plan that rank 0 decided on for it is damaged. */
 int kolo_comm_prepare(kolo_comm *made);

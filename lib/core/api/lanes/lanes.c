@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "kolo_lanes.h"
 #include "api/groups/derive.h"
 #include "api/lanes/helpers.h"
 #include "base/status.h"
@@ -45,10 +44,11 @@ int kolo_lanes_make(kolo_comm *comm) {
             break;
         comm->lanes->lane[lane]->waiter.check = check_wait;
         kolo_store_relaxed(&comm->lanes->lane[lane]->waiter.timeout_ns, (uint64_t)timeout_ns);
-        kolo_comm_set_ready(comm->lanes->lane[lane], false); /* calls by lanes look at more than that */
         comm->lanes->count++;
     }
     kolo_store_relaxed(&comm->waiter.timeout_ns, (uint64_t)timeout_ns);
+    if (rc == 0 && (rc = kolo_lanes_hand_out(comm)) < 0 && comm->global_size > 1)
+        rc = kolo_failure_publish(comm, rc, comm->rank, 0);
     if (rc == 0)
         comm->lanes->helpers = kolo_helpers_create(comm->lanes->lane, count);
     return rc;
@@ -60,7 +60,8 @@ void kolo_lanes_end(kolo_comm *comm) {
         return;
     kolo_helpers_end(lanes->helpers, !comm->token->ours);
     for (uint32_t lane = 1; lane < lanes->count; lane++)
-        kolo_comm_destroy(lanes->lane[lane]);
+        kolo_comm_end(lanes->lane[lane]);
+    free(lanes->handed_out);
     free(lanes->tables);
     free(lanes);
     comm->lanes = NULL;
@@ -69,8 +70,4 @@ void kolo_lanes_end(kolo_comm *comm) {
 void kolo_lanes_break(kolo_comm *comm) {
     for (uint32_t lane = 1; lane < kolo_lanes_count(comm); lane++)
         kolo_comm_break(comm->lanes->lane[lane]);
-}
-
-int kolo_comm_lanes(const kolo_comm *comm) {
-    return (int)kolo_lanes_count(comm);
 }

@@ -6,11 +6,11 @@
  * and lane l does with slice l what an undivided call does with the whole. So lanes share nothing while they work, and
  * the protocol of a call, with its argument, holds for each of them.
  *
- * The threads in a lane. In a call of kolo_lanes.h these are the program's own threads, one for each lane. In any other
- * call that is large enough, the thread that makes it is in lane 0, and a helper (helpers.h) in each other lane; a
- * smaller call is in lane 0 alone. The two kinds of call never happen at once: one thread at a time makes calls without
- * lanes, and no lane is in a call then. Ranks that mix both kinds in one call make different calls: the call's word in
- * lane 0, which takes part in every call, says which kind it is.
+ * The threads in a lane. In a call on lanes that kolo_comm_lane has handed out these are the program's own threads, one
+ * for each lane. In any other call that is large enough, the thread that makes it is in lane 0, and a helper
+ * (helpers.h) in each other lane; a smaller call is in lane 0 alone. The two kinds of call never happen at once: one
+ * thread at a time makes calls without lanes, and no lane is in a call then. Ranks that mix both kinds in one call make
+ * different calls: the call's word in lane 0, which takes part in every call, says which kind it is.
  *
  * Invariants.
  *   - All ranks agree on the slices, which follow from counts, dtype and T alone. So the calls of lane l are the same,
@@ -30,13 +30,17 @@ struct kolo_helpers;
 struct kolo_lanes {
     uint32_t count; /* at least 2 */
     kolo_comm *lane[KOLO_THREADS_MAX];
-    size_t *tables; /* [count][4][ranks of all nodes]: see kolo_lanes_tables */
+    kolo_comm *handed_out; /* stands for lane 0 where kolo_comm_lane hands that out: a copy of what queries read */
+    size_t *tables;        /* [count][4][ranks of all nodes]: see kolo_lanes_tables */
     struct kolo_helpers *helpers;
 };
 
 /* Makes the lanes of a communicator that has none yet, if it is to have several: together with its other ranks, and on
  * all of them or none. A kolo_layer_above.complete. */
 int kolo_lanes_make(kolo_comm *comm);
+
+/* Makes ready what kolo_comm_lane hands out, once there are all lanes. KOLO_ERR_SYSTEM: no memory. */
+int kolo_lanes_hand_out(kolo_comm *comm);
 
 /* Ends the helpers, and destroys all lanes but the communicator itself. In a forked child, frees only its copies. */
 void kolo_lanes_end(kolo_comm *comm);
@@ -57,7 +61,8 @@ static inline size_t *kolo_lanes_tables(const kolo_comm *first, uint32_t lane) {
 /* The counters of the lanes but 0, which counts the calls, while no thread is in them. */
 void kolo_lanes_read_stats(const kolo_comm *comm, kolo_stats *stats);
 
-/* Begins every call of kolo_lanes.h: *own becomes lane `lane`, which kolo_enter lets this thread use. */
-int kolo_lanes_enter(const char *function, kolo_comm *comm, int lane, kolo_comm **own);
+/* Begins every call on a lane that kolo_comm_lane has handed out: *own becomes that lane, which kolo_enter lets this
+ * thread use. */
+int kolo_lanes_enter(const char *function, const kolo_comm *handed_out, kolo_comm **own);
 
 #endif

@@ -594,7 +594,7 @@ void kolo_queue_free(kolo_comm *comm) {
 }
 
 static int create(kolo_request **result, const char *function, kolo_comm *comm, size_t more_bytes) {
-    if (!comm || !comm->token->ours)
+    if (!comm || !comm->token->ours || comm->is_lane)
         return kolo_unusable(function, comm);
     int rc = comm->queue ? 0 : kolo_comm_is_usable(comm) ? kolo_queue_create(comm) : kolo_unusable(function, comm);
     if (rc < 0)
