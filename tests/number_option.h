@@ -23,4 +23,10 @@ static inline uint64_t number_option(const char *option, uint64_t limit) {
     return value;
 }
 
+/* The seed of who is given none: TEST_SEED, which tools/check sets by the commit; else always the same. */
+static inline uint64_t default_seed(void) {
+    const char *given = getenv("TEST_SEED");
+    return given ? strtoull(given, NULL, 10) : 1;
+}
+
 #endif

@@ -415,7 +415,7 @@ static void print_usage(FILE *to) {
                 "  --rank N       only this rank\n"
                 "  --action NAME  only this end: kill, stop, exit, exit3\n"
                 "  --passage N    only when the rank comes there for the Nth time\n"
-                "  --seed N       of the sample; without it, by the clock\n"
+                "  --seed N       of the sample; without it, TEST_SEED, or 1\n"
                 "  --runs N       trials of the sample, 240 without it, and one a point at least\n"
                 "  --list         print the points that each rank passes in each case, and how often\n"
                 "  --control      instead, show that each of some defects is noticed\n"
@@ -455,7 +455,7 @@ static bool parse(int argc, char **argv) {
         {"list", no_argument, NULL, 'l'},         {"control", no_argument, NULL, 'o'},
         {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
     bool control = false;
-    options.seed = (uint64_t)now_ns() % 1000000007;
+    options.seed = default_seed();
     for (int option; (option = getopt_long(argc, argv, "h", longs, NULL)) != -1;) {
         if (option == 'h' || option == '?') {
             print_usage(option == 'h' ? stdout : stderr);

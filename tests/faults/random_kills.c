@@ -285,7 +285,7 @@ static void print_usage(FILE *to) {
     fprintf(to, "usage: random_kills [--jobs N] [--seed N] [--small-shm]\n\n"
                 "Kills ranks of jobs at random times, and looks what becomes of the others.\n\n"
                 "  --jobs N     how many jobs, 60 without it\n"
-                "  --seed N     of ranks, sizes, victims and times; without it, by the clock\n"
+                "  --seed N     of ranks, sizes, victims and times; without it, TEST_SEED, or 1\n"
                 "  --small-shm  with a /dev/shm that holds no segment: they are memory files of rank 0's\n"
                 "  --help       print this\n\n"
                 "Exit status: 0 passed, 1 failed, 2 wrong arguments, 77 no right to mount for --small-shm.\n\n"
@@ -298,7 +298,7 @@ static void parse(int argc, char **argv) {
                                           {"small-shm", no_argument, NULL, 'm'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
-    options.seed = (uint64_t)now_ns() % 1000000007;
+    options.seed = default_seed();
     for (int option; (option = getopt_long(argc, argv, "h", longs, NULL)) != -1;) {
         if (option == 'n')
             options.jobs = number_option("jobs", UINT64_MAX);

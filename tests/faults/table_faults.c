@@ -220,7 +220,7 @@ static void print_usage(FILE *to) {
                 "  --point NAME   only at this point, or with a *\n"
                 "  --rank N       only this rank\n"
                 "  --passage N    only when the rank comes there for the Nth time\n"
-                "  --seed N       of the sample; without it, by the clock\n"
+                "  --seed N       of the sample; without it, TEST_SEED, or 1\n"
                 "  --runs N       trials of the sample, 200 without it, and one a point at least\n"
                 "  --random N     instead, N jobs whose ranks are killed at random times\n"
                 "  --list         print the points that each rank passes in each case, and how often\n"
@@ -238,7 +238,7 @@ static void parse(int argc, char **argv) {
         {"random", required_argument, NULL, 'm'}, {"passage", required_argument, NULL, 'k'},
         {"list", no_argument, NULL, 'l'},         {"control", no_argument, NULL, 'o'},
         {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
-    options.seed = (uint64_t)now_ns() % 1000000007;
+    options.seed = default_seed();
     for (int option; (option = getopt_long(argc, argv, "h", longs, NULL)) != -1;) {
         if (option == 'h' || option == '?') {
             print_usage(option == 'h' ? stdout : stderr);

@@ -20,7 +20,7 @@ struct harness_arguments {
     int ranks;        /* 0: all rank counts that the test goes through */
     int algorithm;    /* a kolo_algorithm; -1: all */
     uint64_t seed;    /* of all that is random */
-    bool seeded;      /* the seed was asked for; else it is the clock's */
+    bool seeded;      /* the seed was asked for; else it is default_seed() */
     uint32_t calls;   /* of a random program; 0: as many as it has */
     bool threads;     /* ranks are threads, not processes */
     bool quick;       /* a fraction of the cases */

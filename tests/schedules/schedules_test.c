@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "command_line.h"
 #include "now.h"
+#include "number_option.h"
 #include "sched_case.h"
 #include "sched_control.h"
 #include "sched_engine.h"
@@ -185,7 +185,7 @@ static const char *read_control(const char *name) {
 static const command_option table[] = {
     {"--seconds S", "as many seeds as fit in S seconds (default: 20)", TO_COUNT(options.seconds, 0, SECONDS_MAX)},
     {"--seeds N", "N seeds of each case", TO_COUNT(options.seeds, 0, SIZE_MAX)},
-    {"--seed N", "the first seed, or with --case the only one (default: from the clock)",
+    {"--seed N", "the first seed, or with --case the only one (default: by TEST_SEED)",
      TO_COUNT(options.seed, 0, SIZE_MAX)},
     {"--case NAME", "only this case", TO_FUNCTION(read_case)},
     {"--trace", "print each step", TO_FLAG(options.trace)},
@@ -206,9 +206,7 @@ static command_line line = {
 };
 
 int main(int argc, char **argv) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    options.seed = ((uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000) % 1000000000 * 1000;
+    options.seed = default_seed() % 1000000000 * 1000000;
     setvbuf(stdout, NULL, _IOLBF, 0);
     command_line_read(&line, argc, argv);
     if (options.list) {

@@ -11,7 +11,7 @@ import unittest
 import launching
 from launching import KOLO_PERF, LAGGARD_PROBE, RANK_PROBE, kolorun
 
-SEED = int(os.environ.get("KOLO_TEST_SEED", random.randrange(2**32)))
+SEED = int(os.environ.get("TEST_SEED", "1"))
 
 
 def expected_lines(size):
@@ -59,7 +59,7 @@ class Death(launching.LaunchingTest):
         return rank, pid
 
     def assert_named(self, rank, pid, errors):
-        note = f"KOLO_TEST_SEED={SEED}\n{errors}"
+        note = f"TEST_SEED={SEED}\n{errors}"
         self.assertEqual(1, errors.count("kolorun: "), note)
         self.assertIn(f"kolorun: rank {rank} (pid {pid}) was killed by signal 9 (SIGKILL)\n", errors, note)
 
@@ -88,7 +88,7 @@ class Death(launching.LaunchingTest):
             self.assert_nothing_named(self.shm_names)
             if seconds[-1] < 1:
                 return
-        self.fail(f"KOLO_TEST_SEED={SEED}: took {seconds} s")
+        self.fail(f"TEST_SEED={SEED}: took {seconds} s")
 
     def test_job_ends_within_a_second(self):
         def start():

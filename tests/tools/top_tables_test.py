@@ -15,7 +15,7 @@ from launching import PATIENCE_S
 
 KOLO_TOP = os.environ["KOLO_TOP"]
 TABLE_PROBE = os.environ["TABLE_PROBE"]
-SEED = int(os.environ.get("KOLO_TEST_SEED", random.randrange(2**32)))
+SEED = int(os.environ.get("TEST_SEED", "1"))
 GARBAGE_RUNS = int(os.environ.get("KOLO_TEST_RUNS", 40))
 RANKS, SLOW_RANK, SLOW_MS, STALENESS = 3, 1, 300, 2
 NAME, SHOWN_NAME = 'weights "a"?', r'weights "a"\?'
@@ -223,7 +223,7 @@ class Garbage(TableTest):
         self.assertEqual([True], [table["state"] == "running" for table in self.tables(os.getpid())])
 
     def test_damage(self):
-        print(f"KOLO_TEST_SEED={SEED}")
+        print(f"TEST_SEED={SEED}")
         chance = random.Random(SEED)
         states = set()
         for run in range(GARBAGE_RUNS):
