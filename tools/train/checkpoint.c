@@ -39,24 +39,26 @@ static size_t epochs_begun(const trainer *t, size_t steps) {
     return (steps + t->steps_of_epoch - 1) / t->steps_of_epoch;
 }
 
-/* The parts behind the header: where they are in the trainer, NULL for the optimizer's states, and their bytes. */
+/* The parts behind the header. The last ones are states of the optimizer. */
 enum { RESULTS, LOSSES, PARAMETERS, STATES, PARTS = STATES + 2 };
+static const kolo_optimizer_state states[PARTS] = {[STATES] = KOLO_OPTIMIZER_MOMENTUM, KOLO_OPTIMIZER_VARIANCE};
+
 typedef struct part {
-    void *data;
-    size_t bytes;
+    void *data; /* in the trainer; NULL: of the optimizer */
+    size_t bytes, at;
 } part;
 
 static size_t lay_out(const trainer *t, const header *h, part parts[PARTS]) {
     const size_t floats = h->parameters * sizeof(float);
-    parts[RESULTS] = (part){t->results, h->epochs * sizeof *t->results};
-    parts[LOSSES] = (part){t->losses, h->steps * sizeof *t->losses};
-    parts[PARAMETERS] = (part){t->model.parameters, floats};
-    parts[STATES] = (part){NULL, floats};                                       /* momentum */
-    parts[STATES + 1] = (part){NULL, h->optimizer == TRAIN_ADAMW ? floats : 0}; /* variance */
-    size_t bytes = sizeof *h;
-    for (int i = 0; i < PARTS; i++)
-        bytes += parts[i].bytes;
-    return bytes;
+    size_t end = sizeof *h;
+    parts[RESULTS] = (part){t->results, h->epochs * sizeof *t->results, 0};
+    parts[LOSSES] = (part){t->losses, h->steps * sizeof *t->losses, 0};
+    parts[PARAMETERS] = (part){t->model.parameters, floats, 0};
+    parts[STATES] = (part){NULL, floats, 0};
+    parts[STATES + 1] = (part){NULL, h->optimizer == TRAIN_ADAMW ? floats : 0, 0};
+    for (part *its = parts; its < parts + PARTS; end += its++->bytes)
+        its->at = end;
+    return end;
 }
 
 static header describe(const trainer *t) {
@@ -80,31 +82,44 @@ static uint64_t fingerprint_of(const char *image, size_t bytes) {
     return fingerprint_add(FINGERPRINT_BEGIN, image + sizeof(header), (bytes - sizeof(header)) / sizeof(uint32_t));
 }
 
-static const kolo_optimizer_state states[] = {KOLO_OPTIMIZER_MOMENTUM, KOLO_OPTIMIZER_VARIANCE};
-
 /* What the training has come to, on ranks that need it; elsewhere NULL. With --fused each rank has a part of the
  * states, and rank 0 gets the whole. */
 static int make_image(const trainer *t, int is_needed, char **image) {
     header h = describe(t);
     part parts[PARTS];
-    size_t at = sizeof h;
     int rc = 0;
     lay_out(t, &h, parts);
     *image = is_needed ? allocate(h.file_bytes, 1) : NULL;
-    for (int i = 0; rc == 0 && i < PARTS; at += parts[i++].bytes) {
+    for (int i = 0; rc == 0 && i < PARTS; i++)
         if (i < STATES && is_needed)
-            memcpy(*image + at, parts[i].data, parts[i].bytes);
+            memcpy(*image + parts[i].at, parts[i].data, parts[i].bytes);
         else if (i >= STATES && parts[i].bytes > 0 && (is_needed || t->options->settings.way.fused))
             rc = check(
                 t->comm,
-                kolo_optimizer_read_state(t->step.optimizer, states[i - STATES], is_needed ? *image + at : NULL, 0),
+                kolo_optimizer_read_state(t->step.optimizer, states[i], is_needed ? *image + parts[i].at : NULL, 0),
                 "cannot collect the optimizer's state");
+    if (is_needed) {
+        h.fingerprint = fingerprint_of(*image, h.file_bytes);
+        memcpy(*image, &h, sizeof h);
     }
-    if (!is_needed)
-        return rc;
-    h.fingerprint = fingerprint_of(*image, h.file_bytes);
-    memcpy(*image, &h, sizeof h);
     return rc;
+}
+
+static int take_image(trainer *t, const char *image) {
+    header h;
+    part parts[PARTS];
+    int status = 0;
+    memcpy(&h, image, sizeof h);
+    lay_out(t, &h, parts);
+    t->steps = h.steps;
+    for (int i = 0; i < PARTS && status == 0; i++)
+        if (i < STATES)
+            memcpy(parts[i].data, image + parts[i].at, parts[i].bytes);
+        else if (parts[i].bytes > 0)
+            status = kolo_optimizer_write_state(t->step.optimizer, states[i], image + parts[i].at);
+    if (status == 0)
+        status = kolo_optimizer_set_steps(t->step.optimizer, h.steps);
+    return check(t->comm, status, "cannot load the optimizer's state");
 }
 
 /* How far a training is, beside its image. */
@@ -118,30 +133,15 @@ typedef struct position {
  * with half of another's state when one more is lost meanwhile. Frees the image. */
 static int share_image(trainer *t, int root, char *image, position at) {
     static const char cannot[] = "cannot share the state to go on from";
-    header h;
-    part parts[PARTS];
     int rc = check(t->comm, kolo_broadcast(t->comm, &at, sizeof at, KOLO_U8, root), cannot);
     if (rc == 0 && image == NULL)
         image = allocate(at.image_bytes, 1);
     if (rc == 0)
         rc = check(t->comm, kolo_broadcast(t->comm, image, at.image_bytes, KOLO_U8, root), cannot);
     if (rc == 0) {
-        memcpy(&h, image, sizeof h);
-        lay_out(t, &h, parts);
-        t->steps = h.steps;
         t->epochs = at.epochs;
         t->ranks = at.ranks;
-        const char *from = image + sizeof h;
-        int status = 0;
-        for (int i = 0; i < PARTS && status == 0; from += parts[i++].bytes) {
-            if (i < STATES)
-                memcpy(parts[i].data, from, parts[i].bytes);
-            else if (parts[i].bytes > 0)
-                status = kolo_optimizer_write_state(t->step.optimizer, states[i - STATES], from);
-        }
-        if (status == 0)
-            status = kolo_optimizer_set_steps(t->step.optimizer, h.steps);
-        rc = check(t->comm, status, "cannot load the optimizer's state");
+        rc = take_image(t, image);
     }
     free(image);
     return rc;

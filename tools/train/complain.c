@@ -71,16 +71,13 @@ int check(kolo_comm *comm, int status, const char *cannot) {
     leave();
 }
 
-void *allocate(size_t count, size_t bytes) {
-    void *memory = calloc(count > 0 ? count : 1, bytes);
-    if (memory == NULL)
-        give_up("not enough memory for %zu times %zu bytes", count, bytes);
-    return memory;
-}
-
 void *enlarge(void *memory, size_t count, size_t bytes) {
     memory = reallocarray(memory, count > 0 ? count : 1, bytes);
     if (memory == NULL)
         give_up("not enough memory for %zu times %zu bytes", count, bytes);
     return memory;
+}
+
+void *allocate(size_t count, size_t bytes) {
+    return memset(enlarge(NULL, count, bytes), 0, count * bytes);
 }

@@ -247,22 +247,26 @@ static void print_summary(const trainer *t, const epoch_result *run, int identic
         print_comparison(compared, run, ranks);
 }
 
-static void write_json(FILE *file, const trainer *t, const epoch_result *run, int identical, const comparison *c) {
+void train_report_settings(FILE *file, const trainer *t) {
     const train_settings *settings = &t->options->settings;
-    const overlap_times overlap = find_overlap(t);
-    const size_t parameters = t->model.parameters_count;
     fprintf(file, "{\n  \"data\": ");
     json_text_print(file, t->options->data_path);
     fprintf(file, ",\n  ");
-    json_pairs_print(file, "train_rows=%zu test_rows=%zu ranks=%d ranks_lost=%d ranks_joined=%d", t->train->rows,
-                     t->test->rows, kolo_comm_size(t->comm), t->ranks.lost, t->ranks.joined);
-    fprintf(file, ",\n  ");
     json_pairs_print(file,
-                     "batch=%zu accumulate=%zu hidden=%zu rate=%.9g seed=%" PRIu64 " optimizer=\"%s\" fused=%s "
-                     "state_bytes=%zu parameters=%zu allreduce_bytes=%zu steps=%zu",
+                     "ranks=%d nodes=%d train_rows=%zu test_rows=%zu batch=%zu accumulate=%zu hidden=%zu rate=%.9g "
+                     "seed=%" PRIu64 " optimizer=\"%s\" parameters=%zu steps=%zu",
+                     kolo_comm_size(t->comm), kolo_comm_nodes(t->comm), t->train->rows, t->test->rows,
                      settings->batch_rows, settings->accumulate, settings->hidden, settings->rate, settings->seed,
-                     train_optimizer_name(settings->optimizer), truth(settings->way.fused), step_state_bytes(&t->step),
-                     parameters, (parameters + 1) * sizeof(float), t->steps);
+                     train_optimizer_name(settings->optimizer), t->model.parameters_count, t->steps);
+    fprintf(file, ",\n  ");
+}
+
+static void write_json(FILE *file, const trainer *t, const epoch_result *run, int identical, const comparison *c) {
+    const overlap_times overlap = find_overlap(t);
+    train_report_settings(file, t);
+    json_pairs_print(file, "ranks_lost=%d ranks_joined=%d fused=%s state_bytes=%zu allreduce_bytes=%zu", t->ranks.lost,
+                     t->ranks.joined, truth(t->options->settings.way.fused), step_state_bytes(&t->step),
+                     (t->model.parameters_count + 1) * sizeof(float));
     fprintf(file, ",\n  ");
     json_pairs_print(file,
                      "loss=%.9g test_accuracy=%.9g samples_per_second=%.9g seconds=%.9g allreduce_seconds=%.9g "

@@ -47,6 +47,9 @@ void train_report_epoch(const trainer *t); /* a line for the last epoch */
  * NULL: it was not. */
 void train_report_end(const trainer *t, int identical, const comparison *compared, FILE **json);
 
+/* What JSON begins with: of the data and the settings. */
+void train_report_settings(FILE *file, const trainer *t);
+
 /* Reads the data, and sets their fingerprint. */
 void train_data_read(dataset *all, train_options *options);
 

@@ -1,6 +1,5 @@
 #include "ways.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -237,26 +236,17 @@ static void write_run(FILE *file, const way_run *run) {
 }
 
 static void write_json(FILE *file, const ways *all) {
-    const trainer *plain = &all->runs[0].trainer;
-    const train_settings *settings = &plain->options->settings;
     kolo_machine machine = {.machine_bytes = sizeof machine};
     char date[32];
     struct tm utc;
     const time_t now = time(NULL);
     kolo_machine_query(&machine);
     strftime(date, sizeof date, "%Y-%m-%d", gmtime_r(&now, &utc));
-    fprintf(file, "{\n  \"cpu\": ");
+    train_report_settings(file, &all->runs[0].trainer);
+    json_pairs_print(file, "kolo_version=\"%s\" date=\"%s\" cpus_online=%u epochs=%zu", kolo_version(), date,
+                     machine.cpus_online, all->runs[0].trainer.epochs);
+    fprintf(file, ", \"cpu\": ");
     json_text_print(file, machine.cpu_model);
-    fprintf(file, ", \"data\": ");
-    json_text_print(file, plain->options->data_path);
-    fprintf(file, ",\n  ");
-    json_pairs_print(file,
-                     "kolo_version=\"%s\" date=\"%s\" cpus_online=%u ranks=%d nodes=%d optimizer=\"%s\" batch=%zu "
-                     "accumulate=%zu hidden=%zu rate=%.9g seed=%" PRIu64 " parameters=%zu epochs=%zu steps=%zu",
-                     kolo_version(), date, machine.cpus_online, kolo_comm_size(all->comm), kolo_comm_nodes(all->comm),
-                     train_optimizer_name(settings->optimizer), settings->batch_rows, settings->accumulate,
-                     settings->hidden, settings->rate, settings->seed, plain->model.parameters_count, plain->epochs,
-                     plain->steps);
     fprintf(file, ",\n  \"ways\": [\n");
     for (int i = 0; i < all->count; i++) {
         write_run(file, &all->runs[i]);
