@@ -20,6 +20,18 @@ void forked_team_free(void *memory, size_t bytes) {
         munmap(memory, bytes);
 }
 
+pid_t forked_process_start(int (*work)(void *argument, int index), void *argument, int index) {
+    const pid_t parent = getpid();
+    fflush(NULL);
+    const pid_t pid = fork();
+    if (pid != 0)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) /* it ended before the line above took effect */
+        raise(SIGKILL);
+    _exit(work(argument, index));
+}
+
 /* A pid is 0 once its process has been waited for, and may then be somebody else's. */
 static void end_all(const pid_t *pids, int count) {
     for (int i = 0; i < count; i++)
@@ -60,19 +72,11 @@ static int await_all(pid_t *pids, int count, forked_failure *failure) {
 }
 
 int forked_team_run(int count, int (*work)(void *argument, int index), void *argument, forked_failure *failure) {
-    const pid_t parent = getpid();
     pid_t *pids = calloc((size_t)count, sizeof *pids);
     int forked = 0, error = pids ? 0 : ENOMEM;
     signal(SIGCHLD, SIG_DFL); /* ignored, it would take away what waitpid is to tell */
-    fflush(NULL);
     while (error == 0 && forked < count) {
-        const pid_t pid = fork();
-        if (pid == 0) {
-            prctl(PR_SET_PDEATHSIG, SIGKILL);
-            if (getppid() != parent) /* it ended before the line above took effect */
-                raise(SIGKILL);
-            _exit(work(argument, forked));
-        }
+        const pid_t pid = forked_process_start(work, argument, forked);
         if (pid > 0)
             pids[forked++] = pid;
         else

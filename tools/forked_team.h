@@ -1,8 +1,14 @@
-/* Processes that are forked to do one thing together. They end with their parent, however it ends. */
+/* Processes that are forked to do one thing together. They end with their parent, however it ends. All teams of
+ * processes start so, those of tests as well. */
 #ifndef KOLO_TOOLS_FORKED_TEAM_H
 #define KOLO_TOOLS_FORKED_TEAM_H
 
 #include <stddef.h>
+#include <sys/types.h>
+
+/* Starts a process that runs work(argument, index), and exits with what that returns. Returns its id, or -1 with errno
+ * set. */
+pid_t forked_process_start(int (*work)(void *argument, int index), void *argument, int index);
 
 /* One that has failed. */
 typedef struct forked_failure {

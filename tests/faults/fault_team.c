@@ -7,30 +7,34 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "forked_team.h"
+
 enum { LOOK_NS = 300000 };
 
+struct work {
+    void (*run)(const void *context, int rank);
+    const void *context;
+};
+
+static int be_rank(void *of, int rank) {
+    const struct work *work = of;
+    work->run(work->context, rank);
+    return 0;
+}
+
 void team_start(struct team *team, int ranks, void (*run)(const void *context, int rank), const void *context) {
-    const pid_t parent = getpid();
+    struct work work = {run, context};
     *team = (struct team){.ranks = ranks};
-    fflush(NULL);
     for (int rank = 0; rank < ranks; rank++) {
-        team->pids[rank] = fork();
+        team->pids[rank] = forked_process_start(be_rank, &work, rank);
         if (team->pids[rank] < 0) {
             perror("fork");
             exit(1);
         }
-        if (team->pids[rank] > 0)
-            continue;
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != parent)
-            _exit(1);
-        run(context, rank);
-        _exit(0);
     }
 }
 

@@ -1,4 +1,4 @@
-/* Ranks as forked processes, which die with their parent. */
+/* Ranks as forked processes (forked_team.h), and how each ends, while others are waited for or go on. */
 #ifndef KOLO_TESTS_FAULT_TEAM_H
 #define KOLO_TESTS_FAULT_TEAM_H
 

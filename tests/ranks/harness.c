@@ -15,12 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "forked_team.h"
 #include "held_time.h"
 #include "number_option.h"
 
@@ -408,33 +408,17 @@ static void run_threads(struct rank *ranks, const struct team *team) {
         pthread_join(threads[i], NULL);
 }
 
-/* Ends a rank's process. To look for leaks takes as long as all else: that is done for the first teams, and then for
- * one in so many. */
-static _Noreturn void end_process(void) {
-#ifdef __SANITIZE_ADDRESS__
+/* To look for leaks takes as long as all else: that is done for the first teams, and then for one in so many. Where the
+ * program broke off, what was under way is not freed. */
+static int be_process(void *ranks, int index) {
     enum { FIRST = 20, STRIDE = 7 };
-    if (jobs > FIRST && jobs % STRIDE) {
-        fflush(NULL);
-        _exit(0);
-    }
-#endif
-    exit(0);
-}
-
-static pid_t start_process(struct rank *rank) {
-    const pid_t parent = getpid();
-    fflush(NULL);
-    const pid_t pid = fork();
-    if (pid != 0)
-        return pid;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(1);
+    struct rank *rank = (struct rank *)ranks + index;
     run_rank(rank);
     held_leave(rank->rank);
-    if (rank->team->loses) /* what was under way where the program broke off is not freed */
-        _exit(0);
-    end_process();
+    fflush(NULL);
+    if (!rank->team->loses && (jobs <= FIRST || jobs % STRIDE == 0))
+        exit(0);
+    return 0;
 }
 
 static void reap(const struct rank *rank) {
@@ -451,7 +435,7 @@ static void reap(const struct rank *rank) {
 
 static void run_processes(struct rank *ranks, const struct team *team) {
     int started = 0;
-    while (started < team->ranks && (pids[started] = start_process(&ranks[started])) > 0) {
+    while (started < team->ranks && (pids[started] = forked_process_start(be_process, ranks, started)) > 0) {
         held_enter(started, pids[started]);
         started++;
     }
