@@ -62,7 +62,7 @@ static size_t lay_out(const trainer *t, const header *h, part parts[PARTS]) {
 }
 
 static header describe(const trainer *t) {
-    const train_settings *settings = &t->options->settings;
+    const train_settings *settings = t->settings;
     part parts[PARTS];
     header h = {.version = VERSION,
                 .data_fingerprint = settings->data_fingerprint,
@@ -93,11 +93,10 @@ static int make_image(const trainer *t, int is_needed, char **image) {
     for (int i = 0; rc == 0 && i < PARTS; i++)
         if (i < STATES && is_needed)
             memcpy(*image + parts[i].at, parts[i].data, parts[i].bytes);
-        else if (i >= STATES && parts[i].bytes > 0 && (is_needed || t->options->settings.way.fused))
-            rc = check(
-                t->comm,
-                kolo_optimizer_read_state(t->step.optimizer, states[i], is_needed ? *image + parts[i].at : NULL, 0),
-                "cannot collect the optimizer's state");
+        else if (i >= STATES && parts[i].bytes > 0 && (is_needed || t->settings->way.fused))
+            rc = check(t->comm,
+                       kolo_optimizer_read_state(t->optimizer, states[i], is_needed ? *image + parts[i].at : NULL, 0),
+                       "cannot collect the optimizer's state");
     if (is_needed) {
         h.fingerprint = fingerprint_of(*image, h.file_bytes);
         memcpy(*image, &h, sizeof h);
@@ -116,9 +115,9 @@ static int take_image(trainer *t, const char *image) {
         if (i < STATES)
             memcpy(parts[i].data, image + parts[i].at, parts[i].bytes);
         else if (parts[i].bytes > 0)
-            status = kolo_optimizer_write_state(t->step.optimizer, states[i], image + parts[i].at);
+            status = kolo_optimizer_write_state(t->optimizer, states[i], image + parts[i].at);
     if (status == 0)
-        status = kolo_optimizer_set_steps(t->step.optimizer, h.steps);
+        status = kolo_optimizer_set_steps(t->optimizer, h.steps);
     return check(t->comm, status, "cannot load the optimizer's state");
 }
 
@@ -192,10 +191,9 @@ static void check_file(const trainer *t, const char *path, const char *image, ui
     const struct {
         const char *option;
         uint64_t saved, own;
-    } same[] = {
-        {"--hidden", h.hidden, own.hidden},
-        {t->options->settings.accumulate > 1 ? "--batch times --accumulate" : "--batch", h.batch_rows, own.batch_rows},
-        {"--seed", h.seed, own.seed}};
+    } same[] = {{"--hidden", h.hidden, own.hidden},
+                {t->settings->accumulate > 1 ? "--batch times --accumulate" : "--batch", h.batch_rows, own.batch_rows},
+                {"--seed", h.seed, own.seed}};
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
         if (same[i].saved != same[i].own)
             give_up("cannot resume '%s': it was saved with %s %" PRIu64 ", not %" PRIu64, path, same[i].option,
@@ -204,7 +202,7 @@ static void check_file(const trainer *t, const char *path, const char *image, ui
         give_up("cannot resume '%s': it was saved with another --optimizer", path);
     if (h.steps >= t->steps_planned)
         give_up("'%s' is of step %" PRIu64 ", and the training ends at step %zu: give more %s", path, h.steps,
-                t->steps_planned, t->options->settings.steps_max == t->steps_planned ? "--steps" : "--epochs");
+                t->steps_planned, t->settings->steps_max == t->steps_planned ? "--steps" : "--epochs");
     const size_t wanted = lay_out(t, &h, parts);
     if (h.parameters != own.parameters || h.epochs != epochs_begun(t, h.steps) || h.file_bytes != wanted ||
         bytes != wanted)

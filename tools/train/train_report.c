@@ -121,7 +121,7 @@ void train_print_end(void) {
 }
 
 void train_report_heading(const trainer *t) {
-    const train_settings *settings = &t->options->settings;
+    const train_settings *settings = t->settings;
     const size_t parameters = t->model.parameters_count;
     printf("data    %s: %zu rows to train, %zu to test\n", t->options->data_path, t->train->rows, t->test->rows);
     printf("model   %zu-%zu-%zu-%zu, %zu parameters, gradient of %.2f MB in one all-reduce a step\n",
@@ -187,7 +187,7 @@ static void print_comparison(const comparison *c, const epoch_result *run, int r
 
 /* A step's time, and what is in it. */
 static void print_step(const trainer *t, const epoch_result *run) {
-    const train_settings *settings = &t->options->settings;
+    const train_settings *settings = t->settings;
     const int fused = settings->way.fused;
     const double ms = 1e3 / (double)run->steps, allreduce_ms = ms * run->allreduce_seconds;
     const double update_ms = ms * run->update_seconds;
@@ -198,25 +198,26 @@ static void print_step(const trainer *t, const epoch_result *run) {
     else
         printf(", %.3f update\n", update_ms);
     printf("  optimizer      %s%s, %zu bytes of state per rank\n", train_optimizer_name(settings->optimizer),
-           fused ? " in the all-reduce" : "", step_state_bytes(&t->step));
+           fused ? " in the all-reduce" : "", trainer_state_bytes(t));
 }
 
 /* Of a step with --overlap, in seconds, as this rank has seen it; `whole` is what one without takes to communicate. */
 typedef struct overlap_times {
     int are_known; /* there have been steps of both kinds */
-    double compute, wait, whole, hidden;
+    double compute, wait, whole;
 } overlap_times;
 
 static overlap_times find_overlap(const trainer *t) {
-    const gradient_step *s = &t->step;
-    if (s->probes == 0 || s->overlapped_steps == 0)
-        return (overlap_times){0};
-    overlap_times times = {.are_known = 1,
-                           .compute = s->compute_seconds / (double)s->overlapped_steps,
-                           .wait = s->wait_seconds / (double)s->overlapped_steps,
-                           .whole = s->probe_seconds / (double)s->probes};
-    times.hidden = fmax(0, times.whole - times.wait);
+    const double steps = (double)t->overlap.steps, probes = (double)t->overlap.probes;
+    const overlap_times times = {.are_known = steps > 0 && probes > 0,
+                                 .compute = t->overlap.compute_seconds / steps,
+                                 .wait = t->overlap.wait_seconds / steps,
+                                 .whole = t->overlap.probe_seconds / probes};
     return times;
+}
+
+static double hidden(const overlap_times *times) {
+    return fmax(0, times->whole - times->wait);
 }
 
 static void print_summary(const trainer *t, const epoch_result *run, int identical, const comparison *compared) {
@@ -228,12 +229,12 @@ static void print_summary(const trainer *t, const epoch_result *run, int identic
            run->test_correct, t->test->rows);
     printf("  throughput     %.0f samples/s, %.1f %% of the time in all-reduce\n", (double)run->samples / run->seconds,
            100 * run->allreduce_seconds / run->seconds);
-    if (t->options->settings.tell_step)
+    if (t->settings->tell_step)
         print_step(t, run);
     if (overlap.are_known)
         printf("  overlap        %.3f ms compute, %.3f wait, %.3f hidden of %.3f without overlap\n",
-               1e3 * overlap.compute, 1e3 * overlap.wait, 1e3 * overlap.hidden, 1e3 * overlap.whole);
-    if (t->options->settings.way.shared_parameters)
+               1e3 * overlap.compute, 1e3 * overlap.wait, 1e3 * hidden(&overlap), 1e3 * overlap.whole);
+    if (t->settings->way.shared_parameters)
         printf("  parameters     %zu bytes, stored once for the ranks of a machine\n",
                t->model.parameters_count * sizeof(*t->model.parameters));
     printf("  replicas       %s: %zu parameters on %d rank%s\n", identical ? "identical to the last bit" : "DIFFERENT",
@@ -248,7 +249,7 @@ static void print_summary(const trainer *t, const epoch_result *run, int identic
 }
 
 void train_report_settings(FILE *file, const trainer *t) {
-    const train_settings *settings = &t->options->settings;
+    const train_settings *settings = t->settings;
     fprintf(file, "{\n  \"data\": ");
     json_text_print(file, t->options->data_path);
     fprintf(file, ",\n  ");
@@ -265,7 +266,7 @@ static void write_json(FILE *file, const trainer *t, const epoch_result *run, in
     const overlap_times overlap = find_overlap(t);
     train_report_settings(file, t);
     json_pairs_print(file, "ranks_lost=%d ranks_joined=%d fused=%s state_bytes=%zu allreduce_bytes=%zu", t->ranks.lost,
-                     t->ranks.joined, truth(t->options->settings.way.fused), step_state_bytes(&t->step),
+                     t->ranks.joined, truth(t->settings->way.fused), trainer_state_bytes(t),
                      (t->model.parameters_count + 1) * sizeof(float));
     fprintf(file, ",\n  ");
     json_pairs_print(file,
@@ -276,7 +277,7 @@ static void write_json(FILE *file, const trainer *t, const epoch_result *run, in
     if (overlap.are_known) {
         fprintf(file, ",\n  \"overlap\": {");
         json_pairs_print(file, "compute_seconds=%.9g wait_seconds=%.9g hidden_seconds=%.9g seconds_without=%.9g",
-                         overlap.compute, overlap.wait, overlap.hidden, overlap.whole);
+                         overlap.compute, overlap.wait, hidden(&overlap), overlap.whole);
         fprintf(file, "}");
     }
     if (c != NULL) {

@@ -1,11 +1,15 @@
 /* Data-parallel training, seen from one rank. Every rank holds the whole model. In each step all take their share of
  * the same batch, kolo_allreduce sums their gradients, and each applies the sum to its own copy: since the sum has the
- * same bits everywhere, the copies stay the same. */
+ * same bits everywhere, the copies stay the same.
+ *
+ * Gradients get from rank to rank in one all-reduce after the backward pass, or layer by layer, in buckets or as
+ * segments of the optimizer's step, in part while the backward pass goes on (--overlap), and compressed (--compress).
+ * An optimizer of kolo turns them into new parameters, either over all ranks (--fused), by which each keeps 1/ranks of
+ * the state and does 1/ranks of the work, or a whole one in each rank. */
 #ifndef KOLO_TRAIN_TRAINER_H
 #define KOLO_TRAIN_TRAINER_H
 
 #include "dataset.h"
-#include "gradient_step.h"
 #include "kolo.h"
 #include "mlp.h"
 #include "train_options.h"
@@ -32,13 +36,17 @@ typedef struct headcount {
 typedef struct trainer {
     kolo_comm *comm;
     const train_options *options;
+    const train_settings *settings; /* of them */
     const dataset *train;
     const dataset *test;
 
     mlp model;
-    void *shared;       /* the model's parameters, with --shared-parameters; else NULL */
-    float *gradient;    /* of the parameters, and then one more number: the loss */
-    gradient_step step; /* what sums it over the ranks, and moves the parameters along it */
+    void *shared;    /* the model's parameters, with --shared-parameters; else NULL */
+    float *gradient; /* of the parameters, and then one more number: the loss */
+    kolo_optimizer *optimizer;
+    kolo_comm *alone;      /* the optimizer's, of this rank; NULL: it is fused */
+    kolo_buckets *buckets; /* of gradients, a tensor for each layer; NULL: none are used */
+    int layers_rc;         /* of the layers of this step that went out: 0, or LOST */
 
     size_t *order; /* in which this epoch takes the training rows */
     dataset batch; /* this rank's share of it */
@@ -50,6 +58,10 @@ typedef struct trainer {
     headcount ranks;
     double compute_seconds; /* of this rank, for gradients, and of these */
     double starved_seconds; /* those in which it had no processor */
+    struct {
+        size_t steps, probes;
+        double compute_seconds, wait_seconds, probe_seconds;
+    } overlap; /* what steps with --overlap, and among them those without, took on this rank so far */
 } trainer;
 
 /* Prepares a run: without weights yet. Returns 0 or LOST (complain.h), as all of these. */
@@ -67,6 +79,9 @@ int trainer_run_epoch(trainer *t);
 /* Goes on with `comm`, which has fewer ranks than before or also new ones. What the ranks then have in common is
  * checkpoint_continue's to say. */
 void trainer_move(trainer *t, kolo_comm *comm);
+
+/* Bytes of the optimizer's state that this rank holds. */
+size_t trainer_state_bytes(const trainer *t);
 
 /* 1: all ranks have the same bits in values[0 .. count-1]; 0: they have not, as every rank is told; or LOST. */
 int replicas_identical(kolo_comm *comm, const float *values, size_t count);

@@ -175,8 +175,8 @@ static void print_bytes(const ways *all) {
            nodes > 1 ? "  net/step" : "");
     for (const way_run *run = all->runs; run < all->runs + all->count; run++) {
         printf("%-20s %11s %11s %11s %11s", train_way_name(run->way), bytes_text((uint64_t)run->sent_bytes).text,
-               bytes_text(run->parameter_bytes).text, bytes_text(step_state_bytes(&run->trainer.step)).text,
-               bytes_text(kolo_bucket_bytes(run->trainer.step.buckets)).text);
+               bytes_text(run->parameter_bytes).text, bytes_text(trainer_state_bytes(&run->trainer)).text,
+               bytes_text(kolo_bucket_bytes(run->trainer.buckets)).text);
         if (nodes > 1)
             printf(" %9s", bytes_text((uint64_t)run->net_bytes).text);
         printf("\n");
@@ -228,7 +228,7 @@ static void write_run(FILE *file, const way_run *run) {
     json_pairs_print(file,
                      "parameter_bytes=%zu state_bytes=%zu compression_bytes=%zu replicas_identical=%s loss=%.9g "
                      "test_accuracy=%.9g difference_max=%.9g",
-                     run->parameter_bytes, step_state_bytes(&t->step), kolo_bucket_bytes(t->step.buckets),
+                     run->parameter_bytes, trainer_state_bytes(t), kolo_bucket_bytes(t->buckets),
                      run->identical ? "true" : "false", last->loss, train_report_accuracy(t, last), run->difference);
     fprintf(file, ",\n     \"losses\": ");
     json_floats_print(file, t->losses, t->steps);

@@ -13,7 +13,6 @@
 #include "train_options.h"
 
 enum { EXAMPLE_ROWS_MAX = 16 };
-enum { FOR_FIRST_VALUES = (1 << 20) - 1, FOR_KNOWN, FOR_EXAMPLES }; /* what streams of random numbers are for */
 
 /* One that is generated. */
 typedef struct example {
@@ -45,7 +44,7 @@ typedef struct problem_kind {
     /* Of the values of all rows: the mean loss of examples that are always the same. */
     double (*loss)(problem *p, const float *values);
 
-    /* Of generated ones, whose other functions are problem_choose and the next: how many rows an example needs, how it
+    /* Of generated ones: how many rows an example needs, how it
      * is drawn, and its loss, whose gradient times `scale` is added to `gradients` where those are not NULL. */
     size_t example_rows, evaluated;
     bool is_root; /* the loss is the root of the mean */
@@ -77,8 +76,6 @@ struct problem {
     uint32_t choice;
 };
 
-extern const problem_kind problem_digits, problem_logistic, problem_factorization;
-
 /* Makes the problem that the settings name, for steps of up to `examples_max` examples a rank. */
 void problem_create(problem *p, const train_settings *settings, const dataset *train, const dataset *test,
                     size_t examples_max);
@@ -86,11 +83,5 @@ void problem_destroy(problem *p);
 
 /* How many of the test rows the digits' parameters get right. */
 size_t problem_digits_correct(problem *p, const float *values);
-
-/* Of all generated kinds. */
-void problem_choose(problem *p, const size_t *examples, size_t count);
-double problem_gradient(problem *p, const size_t *examples, size_t count, float scale, const float *values,
-                        float *gradients);
-double problem_loss(problem *p, const float *values);
 
 #endif

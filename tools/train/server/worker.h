@@ -4,13 +4,33 @@
 #ifndef KOLO_TRAIN_WORKER_H
 #define KOLO_TRAIN_WORKER_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "dataset.h"
 #include "kolo.h"
 #include "problem.h"
-#include "row_store.h"
 #include "train_options.h"
+
+/* Where the rows of a problem are, as one worker sees them: in a table (kolo_table), or, to compare, in a replica of
+ * each rank, which are kept the same by an all-reduce of the gradients (kolo_optimizer).
+ *
+ * Beside the table is a board: another table, in which each worker notes how many steps it has done, and one of them
+ * that it is time to stop. */
+typedef struct row_store {
+    kolo_comm *comm;
+    const problem *problem;
+    int workers;        /* ranks below are */
+    kolo_table *table;  /* NULL: replicas */
+    kolo_table *board;  /* with a table */
+    double *board_rows; /* what was last pulled of it */
+    kolo_optimizer *optimizer;
+    float *values;    /* the replica */
+    float *gradients; /* of one clock */
+    uint64_t steps;   /* that this worker has done */
+    uint64_t clocks;  /* that it has ended; with backup workers also those that it was left out of */
+    bool stops;       /* it is time to stop */
+} row_store;
 
 typedef struct evaluation {
     double clocks;     /* of the worker that evaluates */
