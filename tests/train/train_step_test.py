@@ -39,11 +39,6 @@ class Step(training.TrainingTest):
             with self.subTest(options=options, ranks=ranks):
                 plain, overlapped = (self.train(ranks, *options, *overlap) for overlap in ((), ("--overlap",)))
                 self.assertEqual(plain["losses"], overlapped["losses"])
-                times = overlapped["overlap"]
-                hidden = max(0, times["seconds_without"] - times["wait_seconds"])
-                self.assertAlmostEqual(hidden, times["hidden_seconds"])
-                self.assertGreater(times["compute_seconds"], 0)
-                self.assertNotIn("overlap", plain)
 
     def test_same_curve_with_one_copy(self):
         state = self.folder / "training.state"
@@ -110,7 +105,7 @@ class Step(training.TrainingTest):
                 (("--optimizer", "adamw"), r"[\d.]+ all-reduce, [\d.]+ update\n  optimizer +adamw, \d+ bytes"),
                 (("--fused",), r"[\d.]+ all-reduce and update\n  optimizer +sgd in the all-reduce, \d+ bytes"),
                 (("--fused", "--shared-parameters"), r"(?s:.*)\n  parameters +\d+ bytes, stored once"),
-                (("--overlap", "--steps", 9), r"(?s:.*)\n  overlap +[\d.]+ ms compute, [\d.]+ wait, [\d.]+ hid")):
+                (("--overlap",), r"[\d.]+ all-reduce, [\d.]+ update\n")):
             done = training.run(2, "--data", self.data, "--steps", 3, "--hidden", 8, "--no-compare", *options)
             self.assertEqual((0, ""), (done.returncode, done.stderr))
             self.assertRegex(done.stdout, r"  step +[\d.]+ ms: [\d.]+ gradients, " + pattern)

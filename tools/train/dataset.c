@@ -43,16 +43,11 @@ static int refuse_line(const reader *r, const char *what) {
     return -1;
 }
 
-static size_t count_fields(const char *text) {
-    size_t fields = 1;
-    for (; *text != '\0'; text++)
-        fields += *text == ',';
-    return fields;
-}
-
 static int read_row(reader *r, const char *text) {
     dataset *data = r->data;
-    const size_t fields = count_fields(text);
+    size_t fields = 1;
+    for (const char *comma = text; (comma = strchr(comma, ',')) != NULL; comma++)
+        fields++;
     if (data->rows == 0)
         data->features = fields - 1;
     if (data->features < 1 || data->features > FEATURES_MAX)
@@ -136,10 +131,9 @@ uint64_t fingerprint_add(uint64_t hash, const void *words, size_t count) {
 
 uint64_t dataset_fingerprint(const dataset *data) {
     const uint32_t shape[] = {(uint32_t)data->rows, (uint32_t)data->features, (uint32_t)data->classes};
-    uint64_t hash = fingerprint_add(FINGERPRINT_BEGIN, shape, 3);
-    hash = fingerprint_add(hash, data->inputs, data->rows * data->features);
-    hash = fingerprint_add(hash, data->labels, data->rows);
-    return hash | 1;
+    const uint64_t hash = fingerprint_add(FINGERPRINT_BEGIN, shape, 3);
+    return fingerprint_add(fingerprint_add(hash, data->inputs, data->rows * data->features), data->labels, data->rows) |
+           1;
 }
 
 int dataset_share(dataset *data, kolo_comm *comm) {

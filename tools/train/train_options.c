@@ -117,7 +117,7 @@ static const command_option table[] = {
      TO_FLAG(settings.way.shared_parameters), USED_FOR(ONE_WAY | ALLREDUCE)},
     {"--overlap",
      "send each layer's gradients while the backward pass goes on: where a processor is free, that hides "
-     "communication. One step in 16 goes without, to show how much",
+     "communication. --ways overlap shows how much",
      TO_FLAG(settings.way.overlap), USED_FOR(ONE_WAY | ALLREDUCE)},
     {"--compress KIND",
      "send gradients shorter: none (default), bf16, f16, topk (a layer's largest hundredth) or onebit. What is left "
@@ -209,16 +209,13 @@ static command_line line = {
         "\n"
         "examples:\n"
         "  kolorun -n 4 kolo-train\n"
-        "  kolorun -n 2 kolo-train --data letters.csv --hidden 512 --json result.json\n"
         "  kolorun -n 2 kolo-train --optimizer adamw --ways fused,overlap,topk\n"
         "  kolorun -n 2 kolo-train --fused --save digits.state --epochs 10\n"
         "  kolorun -n 3 kolo-train --fused --resume digits.state\n"
-        "  kolorun -n 4 --on-failure continue kolo-train --on-failure shrink\n"
         "  kolorun -n 4 --on-failure restart kolo-train --elastic\n"
         "  KOLO_JOB=digits kolorun -n 2 kolo-train --elastic --epochs 300\n"
         "  kolo-train --join digits\n"
         "  kolorun -n 2 kolo-train --server ssp --hidden 64 --slow 1:5 --until 0.1\n"
-        "  kolorun -n 4 kolo-train --problem logistic --server asp --step-ms 2\n"
         "  mpirun -n 2 kolo-train --no-compare",
 };
 

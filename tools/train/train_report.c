@@ -201,27 +201,7 @@ static void print_step(const trainer *t, const epoch_result *run) {
            fused ? " in the all-reduce" : "", trainer_state_bytes(t));
 }
 
-/* Of a step with --overlap, in seconds, as this rank has seen it; `whole` is what one without takes to communicate. */
-typedef struct overlap_times {
-    int are_known; /* there have been steps of both kinds */
-    double compute, wait, whole;
-} overlap_times;
-
-static overlap_times find_overlap(const trainer *t) {
-    const double steps = (double)t->overlap.steps, probes = (double)t->overlap.probes;
-    const overlap_times times = {.are_known = steps > 0 && probes > 0,
-                                 .compute = t->overlap.compute_seconds / steps,
-                                 .wait = t->overlap.wait_seconds / steps,
-                                 .whole = t->overlap.probe_seconds / probes};
-    return times;
-}
-
-static double hidden(const overlap_times *times) {
-    return fmax(0, times->whole - times->wait);
-}
-
 static void print_summary(const trainer *t, const epoch_result *run, int identical, const comparison *compared) {
-    const overlap_times overlap = find_overlap(t);
     const int ranks = kolo_comm_size(t->comm);
     const headcount *heads = &t->ranks;
     printf("\ntraining summary\n  loss           %.6f after %zu step%s\n", run->loss, run->steps, plural(run->steps));
@@ -231,9 +211,6 @@ static void print_summary(const trainer *t, const epoch_result *run, int identic
            100 * run->allreduce_seconds / run->seconds);
     if (t->settings->tell_step)
         print_step(t, run);
-    if (overlap.are_known)
-        printf("  overlap        %.3f ms compute, %.3f wait, %.3f hidden of %.3f without overlap\n",
-               1e3 * overlap.compute, 1e3 * overlap.wait, 1e3 * hidden(&overlap), 1e3 * overlap.whole);
     if (t->settings->way.shared_parameters)
         printf("  parameters     %zu bytes, stored once for the ranks of a machine\n",
                t->model.parameters_count * sizeof(*t->model.parameters));
@@ -263,7 +240,6 @@ void train_report_settings(FILE *file, const trainer *t) {
 }
 
 static void write_json(FILE *file, const trainer *t, const epoch_result *run, int identical, const comparison *c) {
-    const overlap_times overlap = find_overlap(t);
     train_report_settings(file, t);
     json_pairs_print(file, "ranks_lost=%d ranks_joined=%d fused=%s state_bytes=%zu allreduce_bytes=%zu", t->ranks.lost,
                      t->ranks.joined, truth(t->settings->way.fused), trainer_state_bytes(t),
@@ -274,12 +250,6 @@ static void write_json(FILE *file, const trainer *t, const epoch_result *run, in
                      "update_seconds=%.9g replicas_identical=%s",
                      run->loss, train_report_accuracy(t, run), (double)run->samples / run->seconds, run->seconds,
                      run->allreduce_seconds, run->update_seconds, truth(identical));
-    if (overlap.are_known) {
-        fprintf(file, ",\n  \"overlap\": {");
-        json_pairs_print(file, "compute_seconds=%.9g wait_seconds=%.9g hidden_seconds=%.9g seconds_without=%.9g",
-                         overlap.compute, overlap.wait, hidden(&overlap), overlap.whole);
-        fprintf(file, "}");
-    }
     if (c != NULL) {
         fprintf(file, ",\n  \"one_process\": {");
         json_pairs_print(file,

@@ -11,9 +11,6 @@
 static const double momentum = 0.9, adamw_weight_decay = 0.01, topk_share = 0.01;
 static const char cannot_sum[] = "cannot sum the gradients";
 
-/* With --overlap, one step in that many waits with its gradients until all are there, to show what the others hide. */
-enum { PROBE_EVERY = 16, PROBE = 7 };
-
 /* Compared as integers: as floats, 0 would equal -0 and a NaN would differ from itself. */
 int replicas_identical(kolo_comm *comm, const float *values, size_t count) {
     static const char cannot[] = "cannot compare the parameters";
@@ -176,26 +173,13 @@ static int finish_layers(trainer *t) {
     return t->layers_rc == 0 && t->settings->way.fused ? update(t) : t->layers_rc;
 }
 
-static void note_times(trainer *t, double compute_seconds, double seconds) {
-    if (t->model.ready == NULL) {
-        t->overlap.probes++;
-        t->overlap.probe_seconds += seconds;
-    } else {
-        t->overlap.steps++;
-        t->overlap.compute_seconds += compute_seconds;
-        t->overlap.wait_seconds += seconds;
-    }
-}
-
 /* Sums the gradients, and the loss, over the ranks, and moves the parameters. */
-static int sum_and_update(trainer *t, double compute_seconds, epoch_result *result) {
+static int sum_and_update(trainer *t, epoch_result *result) {
     const int fused = t->settings->way.fused, by_layers = fused || t->buckets != NULL; /* but not the loss */
     const size_t count = t->model.parameters_count;
     float *summed = by_layers ? t->gradient + count : t->gradient;
     const double before_s = now_s();
     int rc = by_layers ? finish_layers(t) : 0;
-    if (rc == 0 && t->settings->way.overlap)
-        note_times(t, compute_seconds, now_s() - before_s);
     if (rc == 0)
         rc = check(t->comm,
                    kolo_allreduce(t->comm, summed, summed, by_layers ? 1 : count + 1, KOLO_F32, op_of(t->settings)),
@@ -224,13 +208,12 @@ static int run_step(trainer *t, const size_t *rows, size_t count, epoch_result *
     const float scale = 1.0F / (float)count;
     const size_t batch = t->settings->batch_rows;
     float *loss = t->gradient + t->model.parameters_count;
-    const int is_probe = t->settings->ways_count == 0 && t->steps % PROBE_EVERY == PROBE;
     double loss_sum = 0;
     t->layers_rc = 0;
     const double begin_s = now_s(), begin_cpu_s = now_of_thread_s();
     for (size_t row = 0; row < count; row += batch) {
         const int is_last = count - row <= batch;
-        t->model.ready = t->settings->way.overlap && is_last && !is_probe ? send_layer : NULL;
+        t->model.ready = t->settings->way.overlap && is_last ? send_layer : NULL;
         loss_sum += run_batch(t, rows + row, smaller(batch, count - row), scale, row > 0 ? MLP_ADD : MLP_REPLACE);
     }
     *loss = (float)(loss_sum / (double)count);
@@ -239,7 +222,7 @@ static int run_step(trainer *t, const size_t *rows, size_t count, epoch_result *
     t->compute_seconds += compute_seconds;
     t->starved_seconds += compute_seconds - (now_of_thread_s() - begin_cpu_s); /* it waits for nobody there */
 
-    if (sum_and_update(t, compute_seconds, result) < 0)
+    if (sum_and_update(t, result) < 0)
         return LOST;
     t->losses[t->steps++] = *loss;
     result->loss += (double)*loss * (double)count;

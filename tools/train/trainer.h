@@ -58,10 +58,6 @@ typedef struct trainer {
     headcount ranks;
     double compute_seconds; /* of this rank, for gradients, and of these */
     double starved_seconds; /* those in which it had no processor */
-    struct {
-        size_t steps, probes;
-        double compute_seconds, wait_seconds, probe_seconds;
-    } overlap; /* what steps with --overlap, and among them those without, took on this rank so far */
 } trainer;
 
 /* Prepares a run: without weights yet. Returns 0 or LOST (complain.h), as all of these. */
