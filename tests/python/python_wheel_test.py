@@ -18,21 +18,31 @@ SKIPPED = 77
 GLIBC_MAX = (2, 27)  # the oldest one with which the wheel runs
 
 
+BUILD = """
+import sys, scikit_build_core.build as b
+b.build_wheel(sys.argv[1], {"build-dir": sys.argv[2], "cmake.build-type": "Debug", "cmake.define.CMAKE_C_FLAGS_DEBUG": "-O0",
+                            "cmake.define.KOLO_TORCH": "OFF", "cmake.define.KOLO_TORCH_BACKENDS": sys.argv[3]})
+"""
+
+
 class Wheel(unittest.TestCase):
+    def build(self, work, backends=""):
+        """A wheel of that folder, and what is in it, which lies in `site` then."""
+        done = subprocess.run([sys.executable, "-c", BUILD, work, work / "build", backends], cwd=PROJECT, capture_output=True,
+                              text=True, timeout=500, check=False)
+        if "is not installed: it is to be linked into the library" in done.stderr + done.stdout:
+            self.skipTest("an archive that is linked into the library is not installed")
+        self.assertEqual(0, done.returncode, done.stdout[-3000:] + done.stderr[-3000:])
+        wheel, = work.glob("*.whl")
+        self.assertRegex(wheel.name, r"^kolo4py-\d+\.\d+\.\d+-py3-none-linux_\w+\.whl$")
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(work / "site")
+            return wheel, archive.namelist()
+
     def test_wheel(self):
         with tempfile.TemporaryDirectory(prefix="kolo-wheel-") as folder:
             work = pathlib.Path(folder)
-            command = [sys.executable, "-c", "import sys, scikit_build_core.build as b; print(b.build_wheel(sys.argv[1], "
-                       "{'build-dir': sys.argv[2], 'cmake.define.KOLO_TORCH': 'OFF', 'cmake.build-type': 'Debug', 'cmake.define.CMAKE_C_FLAGS_DEBUG': '-O0'}))", work, work / "build"]
-            done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=500, check=False)
-            if "is not installed: it is to be linked into the library" in done.stderr + done.stdout:
-                self.skipTest("an archive that is linked into the library is not installed")
-            self.assertEqual(0, done.returncode, done.stdout[-3000:] + done.stderr[-3000:])
-            wheel, = work.glob("*.whl")
-            self.assertRegex(wheel.name, r"^kolo4py-\d+\.\d+\.\d+-py3-none-linux_\w+\.whl$")
-            with zipfile.ZipFile(wheel) as archive:
-                names = archive.namelist()
-                archive.extractall(work / "site")
+            wheel, names = self.build(work)
             library, = (name for name in names if ".so" in name)
             self.assertRegex(library, r"^kolo4py/libkolo\.so\.[\d.]+$")
             self.assertIn("kolo4py/py.typed", names)
@@ -47,6 +57,9 @@ class Wheel(unittest.TestCase):
             for old in CACHE.glob("*.whl"):
                 old.unlink()
             shutil.copy(wheel, CACHE)
+            if "KOLO_TORCH_BACKEND" in os.environ:
+                self.build(work, os.environ["KOLO_TORCH_BACKEND"])
+                self.assert_has_backend(work / "site")
 
     def assert_runs_with_old_glibc(self, library):
         symbols = subprocess.run(["objdump", "-T", library], capture_output=True, text=True, check=True).stdout
@@ -62,12 +75,23 @@ class Wheel(unittest.TestCase):
                                check=True)
         self.assertRegex(shown.stdout, rf'tag:\s+"manylinux_{GLIBC_MAX[0]}_{GLIBC_MAX[1]}_\w+"')
 
-    def assert_works(self, site):
+    def assert_says(self, pattern, code, site, python=sys.executable):
         kept = {name: value for name, value in os.environ.items() if name not in ("KOLO_LIBRARY", "PYTHONPATH")}
-        code = "import kolo4py as kolo; print(kolo.init().all_gather_object('x'), kolo._library.load()._name)"
-        done = subprocess.run([sys.executable, "-B", "-c", code], env={**kept, "PYTHONPATH": str(site)}, cwd=site,
+        done = subprocess.run([python, "-B", "-c", code], env={**kept, "PYTHONPATH": str(site)}, cwd=site,
                               capture_output=True, text=True, timeout=100, check=False)
-        self.assertRegex(done.stdout, rf"^\['x'\] {re.escape(str(site.resolve()))}/kolo4py/libkolo\.so", done.stderr)
+        self.assertRegex(done.stdout, f"^{pattern}\n$", done.stderr)
+
+    def assert_works(self, site):
+        self.assert_says(rf"\['x'\] {re.escape(str(site.resolve()))}/kolo4py/libkolo\.so\S+", "import kolo4py as kolo\n"
+                         "print(kolo.init().all_gather_object('x'), kolo._library.load()._name)", site)
+
+    def assert_has_backend(self, site):
+        self.assert_says(rf"1 {re.escape(str(site.resolve()))}/kolo4py/torch/_backend\S+", "import kolo4py.torch\n"
+                         "import torch.distributed as dist\n"
+                         f"dist.init_process_group('kolo', init_method='file://{site}/store', rank=0, world_size=1)\n"
+                         "dist.barrier()\n"
+                         "print(kolo4py.torch.stats()['calls'], kolo4py.torch.load().__file__)", site,
+                         os.environ["KOLO_TORCH_PYTHON"])
 
 
 if __name__ == "__main__":
