@@ -1,7 +1,7 @@
 """Buckets: arrays that are reduced in place in every step, in the background, as they become ready."""
 
 import ctypes
-from typing import Any, Optional, Sequence
+from typing import Any, List, Optional, Sequence
 
 from . import _elements, _library, _memory
 from ._errors import ArgumentError, Broken
@@ -15,7 +15,14 @@ class Options(ctypes.Structure):
                 ("compression", ctypes.c_int), ("compression_share", ctypes.c_double), ("error_feedback", ctypes.c_int)]
 
 
-COMPRESSIONS = (None, "bf16", "f16", "topk", "onebit")  # of kolo_compression
+def _compression(asked: Optional[str]) -> int:
+    """kolo_compression, by its name; None is "none"."""
+    names: "List[str]" = []
+    while (name := _library.load().kolo_compression_name(len(names))) is not None:
+        names.append(name.decode())
+    if asked is not None and asked not in names:
+        raise ArgumentError(f"compression {asked!r}: must be None or one of {', '.join(names[1:])}")
+    return names.index(asked or "none")
 
 
 class Buckets:
@@ -50,8 +57,6 @@ class Buckets:
         self._handle.refuse_closed()
         if unused not in ("error", "zero"):
             raise ArgumentError(f"unused {unused!r}: must be 'error' or 'zero'")
-        if compression not in COMPRESSIONS:
-            raise ArgumentError(f"compression {compression!r}: must be None, 'bf16', 'f16', 'topk' or 'onebit'")
         self._views = [_memory.view(x, f"arrays[{i}]", True) for i, x in enumerate(arrays)]
         element = self._views[0].element if self._views else _elements.must_name("float32")
         for i, each in enumerate(self._views):
@@ -59,7 +64,7 @@ class Buckets:
                 raise ArgumentError(f"arrays[{i}] is of {each.element.name}, arrays[0] of {element.name}: take Buckets,"
                                     " and a communicator (Comm.dup), for each type")
         options = Options(ctypes.sizeof(Options), element.code, _elements.op_code(op, element), bucket_bytes or 0,
-                          keep_order, unused == "zero", COMPRESSIONS.index(compression), share, error_feedback)
+                          keep_order, unused == "zero", _compression(compression), share, error_feedback)
         self._check(self._handle.library.kolo_bucket_create(
             self._handle.comm, _memory.tensors_of(self._views), len(self._views), ctypes.addressof(options),
             ctypes.addressof(self._address)))

@@ -173,7 +173,7 @@ def load() -> ctypes.CDLL:
         raise VersionMismatch(f"the Python package kolo4py is {VERSION}, but the library {path} is {version}: install "
                               "both of one version, or name another library in KOLO_LIBRARY")
     library.kolo_comm_timeout.restype = ctypes.c_int64
-    for name in ("error_message", "algorithm_name", "collective_name"):
+    for name in ("error_message", "algorithm_name", "collective_name", "compression_name"):
         getattr(library, f"kolo_{name}").restype = ctypes.c_char_p
     library.kolo_bucket_count.restype = Count
     for name, kinds in OTHERS.items():

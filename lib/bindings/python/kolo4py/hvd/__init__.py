@@ -6,7 +6,7 @@ and is started by kolorun, mpirun, srun or torchrun. It needs no process group o
 CPU. What differs from Horovod: calls match by their order, which has to be the same on every rank, and not by `name`;
 Adasum, process sets, elastic jobs and join() are missing; a failure is a kolo.Error, such as kolo.PeerDead."""
 
-from ._compression import Compression
+from ..torch.compression import Compression
 from ._data_parallel import DistributedOptimizer, broadcast_optimizer_state, broadcast_parameters
 from ._job import (cross_rank, cross_size, init, is_initialized, local_rank, local_size, mpi_threads_supported,
                    nccl_built, rank, shutdown, size)

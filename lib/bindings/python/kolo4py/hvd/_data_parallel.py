@@ -9,7 +9,7 @@ import torch
 
 import kolo4py as kolo
 
-from ._compression import Compression, Compressor
+from ..torch.compression import Compression, Compressor
 from ._gradients import Reducer
 from ._job import communicator
 from ._tensors import Average, Sum, broadcast_async_, checked_op

@@ -15,7 +15,7 @@ import torch
 
 import kolo4py as kolo
 
-from ._compression import Compressor
+from ..torch.compression import Compressor
 from ._job import communicator
 from ._tensors import CHECKED, Average, Max, Sum, _sparse_allreduce
 

@@ -9,7 +9,7 @@ import torch
 
 import kolo4py as kolo
 
-from ._compression import Compression, Compressor
+from ..torch.compression import Compression, Compressor
 from ._job import communicator
 
 Average, Sum, Adasum, Min, Max, Product = "avg", "sum", "adasum", "min", "max", "prod"

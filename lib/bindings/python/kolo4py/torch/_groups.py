@@ -9,9 +9,9 @@ from typing import Any, Optional, Union
 import torch.distributed as dist
 
 import kolo4py as kolo
+
 from .. import _library
 from .._handle import Handle
-
 from . import backend as backend_of
 
 Group = dist.ProcessGroup

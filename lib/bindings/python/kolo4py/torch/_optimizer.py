@@ -4,6 +4,7 @@ import ctypes
 from typing import Any, List, Sequence, Tuple
 
 import kolo4py as kolo
+
 from .. import _elements, _library
 from .._optimizers import Step
 

@@ -30,8 +30,8 @@ import torch
 import torch.distributed as dist
 
 import kolo4py as kolo
-from .._optimizers import Step
 
+from .._optimizers import Step
 from . import _groups, _optimizer, _sharded
 
 BUCKET_BYTES = 4 << 20  # of gradients that travel together

@@ -7,17 +7,19 @@ kolo adds them up in float32 and rounds the mean once, where PyTorch's hooks div
 and DistributedDataParallel refuses its bf16 hook on CPUs. For PyTorch's PowerSGD there is in_order."""
 
 import functools
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Type
 
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import GradBucket
 
+from .compression import Compression, Compressor
 
-def _compress(dtype: torch.dtype, group: Optional[dist.ProcessGroup], bucket: GradBucket) \
+
+def _compress(kind: Type[Compressor], group: Optional[dist.ProcessGroup], bucket: GradBucket) \
         -> torch.futures.Future[torch.Tensor]:
     buffer = bucket.buffer()
-    narrow = buffer.to(dtype) if buffer.element_size() > 2 else buffer
+    narrow, _dtype = kind.compress(buffer)
     work = dist.all_reduce(narrow, dist.ReduceOp.AVG, group=group or dist.group.WORLD, async_op=True)
     averaged: torch.futures.Future[torch.Tensor] = work.get_future().then(lambda done: buffer.copy_(done.value()[0]))
     return averaged
@@ -26,12 +28,12 @@ def _compress(dtype: torch.dtype, group: Optional[dist.ProcessGroup], bucket: Gr
 def bf16_compress(group: Optional[dist.ProcessGroup], bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
     """Gradients travel as bfloat16: the range of float32, 8 bits of precision. group, the state of register_comm_hook: a
     process group over kolo; None: that of all ranks."""
-    return _compress(torch.bfloat16, group, bucket)
+    return _compress(Compression.bf16, group, bucket)
 
 
 def fp16_compress(group: Optional[dist.ProcessGroup], bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
     """Gradients travel as float16: 11 bits of precision, numbers up to 65504. group: as for bf16_compress."""
-    return _compress(torch.float16, group, bucket)
+    return _compress(Compression.fp16, group, bucket)
 
 
 def in_order(hook: "Callable[[Any, GradBucket], torch.futures.Future[torch.Tensor]]") -> Any:

@@ -40,8 +40,8 @@ import torch
 import torch.distributed as dist
 
 import kolo4py as kolo
-from .. import _library
 
+from .. import _library
 from . import __path__ as package
 from . import _builder, _groups
 from ._groups import Group

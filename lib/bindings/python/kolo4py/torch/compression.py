@@ -1,4 +1,5 @@
-"""How tensors travel: as they are, or as smaller floats. A program's own way is a subclass of Compressor."""
+"""How tensors travel: as they are, or as smaller floats, which kolo adds up in float32 and rounds once. The hooks for
+DistributedDataParallel and kolo4py.hvd take these; a program's own way is a subclass of Compressor."""
 
 from typing import Any, Optional, Tuple, Type
 
@@ -20,7 +21,7 @@ class Compressor:
 
 
 class _Narrow(Compressor):
-    """Floats become narrower ones. kolo adds these up in float32, and rounds once."""
+    """Floats become narrower ones."""
     dtype: torch.dtype
 
     @classmethod
@@ -43,7 +44,8 @@ class _Bf16(_Narrow):
 
 
 class Compression:
-    """none; fp16: half the bytes, numbers up to 65504; bf16: half the bytes, the range of float32, 8 bits of precision."""
+    """none; fp16: half the bytes, numbers up to 65504, 11 bits of precision; bf16: half the bytes, the range of float32, 8
+    bits of precision."""
     none: Type[Compressor] = Compressor
     fp16: Type[Compressor] = _Fp16
     bf16: Type[Compressor] = _Bf16
