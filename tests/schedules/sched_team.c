@@ -5,7 +5,6 @@
 #include "comm/failure/failure.h"
 #include "comm/step/history.h"
 #include "reduce/instances.h"
-#include "reduce/steps/steps.h"
 #include "sched_control.h"
 #include "sched_memory.h"
 #include "sched_table.h"
@@ -16,18 +15,6 @@ enum { TIMEOUT_NS = 1000000000 };
 const kolo_reducer *kolo_reducer_select(uint32_t features) {
     (void)features;
     return &kolo_reducer_portable;
-}
-
-/* The same for reduce/steps/steps_choice.c. */
-const kolo_steps *kolo_steps_select(uint32_t features) {
-    (void)features;
-    return &kolo_steps_portable;
-}
-
-double kolo_steps_power(double base, uint64_t exponent) {
-    (void)base;
-    (void)exponent;
-    abort(); /* of ADAM, which no schedule has */
 }
 
 void sched_team_create(const sched_shape *shape) {

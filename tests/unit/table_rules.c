@@ -83,7 +83,7 @@ static kolo_table_options options_of(kolo_table_rule rule, kolo_dtype dtype) {
 static struct kolo_rule rule_of(const kolo_table_options *options, uint32_t features) {
     struct kolo_rule rule;
     assert_int_equal(kolo_rule_check(options, 3), 0);
-    kolo_rule_init(&rule, options, kolo_reducer_select(features), features);
+    kolo_rule_init(&rule, options, kolo_reducer_select(features));
     return rule;
 }
 

@@ -8,6 +8,7 @@
 #include "reduce/exact/exact_element.h"
 #include "reduce/float16.h"
 #include "reduce/kernel_table.h"
+#include "reduce/steps/steps.h"
 
 /* The operations, in the widest type of each kind. Integers are computed modulo 2^64 and stored modulo 2^width, which
  * is how a sum or product of that width wraps. */
@@ -127,4 +128,4 @@ enum { BLOCK_ELEMENTS = 256 }; /* combined at a time: their arrays fit the stack
 #include "reduce/each_dtype.h"
 
 const kolo_reducer kolo_reducer_portable = {
-    .name = "portable", .kernels = KERNELS, .compressor = &kolo_compressor_portable};
+    .name = "portable", .kernels = KERNELS, .steps = &kolo_steps_portable, .compressor = &kolo_compressor_portable};

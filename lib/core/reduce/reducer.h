@@ -65,6 +65,7 @@ typedef struct kolo_kernel {
 typedef struct kolo_reducer {
     const char *name; /* "portable", "avx2", "avx512", "avx512bf16", "neon" */
     kolo_kernel kernels[KOLO_DTYPES][KOLO_OPS];
+    const struct kolo_steps *steps;           /* reduce/steps/steps.h */
     const struct kolo_compressor *compressor; /* training/compress/compressor.h */
 } kolo_reducer;
 

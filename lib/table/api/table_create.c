@@ -353,7 +353,7 @@ static size_t pending_bytes(const struct kolo_table *table) {
 static int make(struct kolo_table *table) {
     size_t pieces_bytes = 0;
     int rc = kolo_pieces_create(&table->pieces, &table->options, table->shards);
-    kolo_rule_init(&table->rule, &table->options, table->comm->reducer, table->comm->origin.features);
+    kolo_rule_init(&table->rule, &table->options, table->comm->reducer);
     if (table->nodes)
         table->rule.pending_bytes = pending_bytes(table);
     if (rc == 0)

@@ -21,8 +21,7 @@ static bool has_steps(kolo_table_rule kind) {
     return kind == KOLO_TABLE_SGD || kind == KOLO_TABLE_ADAGRAD || kind == KOLO_TABLE_ADAM;
 }
 
-void kolo_rule_init(struct kolo_rule *rule, const kolo_table_options *options, const kolo_reducer *reducer,
-                    uint32_t features) {
+void kolo_rule_init(struct kolo_rule *rule, const kolo_table_options *options, const kolo_reducer *reducer) {
     *rule = (struct kolo_rule){.kind = options->rule,
                                .dtype = options->dtype,
                                .is_plain_sum = options->rule == KOLO_TABLE_ADD && options->dtype == KOLO_F32,
@@ -35,7 +34,7 @@ void kolo_rule_init(struct kolo_rule *rule, const kolo_table_options *options, c
                                .beta2 = options->beta2,
                                .epsilon = options->epsilon,
                                .weight_decay = options->weight_decay,
-                               .steps = kolo_steps_select(features),
+                               .steps = reducer->steps,
                                .steps_type = options->dtype == KOLO_F64 ? KOLO_STEPS_F64 : KOLO_STEPS_F32,
                                .sum = &reducer->kernels[options->dtype][KOLO_SUM]};
 }

@@ -32,8 +32,7 @@ struct kolo_rule {
 };
 
 /* The caller has checked `options` by kolo_rule_check. */
-void kolo_rule_init(struct kolo_rule *rule, const kolo_table_options *options, const kolo_reducer *reducer,
-                    uint32_t features);
+void kolo_rule_init(struct kolo_rule *rule, const kolo_table_options *options, const kolo_reducer *reducer);
 
 /* KOLO_ERR_ARG for the rule, dtype, function or numbers: the message names the value and what it must be. */
 int kolo_rule_check(const kolo_table_options *options, uint32_t global_rank);

@@ -1,9 +1,5 @@
-/* One instance of the kernels of compression, for the file of an instruction set: instance_template.h includes it.
- * Besides the parameters of the reducer it takes
- *
- *   sign_bits   of a vector of F32, as an integer, element 0 in bit 0
- *
- * and it defines `compressor`. */
+/* One instance of the kernels of compression, for the file of an instruction set: instance_template.h includes it. It
+ * defines `compressor`. */
 #include "training/compress/compressor.h"
 
 enum {

@@ -1,10 +1,6 @@
-/* One instance of the adder. Included once by each instruction set's file, which has defined
- *
- *   VECTOR_BYTES               of one vector, for reduce/template/vector_types.h
- *   maximum_u32, minimum_u32   element by element
- *   is_any_set                 whether any bit of a vector is
- *   doubles_of                 the doubles of half a vector of F32 in memory
- *   INSTANCE, INSTANCE_NAME    the kolo_adder that is defined here, and its name, a string
+/* One instance of the adder. Included once by each instruction set's file, which has included what
+ * reduce/template/vector_types.h asks for, and defined INSTANCE and INSTANCE_NAME: the kolo_adder that is defined here,
+ * and its name, a string.
  *
  * Additions of doubles are exact while all addends are multiples of some unit, and sums stay below 2^53 of that unit.
  * So a window of exponents is chosen, by the largest value at hand, and sums are kept at several levels, of LEVEL_BITS

@@ -250,7 +250,7 @@ static void release(kolo_optimizer *optimizer) {
 static void choose_kernels(kolo_optimizer *made) {
     const kolo_comm *comm = made->comm;
     const kolo_dtype dtype = made->options.dtype;
-    made->kernels = kolo_steps_select(comm->origin.features);
+    made->kernels = comm->reducer->steps;
     made->real = dtype == KOLO_F64 ? KOLO_F64 : KOLO_F32;
     made->type = dtype == KOLO_F64 ? KOLO_STEPS_F64 : KOLO_STEPS_F32;
     made->convert = dtype == KOLO_F16 || dtype == KOLO_BF16 ? &comm->reducer->kernels[dtype][KOLO_SUM] : NULL;

@@ -1,6 +1,9 @@
-/* The definitions that the files for AVX-512 F, BW, DQ and VL give the templates, as instance_template.h lists them. */
+/* AVX-512 F, BW, DQ and VL: what vector_types.h asks for. */
 #ifndef KOLO_REDUCE_ISA_AVX512_VECTORS_H
 #define KOLO_REDUCE_ISA_AVX512_VECTORS_H
+
+#define VECTOR_BYTES     64
+#define CANONICAL_IN_F32 1
 
 #include "reduce/template/vector_types.h"
 
@@ -83,6 +86,30 @@ static ALWAYS_INLINE pair interleave_f32(pair x) {
     const __m512i upper = _mm512_add_epi32(lower, _mm512_set1_epi32(8));
     return (pair){(vector)_mm512_permutex2var_epi32((__m512i)x.first, lower, (__m512i)x.second),
                   (vector)_mm512_permutex2var_epi32((__m512i)x.first, upper, (__m512i)x.second)};
+}
+
+static ALWAYS_INLINE uint32_t sign_bits(vector x) {
+    return _mm512_movepi32_mask((__m512i)x);
+}
+
+static ALWAYS_INLINE vector sqrt_f32(vector x) {
+    return (vector)_mm512_sqrt_ps((__m512)x);
+}
+
+static ALWAYS_INLINE vector sqrt_f64(vector x) {
+    return (vector)_mm512_sqrt_pd((__m512d)x);
+}
+
+static ALWAYS_INLINE vector maximum_u32(vector a, vector b) {
+    return (vector)_mm512_max_epu32((__m512i)a, (__m512i)b);
+}
+
+static ALWAYS_INLINE vector minimum_u32(vector a, vector b) {
+    return (vector)_mm512_min_epu32((__m512i)a, (__m512i)b);
+}
+
+static ALWAYS_INLINE vector doubles_of(const unsigned char *from) {
+    return (vector)_mm512_cvtps_pd(_mm256_loadu_ps((const float *)from));
 }
 
 #endif

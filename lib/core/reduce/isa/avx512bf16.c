@@ -1,7 +1,6 @@
 /* The folds of BF16 that round, for CPUs that have AVX512-BF16 beside what the instance avx512 needs. One instruction
  * rounds two vectors of F32. It does what the specification says except for NaNs, whose payload it keeps, and
  * subnormals, which it takes for zeros whatever MXCSR says. Such results are rounded by hand. */
-#define VECTOR_BYTES 64
 #include "reduce/isa/avx512_vectors.h"
 #include "reduce/instances.h"
 #include "reduce/template/template_names.h"

@@ -1,5 +1,6 @@
 /* The kernels of optimizers: elementwise updates of parameters and state, and a sum of squares. The portable instance
- * is the specification; each other instance gives the same bits, for any length and alignment.
+ * is the specification; each other instance gives the same bits, for any length and alignment. A kolo_reducer names the
+ * instance of its instruction set.
  *
  * They compute in the type of their elements, one operation at a time, without fused multiply-add. Every NaN that is
  * stored is the positive quiet one without payload. Formulas and the order of operations are those of PyTorch 2
@@ -47,23 +48,11 @@ typedef void kolo_squares_fn(double *lanes, const void *values, size_t count);
 enum { KOLO_STEPS_F32, KOLO_STEPS_F64, KOLO_STEPS_TYPES };
 
 typedef struct kolo_steps {
-    const char *name; /* "portable", "avx2", "avx512", "neon" */
     kolo_step_fn *sgd[KOLO_STEPS_TYPES], *adam[KOLO_STEPS_TYPES], *adagrad[KOLO_STEPS_TYPES];
     kolo_squares_fn *squares[KOLO_STEPS_TYPES];
 } kolo_steps;
 
 extern const kolo_steps kolo_steps_portable;
-#if defined(__x86_64__)
-extern const kolo_steps kolo_steps_avx2, kolo_steps_avx512;
-#elif defined(__aarch64__)
-extern const kolo_steps kolo_steps_neon;
-#endif
-
-/* Returns the best instance that `features` (bits of cpu/features.h) allow; never NULL. */
-const kolo_steps *kolo_steps_select(uint32_t features);
-
-/* For tests: returns instance `index`, or NULL, of all that this build has and `features` allow, portable first. */
-const kolo_steps *kolo_steps_at(uint32_t features, uint32_t index);
 
 /* Returns base^exponent, by squaring: the same bits on every machine, whatever its C library. */
 double kolo_steps_power(double base, uint64_t exponent);

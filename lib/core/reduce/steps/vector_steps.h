@@ -1,5 +1,5 @@
 /* The kernels of one type in vectors. Parameters: REAL, the type; REALS, its vector; NAME, the names of functions; and
- * WIDENED, the vector of as many REALs as a vector has doubles. A kernel goes through its arrays in steps of a vector,
+ * TO_WIDEN, the vector of as many REALs as a vector has doubles. A kernel goes through its arrays in steps of a vector,
  * the last of which may be shorter; elements of that vector beyond the end are not stored. */
 
 static ALWAYS_INLINE void NAME(sgd_vector)(const struct kolo_step_factors *factors, const unsigned char *gradients,
@@ -93,7 +93,7 @@ static void NAME(adagrad)(const struct kolo_step_factors *factors, size_t count,
 
 static ALWAYS_INLINE void NAME(square_all)(f64v *sums, const unsigned char *values) {
     for (size_t i = 0; i < KOLO_SQUARE_LANES / DOUBLES; i++) {
-        WIDENED some;
+        TO_WIDEN some;
         memcpy(&some, values + i * sizeof some, sizeof some);
         const f64v value = __builtin_convertvector(some, f64v);
         sums[i] += value * value;

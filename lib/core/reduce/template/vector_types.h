@@ -1,6 +1,24 @@
-/* Vectors of VECTOR_BYTES bytes, which the including file defines: their types, in the compiler's vector extension, and
- * how whole ones are read and written. A `vector` is bytes; for arithmetic it is cast to a type with elements (SIMD
- * lanes), and all casts between these types keep the bits. */
+/* Vectors of VECTOR_BYTES bytes: their types, in the compiler's vector extension, and how whole ones are read and
+ * written. A `vector` is bytes; for arithmetic it is cast to a type with elements (SIMD lanes), and all casts between
+ * these types keep the bits.
+ *
+ * The header of an instruction set in isa/ includes this one. Before that it defines
+ *
+ *   VECTOR_BYTES                   of one vector
+ *   CANONICAL_IN_F32               1: two of canonical_f32 are faster than a comparison and a choice of 16-bit elements
+ *
+ * and behind it the operations that the vector extension lacks. They are all that kernels need for an instruction set:
+ *
+ *   load_partial, store_partial    the first bytes of a vector, and nothing beside them
+ *   minimum_f32, maximum_f32       of IEEE 754-2019, but any NaN may stand for another, and likewise for f64
+ *   canonical_f32                  every NaN becomes the positive quiet one without payload, and likewise for f64
+ *   unpack_F16, pack_F16           VECTOR_BYTES bytes of binary16 from and to a pair, elements in order
+ *   interleave_f32                 of a pair, the first element of each, then the second of each, and so on
+ *   doubles_of                     half a vector of F32 in memory, widened
+ *   sqrt_f32, sqrt_f64             of each element, correctly rounded
+ *   minimum_u32, maximum_u32       element by element
+ *   is_any_set                     whether any bit of a vector is
+ *   sign_bits                      of the elements of F32, as an integer, element 0 in bit 0 */
 #ifndef KOLO_REDUCE_TEMPLATE_VECTOR_TYPES_H
 #define KOLO_REDUCE_TEMPLATE_VECTOR_TYPES_H
 
