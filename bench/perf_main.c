@@ -354,9 +354,16 @@ static int run_tables(const perf_options *options, const perf_comms *comms, perf
         status = EXIT_FAILED;
     }
     if (status == KOLO_OK && options->collectives_count == 0) {
-        status = options->messages    ? perf_messages_run(options, comm, &report, &wrong)
-                 : options->optimizer ? perf_optimizer_run(options, comm, &report, &wrong)
-                                      : perf_table_run(options, comm, &report, &wrong);
+        if (options->messages)
+            status = perf_messages_run(options, comm, &report, &wrong);
+#if KOLO_HAVE_TRAINING
+        else if (options->optimizer)
+            status = perf_optimizer_run(options, comm, &report, &wrong);
+#endif
+#if KOLO_HAVE_TABLE
+        else
+            status = perf_table_run(options, comm, &report, &wrong);
+#endif
         if (status < 0)
             say_error(kolo_comm_rank(comm));
     }
@@ -384,8 +391,10 @@ int main(int argc, char **argv) {
     const perf_options *options = perf_options_read(argc, argv, place.rank == 0);
     if (place.rank == 0)
         perf_progress_open(options);
+#if KOLO_HAVE_TRAINING
     if (options->exact)
         return place.rank == 0 ? perf_exact_report(options) : EXIT_SUCCESS;
+#endif
     if (options->collectives_count == 0 && !options->messages && !options->optimizer && !options->table)
         return place.rank == 0 ? perf_limits_report(options, place.size) : EXIT_SUCCESS;
 

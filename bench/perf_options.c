@@ -327,6 +327,10 @@ static unsigned choose_collectives(const char *word, const char *behind) {
     const unsigned chosen = command_line_choose(&line, word, measured_name), collectives = perf_collectives_count();
     if (chosen == collectives + ONLY_LIMITS)
         return LIMITS;
+    if (!KOLO_HAVE_TRAINING && (chosen == collectives + ONLY_EXACT || chosen == collectives + OPTIMIZER))
+        command_line_refuse(&line, "%s: kolo was built with KOLO_TRAINING=OFF", measured_name(chosen));
+    if (!KOLO_HAVE_TABLE && chosen == collectives + PARAMETER_SERVER)
+        command_line_refuse(&line, "ps: kolo was built with KOLO_TABLE=OFF");
     options.exact = chosen == collectives + ONLY_EXACT;
     if (options.exact)
         return EXACT_SUMS;
