@@ -27,11 +27,9 @@ SEEN_OF_CORE = {
         "api/arguments.h", "api/checks.h", "api/sharing.h", "comm/comm.h", "comm/step/call_word.h", "comm/step/items.h",
         "cpu/features.h", "cpu/fpenv.h", "reduce/exact/wide_sum.h", "reduce/float16.h", "reduce/isa/avx2_vectors.h",
         "reduce/isa/avx512_vectors.h", "reduce/isa/neon_vectors.h", "reduce/own/own_ops.h", "reduce/reducer.h",
-        "reduce/steps/steps.h", "reduce/template/vector_access.h"},
+        "reduce/steps/steps.h", "reduce/template/vector_access.h", "reduce/template/vector_arithmetic.h"},
 }
 SEEN_BY_ALL = ("base", "sync")
-# Compression's kernels are still made with the core's.
-KERNELS = {"training/compress/compressor.h", "training/compress/compress_template.h"}
 FOLDER_FILES_MAX = 16
 PUBLIC = re.compile(r"kolo(_\w+)?\.h")  # in include/
 CLIENTS = ("bindings", "tools", "bench")
@@ -73,9 +71,9 @@ def layer_problem(layer, name, own_headers):
         return "name the layer, as in \"shm/layout.h\""
     if target not in HEIGHT or name not in own_headers:
         return "there is no such header of the library"
-    if part_of(target) not in (part, "core") and not (layer == "reduce" and name in KERNELS):
+    if part_of(target) not in (part, "core"):
         return f"{part} knows nothing of {part_of(target)}"
-    if target != layer and HEIGHT[target] >= HEIGHT[layer] and name not in KERNELS:
+    if target != layer and HEIGHT[target] >= HEIGHT[layer]:
         return f"{layer} may include only what lies below it, not {target}"
     if part_of(target) != part != "core" and target not in SEEN_BY_ALL and name not in SEEN_OF_CORE[part]:
         return f"it is not among what {part} sees of the core (SEEN_OF_CORE)"

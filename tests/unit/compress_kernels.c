@@ -1,5 +1,5 @@
 /* The kernels of compression: every instance gives the bits of the portable one and touches nothing but its buffers;
- * the portable one does what compressor.h says; and the k largest elements are those that sorting finds. */
+ * the portable one does what training_kernels.h says; and the k largest elements are those that sorting finds. */
 #include <inttypes.h>
 #include <math.h>
 #include <setjmp.h>
@@ -13,10 +13,10 @@
 #include <cmocka.h>
 
 #include "cpu/features.h"
-#include "training/compress/compressor.h"
-#include "training/compress/topk.h"
 #include "reduce/float16.h"
 #include "reducer_support.h"
+#include "training/compress/topk.h"
+#include "training/kernels/training_kernels.h"
 
 enum { COUNT_MAX = 1100, SWEEP = 140, TOPK_MAX = 150000 };
 
@@ -73,12 +73,12 @@ static void run_halves(struct test_case *test, const char *kernel, kolo_halve_fn
     check(test, residual_area, residual, due.left, bytes, "the residual differs");
 }
 
-static void run_signs(struct test_case *test, const kolo_compressor *instance, uint64_t *state) {
+static void run_signs(struct test_case *test, const kolo_training_kernels *instance, uint64_t *state) {
     const size_t bytes = test->count * sizeof(float), words = (test->count + 63) / 64 * sizeof *due.words;
     test->kernel = "to_signs";
     memcpy(due.left, due.residual, sizeof due.left);
     const float mean =
-        kolo_compressor_portable.to_signs(due.words, due.values, test->feedback ? due.left : NULL, test->count);
+        kolo_training_kernels_portable.to_signs(due.words, due.values, test->feedback ? due.left : NULL, test->count);
     unsigned char *values = guarded_place(values_area, bytes, state);
     unsigned char *residual = guarded_place(residual_area, bytes, state);
     unsigned char *signs = guarded_place(result_area, words, state);
@@ -92,19 +92,19 @@ static void run_signs(struct test_case *test, const kolo_compressor *instance, u
     check(test, residual_area, residual, due.left, bytes, "the residual differs");
 
     test->kernel = "from_signs";
-    kolo_compressor_portable.from_signs(due.expanded, due.words, mean, test->count);
+    kolo_training_kernels_portable.from_signs(due.expanded, due.words, mean, test->count);
     unsigned char *expanded = guarded_place(values_area, bytes, state);
     instance->from_signs(expanded, signs, mean, test->count);
     check(test, values_area, expanded, due.expanded, bytes, "the values differ");
 }
 
-static void run_collect(struct test_case *test, const kolo_compressor *instance, uint64_t *state) {
+static void run_collect(struct test_case *test, const kolo_training_kernels *instance, uint64_t *state) {
     const size_t bytes = test->count * sizeof(float), room = random_below(state, test->count + 2);
     const uint32_t least = random_below(state, 4) == 0 || test->count == 0
                                ? (uint32_t)random_below(state, INT32_MAX)
                                : f32_bits(due.values[random_below(state, test->count)]) & INT32_MAX;
     test->kernel = "collect";
-    const size_t found = kolo_compressor_portable.collect(due.indices, room, due.values, test->count, least);
+    const size_t found = kolo_training_kernels_portable.collect(due.indices, room, due.values, test->count, least);
     const size_t stored = found < room ? found : room;
     unsigned char *values = guarded_place(values_area, bytes, state);
     uint32_t *indices = (uint32_t *)result_area.begin; /* which, alone, are aligned */
@@ -121,7 +121,8 @@ static void run_case(size_t count, fill_style style, uint64_t *state) {
     fill(KOLO_F32, random_below(state, 4) ? FILL_NUMBERS : style, due.residual, count, state);
     const kolo_reducer *reducer;
     for (uint32_t i = 0; (reducer = kolo_reducer_at(kolo_cpu_features(), i)); i++) {
-        const kolo_compressor *portable = &kolo_compressor_portable, *instance = reducer->compressor;
+        const kolo_training_kernels *portable = &kolo_training_kernels_portable,
+                                    *instance = kolo_training_kernels_of(reducer);
         for (int feedback = 0; feedback < 2; feedback++) {
             struct test_case test = {reducer->name, NULL, count, style, feedback};
             run_halves(&test, "to_bf16", portable->to_bf16, instance->to_bf16, state);
@@ -158,12 +159,12 @@ static void test_halves(void **context) {
     uint16_t halves[COUNT];
     float residual[COUNT] = {0};
     (void)context;
-    kolo_compressor_portable.to_bf16(halves, values, NULL, COUNT);
+    kolo_training_kernels_portable.to_bf16(halves, values, NULL, COUNT);
     assert_memory_equal(halves, bf16, sizeof bf16);
     memset(halves, 0, sizeof halves);
     float without_sign[COUNT];
     memcpy(without_sign, values, sizeof values);
-    kolo_compressor_portable.to_bf16(halves, without_sign, residual, COUNT);
+    kolo_training_kernels_portable.to_bf16(halves, without_sign, residual, COUNT);
     for (size_t i = 0; i < COUNT; i++) { /* -0 + 0 is +0 */
         assert_int_equal(halves[i], i == 7 ? 0 : bf16[i]);
         if (i == 2)
@@ -172,7 +173,7 @@ static void test_halves(void **context) {
             assert_true(residual[i] == bf16_left[i]);
     }
     memset(residual, 0, sizeof residual);
-    kolo_compressor_portable.to_f16(halves, values, residual, COUNT);
+    kolo_training_kernels_portable.to_f16(halves, values, residual, COUNT);
     for (size_t i = 0; i < COUNT; i++) {
         assert_int_equal(halves[i], i == 7 ? 0 : f16[i]);
         assert_true(residual[i] == f16_left[i]);
@@ -184,20 +185,20 @@ static void test_signs(void **context) {
     float residual[5] = {0}, received[5];
     uint64_t word = ~UINT64_C(0);
     (void)context;
-    assert_true(kolo_compressor_portable.to_signs(&word, values, NULL, 5) == 2.0f);
+    assert_true(kolo_training_kernels_portable.to_signs(&word, values, NULL, 5) == 2.0f);
     assert_int_equal(word, 1 << 1 | 1 << 3);
-    assert_true(kolo_compressor_portable.to_signs(&word, values, residual, 5) == 2.0f);
+    assert_true(kolo_training_kernels_portable.to_signs(&word, values, residual, 5) == 2.0f);
     assert_int_equal(word, 1 << 1); /* -0 + 0 is +0 */
     const float left[] = {-1.0f, -1.0f, -2.0f, -2.0f, 4.0f}, due_there[] = {2.0f, -2.0f, 2.0f, 2.0f, 2.0f};
     assert_memory_equal(residual, left, sizeof left);
-    kolo_compressor_portable.from_signs(received, &word, 2.0f, 5);
+    kolo_training_kernels_portable.from_signs(received, &word, 2.0f, 5);
     assert_memory_equal(received, due_there, sizeof due_there);
 
     /* One NaN or infinity shows in the whole block, and in no residual. */
     const float strange[] = {NAN, INFINITY};
     for (int i = 0; i < 2; i++) {
         const float block[] = {1.0f, strange[i], -1.0f};
-        const float mean = kolo_compressor_portable.to_signs(&word, block, residual, 3);
+        const float mean = kolo_training_kernels_portable.to_signs(&word, block, residual, 3);
         assert_int_equal(f32_bits(mean), i == 0 ? 0x7fc00000 : 0x7f800000);
         for (int element = 0; element < 3; element++)
             assert_true(residual[element] == 0);
@@ -231,7 +232,7 @@ static void check_choice(const float *values, size_t count, size_t k, const char
     const kolo_reducer *reducer;
     for (uint32_t i = 0; (reducer = kolo_reducer_at(kolo_cpu_features(), i)); i++) {
         chosen[k] = 0xa5a5a5a5;
-        kolo_topk_choose(reducer->compressor, chosen, k, values, count, work);
+        kolo_topk_choose(kolo_training_kernels_of(reducer), chosen, k, values, count, work);
         if (memcmp(chosen, order, k * sizeof *chosen) != 0 || chosen[k] != 0xa5a5a5a5)
             fail_msg("%s: %zu of %zu, %s: not the largest; --seed %" PRIu64, reducer->name, k, count, what,
                      arguments.seed);

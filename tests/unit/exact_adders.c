@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "cpu/features.h"
-#include "training/exact/adder.h"
 #include "reducer_support.h"
+#include "training/kernels/training_kernels.h"
 
 enum { COUNT_MAX = 300000 /* of F32 more than all blocks that are summed before the digits get them */ };
 
@@ -84,17 +84,19 @@ static void check(kolo_dtype dtype, int style, size_t count, uint64_t *random) {
     unsigned char *values = guarded_place(area, count * dtype_bytes(dtype), random);
     fill_values(dtype, style, values, count, random);
     memset(expected, 0, sizeof expected);
-    (dtype == KOLO_F64 ? kolo_adder_portable.add_f64 : kolo_adder_portable.add_f32)(expected, values, count);
+    (dtype == KOLO_F64 ? kolo_training_kernels_portable.add_f64
+                       : kolo_training_kernels_portable.add_f32)(expected, values, count);
     kolo_wide_carry(expected, dtype);
-    const kolo_adder *adder;
-    for (uint32_t i = 0; (adder = kolo_adder_at(kolo_cpu_features(), i)); i++) {
+    const kolo_reducer *reducer;
+    for (uint32_t i = 0; (reducer = kolo_reducer_at(kolo_cpu_features(), i)); i++) {
+        const kolo_training_kernels *instance = kolo_training_kernels_of(reducer);
         memset(found, 0, sizeof found);
-        (dtype == KOLO_F64 ? adder->add_f64 : adder->add_f32)(found, values, count);
+        (dtype == KOLO_F64 ? instance->add_f64 : instance->add_f32)(found, values, count);
         kolo_wide_carry(found, dtype);
         for (uint32_t word = 0; memcmp(found, expected, words_bytes) != 0 && word < kolo_wide_words(dtype); word++)
             if (found[word] != expected[word])
                 fail_msg("%s: %zu %s, style %d: word %u is %" PRIx64 ", should be %" PRIx64 "; --seed %" PRIu64,
-                         adder->name, count, dtype_name(dtype), style, word, (uint64_t)found[word],
+                         reducer->name, count, dtype_name(dtype), style, word, (uint64_t)found[word],
                          (uint64_t)expected[word], arguments.seed);
     }
 }
@@ -130,8 +132,9 @@ static void test_limits(void **state) {
                 bits_store((kolo_dtype)dtype, values, i, largest + (UINT64_C(1) << format.fraction_bits) - 1 - i % 2);
             int64_t words[2][KOLO_WIDE_WORDS_F64] = {0};
             for (int which = 0; which < 2; which++) {
-                const kolo_adder *adder = which ? kolo_adder_select(kolo_cpu_features()) : &kolo_adder_portable;
-                (dtype == KOLO_F64 ? adder->add_f64 : adder->add_f32)(words[which], values, COUNT_MAX);
+                const kolo_training_kernels *kernels =
+                    kolo_training_kernels_of(kolo_reducer_select(which ? kolo_cpu_features() : 0));
+                (dtype == KOLO_F64 ? kernels->add_f64 : kernels->add_f32)(words[which], values, COUNT_MAX);
                 kolo_wide_carry(words[which], (kolo_dtype)dtype);
             }
             assert_memory_equal(words[0], words[1], sizeof words[0]);

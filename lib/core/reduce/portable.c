@@ -4,7 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "training/compress/compressor.h"
 #include "reduce/exact/exact_element.h"
 #include "reduce/float16.h"
 #include "reduce/kernel_table.h"
@@ -128,4 +127,4 @@ enum { BLOCK_ELEMENTS = 256 }; /* combined at a time: their arrays fit the stack
 #include "reduce/each_dtype.h"
 
 const kolo_reducer kolo_reducer_portable = {
-    .name = "portable", .kernels = KERNELS, .steps = &kolo_steps_portable, .compressor = &kolo_compressor_portable};
+    .name = "portable", .isa = KOLO_ISA_PORTABLE, .kernels = KERNELS, .steps = &kolo_steps_portable};

@@ -62,11 +62,14 @@ typedef struct kolo_kernel {
                            fold_partials are NULL, fold_partial takes one source, and finish needs those of all ranks */
 } kolo_kernel;
 
+/* The instruction sets whose vectors kernels are made of. */
+enum kolo_isa { KOLO_ISA_PORTABLE, KOLO_ISA_AVX2, KOLO_ISA_AVX512, KOLO_ISA_NEON };
+
 typedef struct kolo_reducer {
-    const char *name; /* "portable", "avx2", "avx512", "avx512bf16", "neon" */
+    const char *name;  /* "portable", "avx2", "avx512", "avx512bf16", "neon" */
+    enum kolo_isa isa; /* for parts of the library that have kernels of their own */
     kolo_kernel kernels[KOLO_DTYPES][KOLO_OPS];
-    const struct kolo_steps *steps;           /* reduce/steps/steps.h */
-    const struct kolo_compressor *compressor; /* training/compress/compressor.h */
+    const struct kolo_steps *steps; /* reduce/steps/steps.h */
 } kolo_reducer;
 
 /* Returns the best instance that `features` (bits of cpu/features.h, already masked) allow; never NULL. Selects the

@@ -8,7 +8,6 @@
 #include "base/status.h"
 #include "comm/step/items.h"
 #include "cpu/fpenv.h"
-#include "training/compress/compressor.h"
 #include "training/compress/topk.h"
 #include "sync/point.h"
 
@@ -84,7 +83,8 @@ int kolo_compressed_allocate(struct kolo_compressed *compressed, const kolo_comm
                                            .op = options->op,
                                            .rank = comm->global_rank,
                                            .ranks = comm->global_size,
-                                           .reducer = comm->reducer};
+                                           .reducer = comm->reducer,
+                                           .kernels = kolo_training_kernels_of(comm->reducer)};
     for (size_t i = 0; i < ntensors; i++)
         if (options->compression == KOLO_COMPRESSION_TOPK && tensors[i].count > UINT32_MAX)
             return kolo_fail(KOLO_ERR_ARG,
@@ -125,12 +125,13 @@ void kolo_compressed_free(struct kolo_compressed *compressed) {
     *compressed = (struct kolo_compressed){0};
 }
 
-static void encode_signs(const kolo_compressor *compressor, uint8_t *part, const kolo_tensor *tensor, float *residual) {
+static void encode_signs(const kolo_training_kernels *kernels, uint8_t *part, const kolo_tensor *tensor,
+                         float *residual) {
     uint8_t *mean_at = part + sign_words(tensor->count) * sizeof(uint64_t);
     for (size_t done = 0; done < tensor->count; done += KOLO_SIGNS_BLOCK) {
         const float mean =
-            compressor->to_signs(part + done / 8, (const uint8_t *)tensor->data + done * sizeof mean,
-                                 residual ? residual + done : NULL, min_size(tensor->count - done, KOLO_SIGNS_BLOCK));
+            kernels->to_signs(part + done / 8, (const uint8_t *)tensor->data + done * sizeof mean,
+                              residual ? residual + done : NULL, min_size(tensor->count - done, KOLO_SIGNS_BLOCK));
         memcpy(mean_at, &mean, sizeof mean);
         mean_at += sizeof mean;
     }
@@ -160,7 +161,7 @@ static void encode_largest(struct kolo_compressed *compressed, uint8_t *part, co
         owed = (const uint8_t *)residual;
     }
     if (chosen > 0)
-        kolo_topk_choose(compressed->reducer->compressor, indices, chosen, owed, tensor->count, compressed->work);
+        kolo_topk_choose(compressed->kernels, indices, chosen, owed, tensor->count, compressed->work);
     for (size_t i = 0; i < chosen; i++) {
         memcpy(&values[i], owed + (size_t)indices[i] * sizeof *values, sizeof *values);
         all_finite &= is_finite(values[i]);
@@ -174,19 +175,19 @@ static void encode_largest(struct kolo_compressed *compressed, uint8_t *part, co
 /* Writes this rank's message, and returns its length. */
 static size_t encode(struct kolo_compressed *compressed, uint8_t *message,
                      const struct kolo_compressed_bucket *bucket) {
-    const kolo_compressor *compressor = compressed->reducer->compressor;
+    const kolo_training_kernels *kernels = compressed->kernels;
     size_t at = 0;
     for (size_t i = 0; i < bucket->count; i++) {
         const kolo_tensor *tensor = &bucket->tensors[i];
         float *residual = compressed->residual ? compressed->residual + compressed->begins[bucket->order[i]] : NULL;
         if (compressed->kind == KOLO_COMPRESSION_BF16)
-            compressor->to_bf16(message + at, tensor->data, residual, tensor->count);
+            kernels->to_bf16(message + at, tensor->data, residual, tensor->count);
         else if (compressed->kind == KOLO_COMPRESSION_F16)
-            compressor->to_f16(message + at, tensor->data, residual, tensor->count);
+            kernels->to_f16(message + at, tensor->data, residual, tensor->count);
         else if (compressed->kind == KOLO_COMPRESSION_TOPK)
             encode_largest(compressed, message + at, tensor, residual);
         else
-            encode_signs(compressor, message + at, tensor, residual);
+            encode_signs(kernels, message + at, tensor, residual);
         at += kolo_compressed_bytes(compressed, tensor->count);
     }
     return at;
@@ -223,12 +224,12 @@ int kolo_compressed_issue(struct kolo_compressed *compressed, kolo_comm *comm,
 }
 
 /* Reads `count` elements from `begin` on out of a rank's part. */
-static void read_signs(const kolo_compressor *compressor, float *row, const uint8_t *part, size_t tensor_count,
+static void read_signs(const kolo_training_kernels *kernels, float *row, const uint8_t *part, size_t tensor_count,
                        size_t begin, size_t count) {
     float mean;
     memcpy(&mean, part + sign_words(tensor_count) * sizeof(uint64_t) + begin / KOLO_SIGNS_BLOCK * sizeof mean,
            sizeof mean);
-    compressor->from_signs(row, part + begin / 8, mean, count);
+    kernels->from_signs(row, part + begin / 8, mean, count);
 }
 
 /* Does the same for TOPK, where `row` was zeroed before. Returns how many pairs lie in the row, from `next` on. */
@@ -264,7 +265,7 @@ static void fold_tensor(struct kolo_compressed *compressed, const kolo_tensor *t
             if (is_topk)
                 pairs[rank] = read_largest(row, compressed->parts[rank], chosen, compressed->next[rank], begin, count);
             else
-                read_signs(compressed->reducer->compressor, row, compressed->parts[rank], tensor->count, begin, count);
+                read_signs(compressed->kernels, row, compressed->parts[rank], tensor->count, begin, count);
         }
         kernel->fold((uint8_t *)tensor->data + begin * sizeof(float), compressed->rows_of, compressed->ranks, count,
                      compressed->ranks);

@@ -23,6 +23,7 @@
 #include <stdbool.h>
 
 #include "comm/comm.h"
+#include "training/kernels/training_kernels.h"
 
 /* The state of compression of one set of buckets. */
 struct kolo_compressed {
@@ -31,6 +32,7 @@ struct kolo_compressed {
     kolo_op op;            /* SUM or AVG */
     uint32_t rank, ranks;  /* of all nodes */
     const kolo_reducer *reducer;
+    const kolo_training_kernels *kernels;
     uint8_t *messages;     /* of all tensors: those of BF16 and F16 once, others of each rank */
     float *residual;       /* of all tensors: the parts that earlier messages left out; NULL: these are lost */
     size_t bytes;          /* of messages, residuals and work memory */

@@ -80,12 +80,12 @@ size_t kolo_topk_room(size_t count, size_t k) {
     return count < SAMPLED_MIN ? 0 : room < count ? room : count;
 }
 
-void kolo_topk_choose(const kolo_compressor *compressor, uint32_t *chosen, size_t k, const void *values, size_t count,
-                      uint32_t *work) {
+void kolo_topk_choose(const kolo_training_kernels *kernels, uint32_t *chosen, size_t k, const void *values,
+                      size_t count, uint32_t *work) {
     struct candidates among = {.values = values, .count = count, .stride = 1};
     if (count >= SAMPLED_MIN) {
         const size_t room = kolo_topk_room(count, k);
-        const size_t collected = compressor->collect(work, room, values, count, guess(values, count, k));
+        const size_t collected = kernels->collect(work, room, values, count, guess(values, count, k));
         if (collected >= k && collected <= room) {
             among.indices = work;
             among.count = collected;

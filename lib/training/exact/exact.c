@@ -8,7 +8,8 @@
 #include "base/status.h"
 #include "cpu/features.h"
 #include "cpu/fpenv.h"
-#include "training/exact/adder.h"
+#include "reduce/reducer.h"
+#include "training/kernels/training_kernels.h"
 
 /* The number of values that one call of an adder gets at most: far fewer additions than may be between carries. */
 #define PIECE_COUNT ((size_t)1 << 27)
@@ -62,10 +63,10 @@ int kolo_exact_create(kolo_exact **exact, kolo_dtype dtype, size_t sums) {
     if (!made)
         return kolo_fail(KOLO_ERR_SYSTEM, "kolo_exact_create: out of memory for %zu sums of %zu bytes", sums,
                          sum_bytes);
-    const kolo_adder *adder = kolo_adder_select(kolo_cpu_features() & mask);
+    const kolo_training_kernels *kernels = kolo_training_kernels_of(kolo_reducer_select(kolo_cpu_features() & mask));
     made->dtype = dtype;
     made->sums = sums;
-    made->add = dtype == KOLO_F64 ? adder->add_f64 : adder->add_f32;
+    made->add = dtype == KOLO_F64 ? kernels->add_f64 : kernels->add_f32;
     *exact = made;
     return 0;
 }

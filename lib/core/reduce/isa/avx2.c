@@ -3,4 +3,5 @@
 
 #define INSTANCE      kolo_reducer_avx2
 #define INSTANCE_NAME "avx2"
+#define INSTANCE_ISA  KOLO_ISA_AVX2
 #include "reduce/template/instance_template.h"

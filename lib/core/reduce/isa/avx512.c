@@ -3,4 +3,5 @@
 
 #define INSTANCE      kolo_reducer_avx512
 #define INSTANCE_NAME "avx512"
+#define INSTANCE_ISA  KOLO_ISA_AVX512
 #include "reduce/template/instance_template.h"

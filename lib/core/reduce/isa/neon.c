@@ -3,4 +3,5 @@
 
 #define INSTANCE      kolo_reducer_neon
 #define INSTANCE_NAME "neon"
+#define INSTANCE_ISA  KOLO_ISA_NEON
 #include "reduce/template/instance_template.h"

@@ -2,7 +2,8 @@
  * included what vector_types.h asks for, and defined
  *
  *   INSTANCE       the kolo_reducer that is defined here
- *   INSTANCE_NAME  its name, a string */
+ *   INSTANCE_NAME  its name, a string
+ *   INSTANCE_ISA   the instruction set, of enum kolo_isa */
 #include "reduce/exact/exact_arithmetic.h"
 #include "reduce/exact/exact_element.h"
 #include "reduce/halves.h"
@@ -12,11 +13,10 @@
 #include "reduce/template/template_names.h"
 #include "reduce/template/vector_access.h"
 #include "reduce/template/vector_arithmetic.h"
-#include "training/compress/compress_template.h"
 
 #define DTYPE_TEMPLATE    "reduce/template/dtype_template.h"
 #define OP_TEMPLATE       "reduce/template/op_template.h"
 #define EXACT_OP_TEMPLATE "reduce/exact/exact_op_template.h"
 #include "reduce/each_dtype.h"
 
-const kolo_reducer INSTANCE = {.name = INSTANCE_NAME, .kernels = KERNELS, .steps = &steps, .compressor = &compressor};
+const kolo_reducer INSTANCE = {.name = INSTANCE_NAME, .isa = INSTANCE_ISA, .kernels = KERNELS, .steps = &steps};

@@ -1,6 +1,7 @@
-/* One instance of the kernels of compression, for the file of an instruction set: instance_template.h includes it. It
- * defines `compressor`. */
-#include "training/compress/compressor.h"
+/* The kernels of compression in vectors, as training_template.h takes them. */
+#include "reduce/template/vector_access.h"
+#include "reduce/template/vector_arithmetic.h"
+#include "training/kernels/training_kernels.h"
 
 enum {
     VECTOR_LANES = VECTOR_BYTES / sizeof(float),
@@ -8,7 +9,7 @@ enum {
     SUM_VECTORS = KOLO_SIGNS_LANES / VECTOR_LANES
 };
 
-/* Returns x of compressor.h, of `bytes` bytes, with zeros behind them. */
+/* Returns x of training_kernels.h, of `bytes` bytes, with zeros behind them. */
 static ALWAYS_INLINE vector owed(const unsigned char *values, const unsigned char *residual, size_t bytes) {
     f32v x = (f32v)load(values, bytes);
     if (residual)
@@ -156,6 +157,3 @@ static size_t collect(uint32_t *indices, size_t room, const void *values, size_t
     }
     return found;
 }
-
-static const kolo_compressor compressor = {
-    .to_bf16 = to_bf16, .to_f16 = to_f16, .to_signs = to_signs, .from_signs = from_signs, .collect = collect};

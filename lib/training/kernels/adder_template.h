@@ -1,6 +1,4 @@
-/* One instance of the adder. Included once by each instruction set's file, which has included what
- * reduce/template/vector_types.h asks for, and defined INSTANCE and INSTANCE_NAME: the kolo_adder that is defined here,
- * and its name, a string.
+/* The adder in vectors, as training_template.h takes it.
  *
  * Additions of doubles are exact while all addends are multiples of some unit, and sums stay below 2^53 of that unit.
  * So a window of exponents is chosen, by the largest value at hand, and sums are kept at several levels, of LEVEL_BITS
@@ -15,8 +13,8 @@
  * window. Otherwise either the window is moved to the block, and the sums so far go to the digits; or, where no window
  * holds the block, its values go through all levels, and what is still left of single values goes to the digits. Blocks
  * with infinities, NaNs and the very largest numbers go to the digits value by value. */
-#include "training/exact/adder.h"
 #include "reduce/template/vector_access.h"
+#include "training/kernels/training_kernels.h"
 
 enum {
     LEVELS = 4,
@@ -185,9 +183,9 @@ static void open_first_window(struct window *window, const unsigned char *block)
 
 static void add_singly(struct window *window, const unsigned char *block) {
     if (window->is_f64)
-        kolo_adder_portable.add_f64(window->words, block, BLOCK_BYTES / sizeof(double));
+        kolo_training_kernels_portable.add_f64(window->words, block, BLOCK_BYTES / sizeof(double));
     else
-        kolo_adder_portable.add_f32(window->words, block, BLOCK_BYTES / sizeof(float));
+        kolo_training_kernels_portable.add_f32(window->words, block, BLOCK_BYTES / sizeof(float));
 }
 
 /* Adds the rests of single values to the digits. */
@@ -288,9 +286,9 @@ static ALWAYS_INLINE void add(bool is_f64, int64_t *words, const unsigned char *
         add_block(is_f64, &window, values + at);
     flush(&window);
     if (is_f64)
-        kolo_adder_portable.add_f64(words, values + at, (bytes - at) / sizeof(double));
+        kolo_training_kernels_portable.add_f64(words, values + at, (bytes - at) / sizeof(double));
     else
-        kolo_adder_portable.add_f32(words, values + at, (bytes - at) / sizeof(float));
+        kolo_training_kernels_portable.add_f32(words, values + at, (bytes - at) / sizeof(float));
 }
 
 static void add_f32(int64_t *words, const void *values, size_t count) {
@@ -300,5 +298,3 @@ static void add_f32(int64_t *words, const void *values, size_t count) {
 static void add_f64(int64_t *words, const void *values, size_t count) {
     add(true, words, values, count);
 }
-
-const kolo_adder INSTANCE = {INSTANCE_NAME, add_f32, add_f64};

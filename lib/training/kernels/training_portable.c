@@ -1,5 +1,6 @@
-/* The portable instance of the kernels of compression, one element at a time. It specifies the other instances. */
-#include "training/compress/compressor.h"
+/* The portable instance of the kernels of training, one element at a time, which specifies the others; and which of
+ * them is used. */
+#include "training/kernels/training_kernels.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -90,5 +91,39 @@ static size_t collect(uint32_t *indices, size_t room, const void *values, size_t
     return found;
 }
 
-const kolo_compressor kolo_compressor_portable = {
-    .to_bf16 = to_bf16, .to_f16 = to_f16, .to_signs = to_signs, .from_signs = from_signs, .collect = collect};
+static void add_f32(int64_t *words, const void *values, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, (const char *)values + i * sizeof bits, sizeof bits);
+        kolo_wide_add_f32(words, bits);
+    }
+}
+
+static void add_f64(int64_t *words, const void *values, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        uint64_t bits;
+        memcpy(&bits, (const char *)values + i * sizeof bits, sizeof bits);
+        kolo_wide_add_f64(words, bits);
+    }
+}
+
+const kolo_training_kernels kolo_training_kernels_portable = {.to_bf16 = to_bf16,
+                                                              .to_f16 = to_f16,
+                                                              .to_signs = to_signs,
+                                                              .from_signs = from_signs,
+                                                              .collect = collect,
+                                                              .add_f32 = add_f32,
+                                                              .add_f64 = add_f64};
+
+const kolo_training_kernels *kolo_training_kernels_of(const kolo_reducer *reducer) {
+    static const kolo_training_kernels *const instances[] = {
+        [KOLO_ISA_PORTABLE] = &kolo_training_kernels_portable,
+#if defined(__x86_64__)
+        [KOLO_ISA_AVX2] = &kolo_training_kernels_avx2,
+        [KOLO_ISA_AVX512] = &kolo_training_kernels_avx512,
+#elif defined(__aarch64__)
+        [KOLO_ISA_NEON] = &kolo_training_kernels_neon,
+#endif
+    };
+    return instances[reducer->isa];
+}

@@ -1,8 +1,9 @@
-/* The kernels of compression: they turn f32 into what is sent in its place, and back. They take plain pointers and
- * counts, and know no communicator.
+/* The kernels of training. Those of compression turn f32 into what is sent in its place, and back. The adder adds
+ * arrays of floats to wide sums (reduce/exact/wide_sum.h). They take plain pointers and counts, and know no
+ * communicator.
  *
- * A kolo_compressor is one instance of them. The portable instance is the specification; each other one gives the same
- * bits for every input. A kolo_reducer names the compressor of its instruction set.
+ * A kolo_training_kernels is one instance of them. The portable instance is the specification; each other one gives the
+ * same bits for every input. Which instance is used follows from the choice of the reducer.
  *
  * Error feedback. `residual` holds what earlier messages left out. A kernel takes x[i] = values[i] + residual[i], sends
  * as much of it as it can, and leaves residual[i] = x[i] - sent[i]. A residual is never infinite or NaN: it is +0 where
@@ -15,11 +16,11 @@
  * Zheng, Huang, Kwok, "Communication-Efficient Distributed Blockwise Momentum SGD with Error-Feedback", NeurIPS 2019.
  *
  * Buffers need no alignment, and must not overlap. */
-#ifndef KOLO_TRAINING_COMPRESS_COMPRESSOR_H
-#define KOLO_TRAINING_COMPRESS_COMPRESSOR_H
+#ifndef KOLO_TRAINING_KERNELS_TRAINING_KERNELS_H
+#define KOLO_TRAINING_KERNELS_TRAINING_KERNELS_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "reduce/exact/wide_sum.h"
+#include "reduce/reducer.h"
 
 enum {
     KOLO_SIGNS_BLOCK = 512, /* elements with one magnitude; their signs are a cache line */
@@ -45,13 +46,25 @@ typedef void kolo_unsign_fn(void *values, const void *words, float magnitude, si
  * above all numbers, and NaNs are above infinity. `least` and count are below 2^31 and 2^32. */
 typedef size_t kolo_collect_fn(uint32_t *indices, size_t room, const void *values, size_t count, uint32_t least);
 
-typedef struct kolo_compressor {
+/* Adds values[0 .. count-1] to the words of a sum, exactly. The call counts as at most 2 * count + 64 additions. */
+typedef void kolo_adder_fn(int64_t *words, const void *values, size_t count);
+
+typedef struct kolo_training_kernels {
     kolo_halve_fn *to_bf16, *to_f16;
     kolo_signs_fn *to_signs;
     kolo_unsign_fn *from_signs;
     kolo_collect_fn *collect;
-} kolo_compressor;
+    kolo_adder_fn *add_f32, *add_f64;
+} kolo_training_kernels;
 
-extern const kolo_compressor kolo_compressor_portable;
+extern const kolo_training_kernels kolo_training_kernels_portable;
+#if defined(__x86_64__)
+extern const kolo_training_kernels kolo_training_kernels_avx2, kolo_training_kernels_avx512;
+#elif defined(__aarch64__)
+extern const kolo_training_kernels kolo_training_kernels_neon;
+#endif
+
+/* Returns the instance for the instruction set of the reducer. */
+const kolo_training_kernels *kolo_training_kernels_of(const kolo_reducer *reducer);
 
 #endif
