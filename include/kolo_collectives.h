@@ -20,10 +20,10 @@ extern "C" {
  *     - KOLO_ALGORITHM_RING combines in the order of the ring.
  *     - On several machines each machine's ranks are combined first, then the machines (with KOLO_NET_ALGO=ring in the
  *       order of that ring), so that the bits also depend on which ranks share a machine. KOLO_NET_ORDER=rank gives the
- *       bits of one machine, however the ranks are spread, for more bytes between the machines. KOLO_NET_WIRE=bf16
+ *       bits of one machine, however the ranks are spread, for more bytes between the machines. KOLO_NET=wire:bf16
  *       rounds every f32 on its way to another machine.
- *     KOLO_ALGORITHM_RING, KOLO_NET_ALGO and KOLO_NET_WIRE are for this collective alone: the others that reduce give
- * its bits without them.
+ *     KOLO_ALGORITHM_RING, KOLO_NET_ALGO and KOLO_NET=wire:bf16 are for this collective alone: the others that reduce
+ * give its bits without them.
  *     KOLO_ERR_ARG: bad dtype or op, an op that the dtype lacks, NULL with count > 0, overlap, size overflow.
  * KOLO_ERR_TIMEOUT, PEER_DEAD, MISMATCH, ABORTED, STATE, SYSTEM: see kolo_types.h. */
 KOLO_API int kolo_allreduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op);

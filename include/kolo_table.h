@@ -28,12 +28,12 @@
  * applied to rows of others with the sum of the pushes of a machine's clock, and rows that other machines have pushed
  * are as fresh as the bound promises, not fresher. A worker sees its own pushes at once, and those of its machine. With
  * staleness 0 the bits are those of kolo_allreduce over the same machines, with KOLO_NET_ORDER=node and no
- * KOLO_NET_WIRE: tables do not go by these two, and their bits depend on which ranks share a machine. hogwild is as
- * without it; backup_workers are counted on each machine. The lowest rank of each machine has a thread for that, which
- * may call the program's function. When that rank ends, the other ranks of its machine get
- * KOLO_ERR_PEER_DEAD, and so do all of a machine that is cut off from most others. Where the table goes on without
- * workers that have ended, so do the other machines: the first of them takes over the rows that were the other's. What
- * they had pushed is applied once; what the lost machine's own workers had pushed and had not travelled is lost.
+ * KOLO_NET=wire:bf16: tables do not go by these two, and their bits depend on which ranks share a machine. hogwild is
+ * as without it; backup_workers are counted on each machine. The lowest rank of each machine has a thread for that,
+ * which may call the program's function. When that rank ends, the other ranks of its machine get KOLO_ERR_PEER_DEAD,
+ * and so do all of a machine that is cut off from most others. Where the table goes on without workers that have ended,
+ * so do the other machines: the first of them takes over the rows that were the other's. What they had pushed is
+ * applied once; what the lost machine's own workers had pushed and had not travelled is lost.
  *
  * One thread at a time uses a table of a rank.
  *

@@ -15,12 +15,12 @@ from nodes import net_measuring
 # What the example is: ten workers with 300M parameters on links of 1 GB/s.
 EXAMPLE_BYTES, EXAMPLE_RATE, EXAMPLE_WORKERS = 1.2e9, 1e9, 10
 SERVERS = {"1 server": 1, "3 servers": 3}
-VARIABLES = {"1 server": {"KOLO_NET_ALGO": "central", "KOLO_NET_SERVERS": "1"},
-             "3 servers": {"KOLO_NET_ALGO": "central", "KOLO_NET_SERVERS": "3"},
+VARIABLES = {"1 server": {"KOLO_NET_ALGO": "central", "KOLO_NET": "streams:1,servers:1"},
+             "3 servers": {"KOLO_NET_ALGO": "central", "KOLO_NET": "streams:1,servers:3"},
              "mesh": {"KOLO_NET_ALGO": "mesh"}, "ring": {"KOLO_NET_ALGO": "ring"}}
 # One connection between two nodes: over several, chunks would share the cable with later ones, and a server, which goes
 # on only with all of a chunk, would wait for both.
-STREAMS = {"KOLO_NET_STREAMS": "1"}
+STREAMS = {"KOLO_NET": "streams:1"}
 PAYLOAD_SHARE = 1448 / 1514  # of a cable's rate: what a full Ethernet frame carries for TCP
 BUSY_MAX = 0.9  # beyond, the CPUs may be what limits
 
@@ -64,7 +64,7 @@ def measure(options, built, _present, progress):
         for workers, name in wanted(options):
             progress.show(f"{workers} workers, {name}")
             perf = net_measuring.Perf(machines, workers, 1, built, options.timeout)
-            cost = perf.cost({**VARIABLES[name], **STREAMS}, options.worker_bytes, options.calls)
+            cost = perf.cost({**STREAMS, **VARIABLES[name]}, options.worker_bytes, options.calls)
             rows.append({"workers": workers, "architecture": name, "bytes": options.worker_bytes,
                          "rate_mbit": options.worker_rate, "factor": busiest(name, workers),
                          "sent": cost.sent, "received": cost.received, "seconds": cost.seconds,

@@ -83,7 +83,7 @@ def launches(peer, place, threads):
     """Those of a library. `place`: lab, nodes and ranks on each."""
     if isinstance(peer, peers.Kolo):
         return [Launch("default" if threads == 1 else f"{threads} threads", lambda options: by_kolorun(
-            *place, peer.kolorun, [peer.driver, *options], {"KOLO_NET_THREADS": str(threads)}))]
+            *place, peer.kolorun, [peer.driver, *options], {"KOLO_NET": f"threads:{threads}"}))]
     if isinstance(peer, peers.Gloo):
         return [Launch("default", lambda options: by_kolorun(
             *place, peer.kolorun, [*peer.rank, *options],

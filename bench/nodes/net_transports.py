@@ -40,7 +40,7 @@ def steps(options, _present):
 
 def measure(options, built, _present, progress):
     """A row for each rate, size and transport."""
-    variables = {name: {"KOLO_NET": name, "KOLO_NET_THREADS": str(options.threads)} for name in TRANSPORTS}
+    variables = {name: {"KOLO_NET": f"{name},threads:{options.threads}"} for name in TRANSPORTS}
     rows = []
     for rate_mbit in (options.rate, None):
         with net_measuring.make_lab(options.nodes, rate_mbit) as machines:

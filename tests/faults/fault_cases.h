@@ -90,7 +90,7 @@ struct fault_case {
     const char *engine;           /* KOLO_NET */
     const char *exchange;         /* KOLO_NET_ALGO */
     bool rank_order;              /* KOLO_NET_ORDER=rank, and all-reduces of floats */
-    int threads;                  /* KOLO_NET_THREADS; 0: one */
+    int threads;                  /* threads:N of KOLO_NET; 0: one */
     int lanes;                    /* kolo_options.threads; 0: one */
     size_t slot_bytes;            /* 0: the smallest, whose messages between nodes are small ones */
     bool single_copy; /* KOLO_SINGLE_COPY=1: scatter, allgather and all-to-all read out of the other ranks */

@@ -62,17 +62,18 @@ static void set_number(const char *name, int number) {
 
 void nodes_prepare(struct run_mode *mode, bool patient) {
     const struct fault_case *what = mode->what;
+    char links[64];
     for (int node = 0; node < what->nodes; node++)
         mode->node_fds[node] = memfd_create("fault-node", MFD_CLOEXEC);
     if (!what->nodes)
         return;
     snprintf(mode->rendezvous, sizeof mode->rendezvous, "127.0.0.1:%d", next_port());
     setenv("KOLO_NET_AUTH", "none", 1);
-    setenv("KOLO_NET", nodes_have_uring() ? what->engine : "poll", 1);
+    snprintf(links, sizeof links, "%s,threads:%d,streams:%d", nodes_have_uring() ? what->engine : "poll",
+             what->threads ? what->threads : 1, what->threads ? 1 : 2);
+    setenv("KOLO_NET", links, 1);
     setenv("KOLO_NET_ALGO", what->exchange ? what->exchange : "auto", 1);
     setenv("KOLO_NET_ORDER", what->rank_order ? "rank" : "node", 1);
-    set_number("KOLO_NET_THREADS", what->threads ? what->threads : 1);
-    set_number("KOLO_NET_STREAMS", what->threads ? 1 : 2);
     set_number("KOLO_NET_SILENCE_MS", !patient      ? NODES_SILENCE_MS
                                       : what->beats ? BEATING_SILENCE_MS
                                                     : PATIENT_SILENCE_MS);

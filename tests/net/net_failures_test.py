@@ -102,7 +102,7 @@ class Failures(net_testing.NetTest):
         """check(one of kinds, job, pids) for a sample of the cases."""
         cases = list(itertools.product(kinds, SIZES, TRANSPORTS, THREADS))
         for kind, nbytes, transport, threads in net_testing.sample(cases, count):
-            variables = {"KOLO_NET": transport, "KOLO_NET_THREADS": str(threads)}
+            variables = {"KOLO_NET": f"{transport},threads:{threads}"}
             with self.subTest(kind, nbytes=nbytes, transport=transport, threads=threads, seed=net_testing.seed):
                 until_in_time(lambda case=(kind, nbytes, variables): check(case[0], *self.begin(case[1], **case[2])),
                               self.end)
@@ -275,8 +275,8 @@ class Relayed(net_testing.NetTest):
         relay = net_testing.RelayRunning(self.lab.nodes[1], f"{connection} {direction} {byte} {action}")
         self.addCleanup(relay.close)
         begin_ns = time.monotonic_ns()
-        job = self.job(self.local, [NET_RANK, "loop", 2000000], KOLO_NET=transport,
-                       KOLO_NET_STREAMS=str(STREAMS), KOLO_NET_THREADS=str(threads), **SETTINGS)
+        job = self.job(self.local, [NET_RANK, "loop", 2000000],
+                       KOLO_NET=f"{transport},streams:{STREAMS},threads:{threads}", **SETTINGS)
         limit_s = TIMEOUT_S if action == "stall" else CLOSED_S
         lab.until(lambda: any(line.endswith(action) for line in relay.lines()) or reports(job), 10)
         if not any(line.endswith(action) for line in relay.lines()):
@@ -339,8 +339,8 @@ class Relayed(net_testing.NetTest):
         self.addCleanup(relay.close)
         for transport in TRANSPORTS:
             with self.subTest(transport):
-                job = self.job(self.local, [NET_RANK, "bits", net_testing.seed, 60], KOLO_NET=transport,
-                               KOLO_NET_STREAMS=str(STREAMS), **{**SETTINGS, "KOLO_TIMEOUT_MS": "20000"})
+                job = self.job(self.local, [NET_RANK, "bits", net_testing.seed, 60],
+                               KOLO_NET=f"{transport},streams:{STREAMS}", **{**SETTINGS, "KOLO_TIMEOUT_MS": "20000"})
                 lines = [line.split("|")[2:] for line in self.results(job).splitlines()]
                 self.assertEqual([lines[0]] * 4, lines)
         relay.close()

@@ -49,9 +49,9 @@ class Sums(net_testing.NetTest):
                 self.assert_right(self.results(job), 1 << 20)
 
     def test_servers_streams_and_threads(self):
-        cases = [{"KOLO_NET_ALGO": "central", "KOLO_NET_SERVERS": "3"}, {"KOLO_NET_STREAMS": "1"},
-                 {"KOLO_NET_STREAMS": "16"}, {"KOLO_SLOT_BYTES": "4096"},
-                 {"KOLO_NET_THREADS": "2"}, {"KOLO_NET_THREADS": "3", "KOLO_NET": "poll", "KOLO_NET_STREAMS": "2"}]
+        cases = [{"KOLO_NET_ALGO": "central", "KOLO_NET": "servers:3"}, {"KOLO_NET": "streams:1"},
+                 {"KOLO_NET": "streams:16"}, {"KOLO_SLOT_BYTES": "4096"},
+                 {"KOLO_NET": "threads:2"}, {"KOLO_NET": "threads:3,poll,streams:2"}]
         for variables in cases:
             with self.subTest(variables):
                 self.assert_right(self.results(self.job([1, 2, 1, 1], perf("1M", "--factor", "16"), **variables)),
@@ -67,11 +67,11 @@ class Sums(net_testing.NetTest):
 
     def test_same_bits(self):
         for local in net_testing.sample([place for place in PLACES if len(place) < 10], 2):
-            exact, rounded = self.hashes(local, KOLO_NET="poll", KOLO_NET_ALGO="mesh", KOLO_NET_STREAMS="1")
+            exact, rounded = self.hashes(local, KOLO_NET="poll,streams:1", KOLO_NET_ALGO="mesh")
             cases = [(transport, algorithm) for transport in TRANSPORTS for algorithm in (*ALGORITHMS, "auto")]
             for index, (transport, algorithm) in enumerate(net_testing.sample(cases, 4)):
                 with self.subTest(local=local, transport=transport, algorithm=algorithm, seed=net_testing.seed):
-                    found = self.hashes(local, KOLO_NET=transport, KOLO_NET_ALGO=algorithm, KOLO_NET_THREADS=str(1 + index % 3))
+                    found = self.hashes(local, KOLO_NET=f"{transport},threads:{1 + index % 3}", KOLO_NET_ALGO=algorithm)
                     self.assertEqual(exact, found[0])
                     if algorithm != "ring":
                         self.assertEqual(rounded, found[1])
@@ -101,8 +101,8 @@ class Sums(net_testing.NetTest):
 
     def test_bf16_on_the_wire(self):
         """All ranks agree, and what fits into bf16 is as it would be without."""
-        self.hashes([2, 1, 1], KOLO_NET_WIRE="bf16")
-        self.assert_right(self.results(self.job([1, 1], perf("64K", "--op", "max"), KOLO_NET_WIRE="bf16")), 64 << 10)
+        self.hashes([2, 1, 1], KOLO_NET="wire:bf16")
+        self.assert_right(self.results(self.job([1, 1], perf("64K", "--op", "max"), KOLO_NET="wire:bf16")), 64 << 10)
 
     def test_addresses(self):
         first = self.lab.nodes[0]

@@ -3,6 +3,7 @@
  * when the others have given up; or killed, while the others still send each other; or another thread of it aborts. */
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,16 +108,17 @@ static void run(struct rank *rank) {
 }
 
 /* Of these algorithms results arrive in the caller's buffer. */
-static void run_trial(enum way way, int trial) {
-    static const char *const algorithms[] = {"mesh", "ring", "tree"}, *const streams[] = {"1", "4"};
+static void run_trial(const char *transport, enum way way, int trial) {
+    static const char *const algorithms[] = {"mesh", "ring", "tree"};
+    char links[64];
     struct setup setup = {.way = way, .trial = trial};
     const int ranks =
         nodes_lay_out(way == STOPPED ? (const int[NODES_MAX]){1, 1} : (const int[NODES_MAX]){1, 1, 1}, setup.node_of);
     nodes_meet_at("127.0.0.1");
     setenv("KOLO_NET_ALGO", algorithms[trial % 3], 1);
-    setenv("KOLO_NET_STREAMS", streams[trial % 2], 1);
-    setenv("KOLO_NET_THREADS", trial % 3 == 2 ? "2" : "1", 1);
-    setenv("KOLO_NET_ZERO_COPY", trial % 4 == 3 ? "1" : "0", 1);
+    snprintf(links, sizeof links, "%s,streams:%d,threads:%d%s", transport, trial % 2 ? 4 : 1, trial % 3 == 2 ? 2 : 1,
+             trial % 4 == 3 ? ",zero_copy" : "");
+    setenv("KOLO_NET", links, 1);
     if (wants_ranks(ranks))
         harness_run(&(struct team){.ranks = ranks,
                                    .slot_bytes = 4 << 20,
@@ -135,10 +137,9 @@ int main(int argc, char **argv) {
     nodes_open();
     for (int trial = 0; trial < (arguments.quick ? 2 : TRIALS); trial++)
         for (int transport = 0; transport < 2; transport++) {
-            setenv("KOLO_NET", transports[transport], 1);
-            run_trial(STOPPED, trial);
-            run_trial(KILLED, trial);
-            run_trial(ABORTED, trial);
+            run_trial(transports[transport], STOPPED, trial);
+            run_trial(transports[transport], KILLED, trial);
+            run_trial(transports[transport], ABORTED, trial);
         }
     return harness_end();
 }

@@ -151,8 +151,8 @@ static void lateness(struct rank *rank) {
 /* Lays out the ranks of a team and says whether it is wanted; `number` chooses how nodes are linked. */
 static int prepare(size_t layout, size_t number, int *node_of) {
     const int ranks = nodes_lay_out(layouts[layout], node_of);
-    setenv("KOLO_NET", number % 2 ? "poll" : "auto", 1);
-    setenv("KOLO_NET_THREADS", layout % 2 ? "2" : "1", 1);
+    static const char *const links[] = {"auto,threads:1", "poll,threads:1", "auto,threads:2", "poll,threads:2"};
+    setenv("KOLO_NET", links[layout % 2 * 2 + number % 2], 1);
     nodes_meet_at("127.0.0.1");
     return wants_ranks(ranks) && !(arguments.quick && (layout + number) % 2) ? ranks : 0;
 }

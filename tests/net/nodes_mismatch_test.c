@@ -255,13 +255,12 @@ static void run_layout(size_t layout, size_t which) {
     static const char *const algorithms[] = {"auto", "tree", "mesh", "ring"};
     struct setup setup = {.difference = &differences[which]};
     const int ranks = nodes_lay_out(layouts[layout], setup.node_of);
-    char lanes[16];
+    char links[32];
     if (!wants_ranks(ranks) || (arguments.quick && (layout + which) % 3))
         return;
-    snprintf(lanes, sizeof lanes, "%zu", 1 + (layout + which) % 3);
-    setenv("KOLO_NET_THREADS", lanes, 1);
+    snprintf(links, sizeof links, "%s,threads:%zu", which % 2 ? "poll" : "auto", 1 + (layout + which) % 3);
+    setenv("KOLO_NET", links, 1);
     setenv("KOLO_NET_ALGO", algorithms[(layout + which) % 4], 1);
-    setenv("KOLO_NET", which % 2 ? "poll" : "auto", 1);
     nodes_meet_at("127.0.0.1");
     const struct team team = {
         .ranks = ranks, .slot_bytes = 16384, .creates_itself = true, .run = differ, .argument = &setup};

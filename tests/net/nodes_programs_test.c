@@ -1,5 +1,6 @@
 /* Random programs, mismatches and losses, those of tests/ranks, on communicators of several nodes, which here are ranks
  * of one machine that inherit different files. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,6 +45,7 @@ static void run_seed(uint64_t seed, bool loses) {
                                                : arguments.quick ? CALLS_QUICK
                                                                  : CALLS}};
     struct team team = {.creates_itself = true, .run = run, .argument = &setup};
+    char links[64];
     program_draw(&setup.program, &team);
     for (team.ranks = 0; setup.node_of[team.ranks] >= 0; team.ranks++)
         ;
@@ -52,9 +54,11 @@ static void run_seed(uint64_t seed, bool loses) {
     setup.program.node_of = rank_order ? NULL : setup.node_of;
     setenv("KOLO_NET_ORDER", rank_order ? "rank" : "node", 1);
     /* The thread sanitizer does not see that a ring of io_uring is unmapped, and another one mapped at its address. */
-    setenv("KOLO_NET", random_below(&random, 2) || arguments.threads ? "poll" : "auto", 1);
-    setenv("KOLO_NET_THREADS", random_below(&random, 2) ? "1" : "2", 1);
-    setenv("KOLO_NET_ZERO_COPY", random_below(&random, 4) ? "0" : "1", 1);
+    const bool polls = random_below(&random, 2) || arguments.threads;
+    const int threads = random_below(&random, 2) ? 1 : 2;
+    snprintf(links, sizeof links, "%s,threads:%d%s", polls ? "poll" : "auto", threads,
+             random_below(&random, 4) ? "" : ",zero_copy");
+    setenv("KOLO_NET", links, 1);
     if (loses) {
         program_draw_loss(&setup.program, &team);
         team.timeout_ms = LOSS_MS; /* a message may wait for a rank that waits on another communicator */

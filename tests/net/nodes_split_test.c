@@ -400,8 +400,7 @@ int main(int argc, char **argv) {
         uint64_t random = random_seed(1, spread);
         setup.victim = (int)random_below(&random, (uint64_t)ranks);
         setenv("KOLO_NET_ORDER", setup.rank_order ? "rank" : "node", 1);
-        setenv("KOLO_NET", arguments.threads || spread % 3 ? "poll" : "auto", 1);
-        setenv("KOLO_NET_THREADS", spread % 3 == 1 ? "2" : "1", 1);
+        setenv("KOLO_NET", spread % 3 == 1 ? "poll,threads:2" : arguments.threads || spread % 3 ? "poll" : "auto", 1);
         run_team(ranks, &setup, 0, run_ways);
         run_team(ranks, &setup, 0, run_mismatch);
         if (arguments.threads)

@@ -394,21 +394,19 @@ static void run_layout(const int *counts, struct setup *setup, void (*run)(struc
     run_team(nodes_lay_out(counts, setup->node_of), setup, run);
 }
 
-static void set_lanes(size_t lanes) {
-    char text[16];
-    snprintf(text, sizeof text, "%zu", lanes);
-    setenv("KOLO_NET_THREADS", text, 1);
+static void set_links(bool polls, size_t lanes) {
+    char text[32];
+    snprintf(text, sizeof text, "%s,threads:%zu", polls ? "poll" : "auto", lanes);
+    setenv("KOLO_NET", text, 1);
 }
 
 static void run_ways(void) {
     static const char *const algorithms[] = {"auto", "mesh", "ring", "tree", "central"};
-    static const char *const transports[] = {"auto", "poll"};
     for (size_t layout = 0; layout < LAYOUTS; layout++)
         for (size_t algorithm = 0; algorithm < sizeof algorithms / sizeof *algorithms; algorithm++) {
             struct setup setup = {.ending = END_WELL};
             setenv("KOLO_NET_ALGO", algorithms[algorithm], 1);
-            setenv("KOLO_NET", transports[(layout + algorithm) % 2], 1);
-            set_lanes(1 + (layout + algorithm) % 3);
+            set_links((layout + algorithm) % 2, 1 + (layout + algorithm) % 3);
             run_layout(layouts[layout], &setup, end_well);
         }
     unsetenv("KOLO_NET_ALGO");
@@ -425,8 +423,7 @@ static void run_orders(void) {
             for (; spreads[spread][ranks] >= 0; ranks++)
                 setup.node_of[ranks] = spreads[spread][ranks];
             setenv("KOLO_NET_ALGO", algorithms[way ? 1 + spread % 3 : 0], 1);
-            setenv("KOLO_NET", (spread + way) % 2 ? "poll" : "auto", 1);
-            set_lanes(1 + spread % 3);
+            set_links((spread + way) % 2, 1 + spread % 3);
             run_team(ranks, &setup, end_well);
         }
     unsetenv("KOLO_NET_ORDER");
@@ -451,8 +448,7 @@ static void run_family(void) {
                 ranks = nodes_lay_out(large[layout - LAYOUTS - SPREADS], setup.node_of);
             }
             setenv("KOLO_NET_ORDER", way ? "rank" : "node", 1);
-            setenv("KOLO_NET", (layout + (size_t)way) % 2 ? "poll" : "auto", 1);
-            set_lanes(1 + layout % 3);
+            set_links((layout + (size_t)way) % 2, 1 + layout % 3);
             run_team(ranks, &setup, end_well_with_family);
         }
     unsetenv("KOLO_NET_ORDER");
@@ -470,7 +466,7 @@ static void run_endings(void) {
             struct setup setup = {.ending = ending};
             uint64_t state = random_seed(layout, ending);
             setup.odd = (int)random_below(&state, (uint64_t)ranks);
-            set_lanes(1 + (layout + ending) % 2);
+            set_links(false, 1 + (layout + ending) % 2);
             run_layout(layouts[layout], &setup, end_badly);
         }
 }

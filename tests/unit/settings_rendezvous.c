@@ -134,9 +134,8 @@ static void test_options(void **state) {
 
 static void test_net(void **state) {
     (void)state;
-    static const char *const given[] = {"KOLO_NET=poll",           "KOLO_NET_STREAMS=16", "KOLO_NET_ALGO=central",
-                                        "KOLO_NET_SERVERS=3",      "KOLO_NET_WIRE=bf16",  "KOLO_NET_ZERO_COPY=1",
-                                        "KOLO_NET_SILENCE_MS=500", "KOLO_NET_THREADS=8",  NULL};
+    static const char *const given[] = {"KOLO_NET=streams:16,servers:3,wire:bf16,zero_copy,uring,threads:8,poll",
+                                        "KOLO_NET_ALGO=central", "KOLO_NET_SILENCE_MS=500", NULL};
     struct kolo_settings settings;
     assert_int_equal(resolve(&settings, NULL, none), 0);
     assert_int_equal(settings.net.engine, KOLO_NET_ENGINE_AUTO);
@@ -165,9 +164,9 @@ static void test_rank_order(void **state) {
     static const char *const good[][3] = {{"KOLO_NET_ORDER=rank", NULL},
                                           {"KOLO_NET_ORDER=rank", "KOLO_NET_ALGO=tree", NULL},
                                           {"KOLO_NET_ORDER=node", "KOLO_NET_ALGO=ring", NULL},
-                                          {"KOLO_NET_ORDER=node", "KOLO_NET_WIRE=bf16", NULL}};
+                                          {"KOLO_NET_ORDER=node", "KOLO_NET=wire:bf16", NULL}};
     static const char *const bad[][3] = {{"KOLO_NET_ORDER=rank", "KOLO_NET_ALGO=ring", NULL},
-                                         {"KOLO_NET_ORDER=rank", "KOLO_NET_WIRE=bf16", NULL}};
+                                         {"KOLO_NET_ORDER=rank", "KOLO_NET=wire:bf16", NULL}};
     struct kolo_settings settings;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         assert_int_equal(resolve(&settings, NULL, good[i]), 0);

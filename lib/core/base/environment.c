@@ -54,22 +54,17 @@ static const struct descriptor table[KOLO_VARIABLES] = {
         {"KOLO_TREE_LEVELS",
          "ranks in a group of each level of tree: none, or powers of two such as 8,64; rank 0 decides",
          "by where the ranks run"},
-    [KOLO_VARIABLE_NET] = {"KOLO_NET", "how machines are linked: auto, uring, poll",
-                           "auto: uring unless the system refuses it"},
+    [KOLO_VARIABLE_NET] =
+        {"KOLO_NET",
+         "how machines are linked, comma-separated: auto, uring or poll; zero_copy: io_uring sends without copying;"
+         " and, as rank 0 decides, threads:N that move a machine's data, 1 to 8; streams:N, data sockets of each such"
+         " thread to each other machine, 1 to 16; servers:N, machines that reduce for all in central; wire:bf16: f32"
+         " travels as bf16, half the bytes, rounded",
+         "auto: uring unless the system refuses it; threads:1,streams:4,servers:1,wire:none"},
     [KOLO_VARIABLE_NET_ADDR] = {"KOLO_NET_ADDR", "interface or address of this machine for the links to others",
                                 "the one that leads to rank 0"},
-    [KOLO_VARIABLE_NET_THREADS] = {"KOLO_NET_THREADS",
-                                   "threads of a machine that move data to others, 1 to 8; rank 0 decides", "1"},
-    [KOLO_VARIABLE_NET_STREAMS] = {"KOLO_NET_STREAMS",
-                                   "data sockets of each such thread to each other machine, 1 to 16; rank 0"
-                                   " decides",
-                                   "4"},
     [KOLO_VARIABLE_NET_ALGO] = {"KOLO_NET_ALGO",
                                 "all-reduce between machines: auto, mesh, ring, tree, central; rank 0 decides", "auto"},
-    [KOLO_VARIABLE_NET_SERVERS] = {"KOLO_NET_SERVERS", "machines that reduce for all in central; rank 0 decides", "1"},
-    [KOLO_VARIABLE_NET_WIRE] = {"KOLO_NET_WIRE",
-                                "f32 between machines: native, or bf16: half the bytes, rounded; rank 0 decides",
-                                "native"},
     [KOLO_VARIABLE_NET_ORDER] = {"KOLO_NET_ORDER",
                                  "float sums over machines: node, each one's ranks first, or rank, the same bits as on"
                                  " one machine; rank 0 decides",
@@ -78,7 +73,6 @@ static const struct descriptor table[KOLO_VARIABLES] = {
                                   "who goes on after a failure: majority of the machines, or any part, where something"
                                   " else sees to it that there is one; rank 0 decides",
                                   "majority"},
-    [KOLO_VARIABLE_NET_ZERO_COPY] = {"KOLO_NET_ZERO_COPY", "1: io_uring sends without copying", "0"},
     [KOLO_VARIABLE_NET_SILENCE_MS] = {"KOLO_NET_SILENCE_MS",
                                       "a machine that sends nothing for so long, in ms, counts as lost; rank 0 decides",
                                       "10000"},
@@ -134,15 +128,21 @@ int kolo_variable_get(size_t index, kolo_variable *variable) {
     return 0;
 }
 
-int kolo_integer_parse(const char *name, const char *text, int64_t low, int64_t high, int64_t *value) {
+static bool read_integer(const char *text, int64_t low, int64_t high, int64_t *value) {
     char *end;
     errno = 0;
-    long long parsed = strtoll(text, &end, 10);
-    bool starts_well = *text == '-' || (*text >= '0' && *text <= '9');
+    const long long parsed = strtoll(text, &end, 10);
+    const bool starts_well = *text == '-' || (*text >= '0' && *text <= '9');
     if (!starts_well || end == text || *end != '\0' || errno == ERANGE || parsed < low || parsed > high)
+        return false;
+    *value = parsed;
+    return true;
+}
+
+int kolo_integer_parse(const char *name, const char *text, int64_t low, int64_t high, int64_t *value) {
+    if (!read_integer(text, low, high, value))
         return kolo_fail(KOLO_ERR_ARG, "%s=%.64s: must be a whole number from %" PRId64 " to %" PRId64, name, text, low,
                          high);
-    *value = parsed;
     return 0;
 }
 
@@ -167,4 +167,44 @@ int kolo_environment_choice(int *rc, kolo_variable_index variable, const char *c
     }
     *rc = kolo_fail(KOLO_ERR_ARG, "%s=%.64s: must be one of %s", table[variable].name, text, known);
     return index;
+}
+
+static bool takes_number(const struct kolo_list_item *item) {
+    return item->name[strlen(item->name) - 1] == ':';
+}
+
+/* Returns the item whose name `text` has or, where that takes a number, begins with; NULL: there is none. */
+static const struct kolo_list_item *find_listed(const struct kolo_list_item *items, const char *text) {
+    for (; items->name; items++)
+        if (takes_number(items) ? strncmp(text, items->name, strlen(items->name)) == 0 : strcmp(text, items->name) == 0)
+            return items;
+    return NULL;
+}
+
+static int refuse_listed(kolo_variable_index variable, const struct kolo_list_item *items, const char *text) {
+    char known[256] = "";
+    size_t used = 0;
+    for (const struct kolo_list_item *item = items; item->name && used < sizeof known; item++)
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s%s", used ? ", " : "", item->name,
+                                 takes_number(item) ? "N" : "");
+    return kolo_fail(KOLO_ERR_ARG, "%s=%.128s: \"%.64s\" is none of %s", table[variable].name,
+                     kolo_environment_text(variable), text, known);
+}
+
+void kolo_environment_list(int *rc, kolo_variable_index variable, const struct kolo_list_item *items) {
+    const char *next = kolo_environment_text(variable);
+    while (next && *rc == 0) {
+        char text[64];
+        const size_t length = strcspn(next, ",");
+        snprintf(text, sizeof text, "%.*s", (int)(length < sizeof text ? length : sizeof text), next);
+        const struct kolo_list_item *const item = find_listed(items, text);
+        if (!item)
+            *rc = refuse_listed(variable, items, text);
+        else if (!takes_number(item))
+            *item->value = item->low;
+        else if (!read_integer(text + strlen(item->name), item->low, item->high, item->value))
+            *rc = kolo_fail(KOLO_ERR_ARG, "%s=%.128s: %s must be a whole number from %" PRId64 " to %" PRId64,
+                            table[variable].name, kolo_environment_text(variable), text, item->low, item->high);
+        next = next[length] ? next + length + 1 : NULL;
+    }
 }

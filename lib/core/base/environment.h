@@ -26,14 +26,9 @@ typedef enum kolo_variable_index {
     KOLO_VARIABLE_TREE_LEVELS,
     KOLO_VARIABLE_NET,
     KOLO_VARIABLE_NET_ADDR,
-    KOLO_VARIABLE_NET_THREADS,
-    KOLO_VARIABLE_NET_STREAMS,
     KOLO_VARIABLE_NET_ALGO,
-    KOLO_VARIABLE_NET_SERVERS,
-    KOLO_VARIABLE_NET_WIRE,
     KOLO_VARIABLE_NET_ORDER,
     KOLO_VARIABLE_NET_QUORUM,
-    KOLO_VARIABLE_NET_ZERO_COPY,
     KOLO_VARIABLE_NET_SILENCE_MS,
     KOLO_VARIABLE_TIMEOUT_MS,
     KOLO_VARIABLE_CREATE_TIMEOUT_MS,
@@ -57,12 +52,24 @@ const char *kolo_environment_text(kolo_variable_index variable);
 /* Reads `text`, the value of something called `name`, as a decimal integer from low to high. */
 int kolo_integer_parse(const char *name, const char *text, int64_t low, int64_t high, int64_t *value);
 
-/* The two functions below can read one variable after another: once a wrong value has set *rc, they do nothing more. */
+/* The functions below can read one variable after another: once a wrong value has set *rc, they do nothing more. */
 
 /* Reads a variable as an integer; returns `value` where it is not set. */
 int64_t kolo_environment_integer(int *rc, kolo_variable_index variable, int64_t low, int64_t high, int64_t value);
 
 /* Reads a variable as one of the NULL-terminated names; returns its index, or `index` where it is not set. */
 int kolo_environment_choice(int *rc, kolo_variable_index variable, const char *const *names, int index);
+
+/* An item of a list: a word, which stands for `low`; or, where the name ends in a colon, that and a number from low to
+ * high. */
+struct kolo_list_item {
+    const char *name;
+    int64_t low, high;
+    int64_t *value;
+};
+
+/* Reads a variable as a list of items with commas between them, as in "poll,threads:2", and sets the values of those
+ * that are named. `items` ends with one without a name. */
+void kolo_environment_list(int *rc, kolo_variable_index variable, const struct kolo_list_item *items);
 
 #endif

@@ -1,4 +1,4 @@
-/* Exchange of f32 that travels as bf16 (KOLO_NET_WIRE=bf16): a two-shot all-reduce by owners, as in exchange_mesh.c,
+/* Exchange of f32 that travels as bf16 (KOLO_NET=wire:bf16): a two-shot all-reduce by owners, as in exchange_mesh.c,
  * with half the bytes. Each node rounds the sum of its ranks once, and sends it to the owner of each slice. The owner
  * adds these in f32, rounds the sum once, and takes the rounded sum itself, so that all nodes hold the same bits.
  *

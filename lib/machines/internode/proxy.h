@@ -5,7 +5,7 @@
  * in kolo_shared_lane.done, which all ranks of the node wait for like any flag. The result of each exchange lies where
  * its order says.
  *
- * A node has one proxy or, where one thread does not keep up with the network, several (KOLO_NET_THREADS, the same
+ * A node has one proxy or, where one thread does not keep up with the network, several (threads:N of KOLO_NET, the same
  * number on all nodes): of n proxies, number t % n does ticket t. Each proxy has its own thread, engine and sockets,
  * control stream included. These are its lane to the other nodes; lanes share nothing but the segment, so that each
  * works as if it were alone. A lane has a frame only of its own tickets, tells and hears failures, heartbeats and LEAVE

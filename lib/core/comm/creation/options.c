@@ -227,36 +227,51 @@ static int check_rank_order(const struct kolo_net_settings *net) {
                          "%s=rank with %s=ring: a ring adds in an order of its own: choose auto, mesh, tree or central",
                          order, kolo_environment_name(KOLO_VARIABLE_NET_ALGO));
     if (net->rank_order && net->half_on_wire)
-        return kolo_fail(KOLO_ERR_ARG,
-                         "%s=rank with %s=bf16: each machine's part is rounded then, and the result depends on which"
-                         " ranks it has: choose one of the two",
-                         order, kolo_environment_name(KOLO_VARIABLE_NET_WIRE));
+        return kolo_fail(
+            KOLO_ERR_ARG,
+            "%s=rank with %s=wire:bf16: each machine's part is rounded then, and the result depends on which"
+            " ranks it has: choose one of the two",
+            order, kolo_environment_name(KOLO_VARIABLE_NET));
     return 0;
 }
 
+/* Reads KOLO_NET. */
+static void resolve_links(int *rc, struct kolo_net_settings *net) {
+    int64_t engine = KOLO_NET_ENGINE_AUTO, zero_copy = 0, threads = 1, streams = STREAMS_DEFAULT, servers = 1, half = 0;
+    const struct kolo_list_item items[] = {
+        {"auto", KOLO_NET_ENGINE_AUTO, 0, &engine},
+        {"uring", KOLO_NET_ENGINE_URING, 0, &engine},
+        {"poll", KOLO_NET_ENGINE_POLL, 0, &engine},
+        {"zero_copy", 1, 0, &zero_copy},
+        {"threads:", 1, KOLO_LANES_MAX, &threads},
+        {"streams:", 1, KOLO_STREAMS_MAX, &streams},
+        {"servers:", 1, KOLO_RANKS_MAX, &servers},
+        {"wire:none", 0, 0, &half},
+        {"wire:bf16", 1, 0, &half},
+        {NULL, 0, 0, NULL},
+    };
+    kolo_environment_list(rc, KOLO_VARIABLE_NET, items);
+    net->engine = (kolo_net_engine)engine;
+    net->zero_copy = zero_copy == 1;
+    net->lanes = (uint32_t)threads;
+    net->streams = (uint32_t)streams;
+    net->servers = (uint32_t)servers;
+    net->half_on_wire = half == 1;
+}
+
 static int resolve_net(struct kolo_net_settings *net) {
-    static const char *const engines[] = {"auto", "uring", "poll", NULL};
     static const char *const exchanges[] = {"auto", "mesh", "ring", "tree", "central", NULL};
-    static const char *const wires[] = {"native", "bf16", NULL};
     static const char *const orders[] = {"node", "rank", NULL};
     static const char *const quorums[] = {"majority", "any", NULL};
     static_assert(sizeof exchanges / sizeof *exchanges == KOLO_EXCHANGES + 1, "a name each");
     int rc = 0;
-    net->engine = (kolo_net_engine)kolo_environment_choice(&rc, KOLO_VARIABLE_NET, engines, KOLO_NET_ENGINE_AUTO);
+    resolve_links(&rc, net);
     net->exchange = (kolo_exchange)kolo_environment_choice(&rc, KOLO_VARIABLE_NET_ALGO, exchanges, KOLO_EXCHANGE_AUTO);
-    net->half_on_wire = kolo_environment_choice(&rc, KOLO_VARIABLE_NET_WIRE, wires, 0) == 1;
     net->rank_order = kolo_environment_choice(&rc, KOLO_VARIABLE_NET_ORDER, orders, 0) == 1;
     net->any_part = kolo_environment_choice(&rc, KOLO_VARIABLE_NET_QUORUM, quorums, 0) == 1;
-    if (rc == 0)
-        rc = check_rank_order(net);
-    net->lanes = (uint32_t)kolo_environment_integer(&rc, KOLO_VARIABLE_NET_THREADS, 1, KOLO_LANES_MAX, 1);
-    net->streams =
-        (uint32_t)kolo_environment_integer(&rc, KOLO_VARIABLE_NET_STREAMS, 1, KOLO_STREAMS_MAX, STREAMS_DEFAULT);
-    net->servers = (uint32_t)kolo_environment_integer(&rc, KOLO_VARIABLE_NET_SERVERS, 1, KOLO_RANKS_MAX, 1);
-    net->zero_copy = kolo_environment_integer(&rc, KOLO_VARIABLE_NET_ZERO_COPY, 0, 1, 0) == 1;
     net->silence_ns = KOLO_NS_PER_MS * kolo_environment_integer(&rc, KOLO_VARIABLE_NET_SILENCE_MS, SILENCE_MS_MIN,
                                                                 KOLO_TIMEOUT_MS_MAX, SILENCE_MS_DEFAULT);
-    return rc;
+    return rc == 0 ? check_rank_order(net) : rc;
 }
 
 /* Resolves the settings of this rank alone: how it waits, what it logs, which instructions it uses. */

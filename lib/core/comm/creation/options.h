@@ -30,14 +30,14 @@ typedef enum kolo_exchange {
 struct kolo_net_settings {
     char rendezvous[256];   /* "HOST:PORT" where ranks may be on several machines; "": all are on this one */
     kolo_net_engine engine; /* KOLO_NET: auto, uring, poll */
-    uint32_t lanes;         /* KOLO_NET_THREADS: see internode/proxy.h, 1 to KOLO_LANES_MAX, default 1 */
-    uint32_t streams;       /* KOLO_NET_STREAMS: data sockets of a lane to each other node, 1 to 16, default 4 */
+    uint32_t lanes;         /* threads:N of KOLO_NET: see internode/proxy.h, 1 to KOLO_LANES_MAX, default 1 */
+    uint32_t streams;       /* streams:N: data sockets of a lane to each other node, 1 to 16, default 4 */
     kolo_exchange exchange; /* KOLO_NET_ALGO: auto, mesh, ring, tree, central */
-    uint32_t servers;       /* KOLO_NET_SERVERS: of `central`, at least 1; default 1 */
-    bool half_on_wire;      /* KOLO_NET_WIRE=bf16: f32 travels as bf16; native (default): as it is */
+    uint32_t servers;       /* servers:N: of `central`, at least 1; default 1 */
+    bool half_on_wire;      /* wire:bf16: f32 travels as bf16; wire:none (default): as it is */
     bool rank_order;        /* KOLO_NET_ORDER=rank: the canonical order over all ranks; node (default): by nodes */
     bool any_part;          /* KOLO_NET_QUORUM=any: see internode/assembly/shrink_nodes.c; default majority */
-    bool zero_copy;         /* KOLO_NET_ZERO_COPY=1 */
+    bool zero_copy;         /* zero_copy */
     int64_t silence_ns; /* KOLO_NET_SILENCE_MS: a node that sends nothing for so long counts as lost; default 10000 */
 };
 

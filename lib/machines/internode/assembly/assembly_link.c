@@ -46,7 +46,7 @@ static int check_limit(const struct meeting *meeting) {
         meeting->assembly, KOLO_ERR_SYSTEM,
         "%" PRIu64
         " sockets are needed to %u other machines, and this process may open %llu files: raise it (ulimit -n %" PRIu64
-        "), or set KOLO_NET_THREADS or KOLO_NET_STREAMS lower",
+        "), or set threads:N or streams:N of KOLO_NET lower",
         needed, others, (unsigned long long)files.rlim_cur, 2 * needed + 64);
 }
 
