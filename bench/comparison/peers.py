@@ -156,7 +156,7 @@ class Preloaded(Peer):
 
     def launches(self, ranks, cpus):
         plain = self.mpi.launches(ranks, cpus)[0]
-        return [Launch("default", [self.wrapper, *plain.command], {**plain.environment, "KOLO_MPI_AFTER": "0"},
+        return [Launch("default", [self.wrapper, *plain.command], {**plain.environment, "KOLO_MPI": "after:0"},
                        installation=plain.installation)]
 
 

@@ -100,7 +100,7 @@ class Mpi:
     def test_collectives(self):
         before = launching.shm_names()
         self.run_job(2, "mpi_collectives_test", "--quick", preload=None)
-        self.run_job(2, "mpi_collectives_test", "--quick", "--strict", KOLO_MPI_AFTER="0")
+        self.run_job(2, "mpi_collectives_test", "--quick", "--strict", KOLO_MPI="after:0")
         self.run_job(3, "mpi_collectives_test", "--quick", "--strict")
         self.assert_nothing_left(before)
 
@@ -109,7 +109,7 @@ class Mpi:
         self.run_job(2, "mpi_random_programs", "--quick", "--programs", "20", preload=None)
         self.run_job(2, "mpi_random_programs", "--quick", "--programs", "100", "--seed", "100")
         self.run_job(3, "mpi_random_programs", "--quick", "--programs", self.programs_of_three, "--seed", "300",
-                     "--strict", KOLO_MPI_AFTER="0")
+                     "--strict", KOLO_MPI="after:0")
         self.assert_nothing_left(before)
 
     def test_fortran(self):
@@ -118,8 +118,8 @@ class Mpi:
         for interface in ("HEADER", "MODULE", "F08"):
             for preload in (None, LIBRARY):
                 with self.subTest(interface, preload=preload):
-                    output, errors = self.run_job(2, f"mpi_sums_{interface}", preload=preload, KOLO_MPI_AFTER="0",
-                                                  KOLO_MPI_VERBOSE="1")
+                    output, errors = self.run_job(2, f"mpi_sums_{interface}", preload=preload,
+                                                  KOLO_MPI="after:0,verbose")
                     self.assertEqual("right", output.strip())
                     in_kolo = {name: int(count) for name, count, _ in TABLE_ROW.findall(errors)}
                     if preload:
@@ -128,8 +128,8 @@ class Mpi:
 
     def tool_counts(self, name, *arguments, preload):
         """What a tool has counted, a line for each rank, and how many all-reduces kolo has made."""
-        _, errors = self.run_job(2, name, *arguments, preload=":".join(map(str, preload)) or None, KOLO_MPI_AFTER="0",
-                                 KOLO_MPI_VERBOSE="on")
+        _, errors = self.run_job(2, name, *arguments, preload=":".join(map(str, preload)) or None,
+                                 KOLO_MPI="after:0,verbose")
         return (sorted(re.findall("^tool: .*$", errors, re.MULTILINE)),
                 {row: int(count) for row, count, _ in TABLE_ROW.findall(errors)}.get("MPI_Allreduce"))
 
@@ -151,14 +151,14 @@ class Mpi:
 
     def test_finalize(self):
         self.run_job(2, "mpi_finalize_test", preload=None)
-        self.run_job(3, "mpi_finalize_test", KOLO_MPI_AFTER="0")
+        self.run_job(3, "mpi_finalize_test", KOLO_MPI="after:0")
 
     def test_progress(self):
         """With the negative control: it is the library's progress that keeps these programs from hanging."""
         self.run_job(2, "mpi_progress_test", preload=None)
-        self.run_job(2, "mpi_progress_test", KOLO_MPI_AFTER="0")
+        self.run_job(2, "mpi_progress_test", KOLO_MPI="after:0")
         for case in ("synchronous-send", "large-send"):
-            process = self.begin(2, "mpi_progress_test", case, preload=WITHOUT_PROGRESS, KOLO_MPI_AFTER="0")
+            process = self.begin(2, "mpi_progress_test", case, preload=WITHOUT_PROGRESS, KOLO_MPI="after:0")
             with self.assertRaises(subprocess.TimeoutExpired, msg=case):
                 process.wait(timeout=HANGS_S)
             process.send_signal(signal.SIGTERM)
@@ -166,36 +166,36 @@ class Mpi:
 
     def test_single(self):
         """A test after a barrier says yes at once."""
-        self.run_job(2, "mpi_single_tests", "30", KOLO_MPI_AFTER="0")
-        self.run_job(3, "mpi_single_tests", "3", KOLO_MPI_AFTER="0")
+        self.run_job(2, "mpi_single_tests", "30", KOLO_MPI="after:0")
+        self.run_job(3, "mpi_single_tests", "3", KOLO_MPI="after:0")
         process, _, errors = self.finish(2, "mpi_single_tests", "30", KOLO_MPI="off")
         self.assertIn(process.returncode, (0, 1), errors)  # the MPI alone may say no
 
     def test_wrong(self):
         """One rank's argument is wrong: the MPI there says so, and nobody waits for longer than without kolo."""
         for preload in (None, LIBRARY):
-            process, _, errors = self.finish(2, "mpi_odd_rank", "fatal", preload=preload, KOLO_MPI_AFTER="0")
+            process, _, errors = self.finish(2, "mpi_odd_rank", "fatal", preload=preload, KOLO_MPI="after:0")
             self.assertNotEqual(0, process.returncode)
             self.assertRegex(errors, self.wrong_count)
         if not self.checks_arguments:
             return
         self.run_job(2, "mpi_odd_rank", "again", preload=None)
         for ranks, after in ((2, "0"), (3, "2"), (2, "4")):
-            self.run_job(ranks, "mpi_odd_rank", "again", KOLO_MPI_AFTER=after)
-        _, errors = self.run_job(3, "mpi_odd_rank", "barrier", KOLO_MPI_AFTER="0")
+            self.run_job(ranks, "mpi_odd_rank", "again", KOLO_MPI=f"after:{after}")
+        _, errors = self.run_job(3, "mpi_odd_rank", "barrier", KOLO_MPI="after:0")
         self.assertIn("rank 2 calls MPI_Barrier", errors)
 
     def test_words(self):
         """Errors are told in the MPI's words."""
-        _, errors = self.run_job(2, "mpi_odd_rank", "block", KOLO_MPI_AFTER="0")
+        _, errors = self.run_job(2, "mpi_odd_rank", "block", KOLO_MPI="after:0")
         for rank, own in enumerate(("64 bytes (8 MPI_DOUBLE)", "72 bytes (9 MPI_DOUBLE)")):
             self.assertRegex(errors, rf"kolo: rank {rank} of 2: .*rank {rank} calls MPI_Allgather of {re.escape(own)}")
-        _, _, errors = self.finish(2, "mpi_odd_rank", "exit", KOLO_MPI_AFTER="0")
+        _, _, errors = self.finish(2, "mpi_odd_rank", "exit", KOLO_MPI="after:0")
         self.assertNotIn("kolo_", errors)  # nothing else is sure: the launcher may be the first to say so
 
     def expect_sums(self, ranks, *case, kolo, says=""):
         """The job ends well; so many of its 20 all-reduces were made in kolo, and rank 0 says the words."""
-        _, errors = self.run_job(ranks, "mpi_odd_rank", *case, KOLO_MPI_VERBOSE="on")
+        _, errors = self.run_job(ranks, "mpi_odd_rank", *case, KOLO_MPI="verbose")
         rows = {name: int(count) for name, count, _ in TABLE_ROW.findall(errors)}
         self.assertEqual(kolo, rows.get("MPI_Allreduce", 0), errors)
         self.assertIn(says, errors)
@@ -207,10 +207,10 @@ class Mpi:
         for at in (0, 1):
             def of_two(*variables):
                 return [[library, *variables] if rank == at else [library] for rank in range(2)]
-            self.expect_sums(of_two("KOLO_MPI_AFTER=7"), "sums", kolo=13, says="KOLO_MPI_AFTER is 7")
-            self.expect_sums(of_two("KOLO_MPI_COMMS=0"), "sums", kolo=0, says="others are in use")
+            self.expect_sums(of_two("KOLO_MPI=after:7"), "sums", kolo=13, says="KOLO_MPI is after:7")
+            self.expect_sums(of_two("KOLO_MPI=comms:0"), "sums", kolo=0, says="allows are in use")
             self.expect_sums(of_two("KOLO_MPI=0"), "sums", kolo=0, says=f"rank {at} has KOLO_MPI=off")
-            for wrong in ("KOLO_MPI=maybe", "KOLO_MPI_VERBOSE=loud", "KOLO_WAIT=long"):
+            for wrong in ("KOLO_MPI=maybe", "KOLO_MPI=on,loud", "KOLO_WAIT=long"):
                 self.expect_sums(of_two(wrong), "sums", kolo=0,
                                  says=f"rank {at}: all is left to the MPI, on all ranks: {wrong}")
             self.expect_sums([[library] if rank == at else ["KOLO=0"] for rank in range(2)], "sums", kolo=0,
@@ -232,12 +232,12 @@ class Mpi:
         memory = dict(re.findall(r"^(\w+): +(\d+) kB$", pathlib.Path("/proc/meminfo").read_text("ascii"), re.MULTILINE))
         if int(memory["MemAvailable"]) < LARGE_GIB << 20:
             self.skipTest(f"less than {LARGE_GIB} GiB of memory are available")
-        _, errors = self.run_job(2, "mpi_large_test", KOLO_MPI_AFTER="0", KOLO_MPI_VERBOSE="on")
+        _, errors = self.run_job(2, "mpi_large_test", KOLO_MPI="after:0,verbose")
         self.assertIn(("MPI_Bcast", "1", "0"), TABLE_ROW.findall(errors), errors)
 
     def begin_endless(self, ranks, is_last=False):
         """The job, and its ranks' pids by rank."""
-        process = self.begin(ranks, "mpi_endless_probe", KOLO_MPI_AFTER="0")
+        process = self.begin(ranks, "mpi_endless_probe", KOLO_MPI="after:0")
         lines = "".join(process.stdout.readline() for _ in range(ranks))
         pids = {int(rank): int(pid) for rank, pid in re.findall(r"^rank (\d) has pid (\d+)$", lines, re.MULTILINE)}
         if len(pids) < ranks and not is_last and process.wait(LIMIT_S) == -signal.SIGPIPE:  # see run_launcher
@@ -281,8 +281,7 @@ class Mpi:
                 self.assert_nothing_left(before)
 
     def test_report(self):
-        _, errors = self.run_job(2, "mpi_collectives_test", "--quick", "--strict", KOLO_MPI_AFTER="0",
-                                 KOLO_MPI_VERBOSE="1")
+        _, errors = self.run_job(2, "mpi_collectives_test", "--quick", "--strict", KOLO_MPI="after:0,verbose")
         counts = {name: (int(kolo), int(passed)) for name, kolo, passed in TABLE_ROW.findall(errors)}
         for name in ("Allreduce", "Reduce", "Bcast", "Barrier", "Allgather", "Allgatherv", "Gather", "Gatherv", "Scatter",
                      "Scatterv", "Alltoall", "Alltoallv", "Reduce_scatter", "Reduce_scatter_block", "Scan", "Exscan"):
@@ -292,7 +291,7 @@ class Mpi:
         _, _, errors = launching.run_launcher(lambda: self.start([KOLO_MPI, "--verbose", self.mpirun, "-n", "1", "true"],
                                                                  launching.environment(**AS_ROOT)), LIMIT_S)
         self.assertRegex(errors, rf"\nkolo-mpi: mpirun\.{self.flavour} is .{{0,40}}\d+\.\d+.{{0,10}}\n$")
-        _, errors = self.run_job(2, "mpi_progress_test", KOLO_MPI_VERBOSE="1", KOLO_MPI="off")
+        _, errors = self.run_job(2, "mpi_progress_test", KOLO_MPI="verbose,off")
         self.assertFalse([row for row in TABLE_ROW.findall(errors) if row[1] != "0"], errors)
 
     def test_silence(self):

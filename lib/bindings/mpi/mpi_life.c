@@ -106,8 +106,7 @@ static bool agree(int rank, bool is_ready) {
                 lowest[NOT_READY]);
     else if (mpi_settings.is_verbose && (after != -lowest[AFTER] || comms != lowest[COMMS]))
         fprintf(stderr,
-                "kolo: rank %d: KOLO_MPI_AFTER is %d and KOLO_MPI_COMMS %d, as on other ranks; here they were %d and "
-                "%d\n",
+                "kolo: rank %d: KOLO_MPI is after:%d,comms:%d, as on other ranks; here it was after:%d,comms:%d\n",
                 rank, -lowest[AFTER], lowest[COMMS], after, comms);
     return lowest[NOT_READY] == INT_MAX;
 }

@@ -67,7 +67,7 @@ static void explain(enum mpi_reported function, mpi_word comm, char *why) {
     else if (reduces && !state->reduction)
         explain_reduction(name, state, why);
     else if (!state->kolo && !state->machines && state->calls > 0)
-        snprintf(why, REASON_BYTES, "a communicator's first calls (KOLO_MPI_AFTER)");
+        snprintf(why, REASON_BYTES, "a communicator's first calls (KOLO_MPI=after:N)");
     else if (state->machines && !is_between)
         snprintf(why, REASON_BYTES, "%s by ranks on several machines", name);
     else if (state->machines && function == MPI_REPORT_BCAST)

@@ -1,4 +1,4 @@
-/* KOLO_MPI_VERBOSE=1: what ran in kolo, what was passed on and why. Nothing is counted without it. */
+/* KOLO_MPI=verbose: what ran in kolo, what was passed on and why. Nothing is counted without it. */
 #ifndef MPI_REPORT_H
 #define MPI_REPORT_H
 

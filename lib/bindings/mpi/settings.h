@@ -1,4 +1,4 @@
-/* The variables KOLO_MPI, KOLO_MPI_AFTER, ..., which README.md lists. */
+/* What the variable KOLO_MPI says, as README.md lists it. */
 #ifndef MPI_SETTINGS_H
 #define MPI_SETTINGS_H
 

@@ -91,15 +91,13 @@ static const struct descriptor table[KOLO_VARIABLES] = {
                                    "file with the secret that ranks on several machines share, mode 0600", "none"},
     [KOLO_VARIABLE_SECRET] = {"KOLO_SECRET", "the secret itself, 16 characters or more, if there is no file", "none"},
     [KOLO_VARIABLE_LOG] = {"KOLO_LOG", "messages on standard error: off, error, warn, info", "off; kolorun sets warn"},
-    [KOLO_VARIABLE_MPI] = {"KOLO_MPI", "on (1), off (0): whether libkolo-mpi.so makes an MPI program's collectives",
-                           "on"},
-    [KOLO_VARIABLE_MPI_AFTER] = {"KOLO_MPI_AFTER",
-                                 "how many of an MPI communicator's collectives the MPI makes before kolo does", "4"},
-    [KOLO_VARIABLE_MPI_COMMS] = {"KOLO_MPI_COMMS", "for how many communicators of an MPI program kolo does, at a time",
-                                 "16"},
-    [KOLO_VARIABLE_MPI_VERBOSE] = {"KOLO_MPI_VERBOSE",
-                                   "on (1): MPI_Finalize tells what ran in kolo, what was left to the MPI, and why",
-                                   "off"},
+    [KOLO_VARIABLE_MPI] =
+        {"KOLO_MPI",
+         "on (1), off (0): whether libkolo-mpi.so makes an MPI program's collectives; comma-separated, verbose:"
+         " MPI_Finalize tells what ran in kolo, what was left to the MPI, and why; after:N: how many of a"
+         " communicator's collectives the MPI makes before kolo does; comms:N: for how many communicators kolo does,"
+         " at a time",
+         "on,after:4,comms:16"},
 };
 
 const char *kolo_environment_name(kolo_variable_index variable) {

@@ -38,9 +38,6 @@ typedef enum kolo_variable_index {
     KOLO_VARIABLE_SECRET,
     KOLO_VARIABLE_LOG,
     KOLO_VARIABLE_MPI,
-    KOLO_VARIABLE_MPI_AFTER,
-    KOLO_VARIABLE_MPI_COMMS,
-    KOLO_VARIABLE_MPI_VERBOSE,
     KOLO_VARIABLES
 } kolo_variable_index;
 

@@ -45,7 +45,7 @@ class MachinesTest:
         launcher, as tests/tools/launching.py tells."""
         machines = self.lab(len(ranks))
         for is_last in (False, True):
-            job = mpi_machines.start(machines, self.family, ranks, command, KOLO_MPI_VERBOSE="1", **options)
+            job = mpi_machines.start(machines, self.family, ranks, command, KOLO_MPI="verbose", **options)
             done = job.wait(PATIENCE_S)
             if is_last or done.code != -signal.SIGPIPE:
                 break

@@ -172,7 +172,7 @@ struct mpi_pooled *mpi_pooled_create(mpi_word comm, int rank, int size, const ch
     const bool has_group = mpi_host.Comm_group(comm, group) == 0;
     if (mpi_agree(comm, has_group) <= 0)
         goto forget_group;
-    *why = "KOLO_MPI_COMMS others are in use";
+    *why = "the others that KOLO_MPI=comms:N allows are in use";
     pooled = reserve(&proposal, comm, rank, fd);
     if (!pooled)
         goto forget_group;
