@@ -68,7 +68,7 @@ void nodes_prepare(struct run_mode *mode, bool patient) {
     if (!what->nodes)
         return;
     snprintf(mode->rendezvous, sizeof mode->rendezvous, "127.0.0.1:%d", next_port());
-    setenv("KOLO_NET_AUTH", "none", 1);
+    setenv("KOLO_SECRET", "none", 1);
     snprintf(links, sizeof links, "%s,threads:%d,streams:%d", nodes_have_uring() ? what->engine : "poll",
              what->threads ? what->threads : 1, what->threads ? 1 : 2);
     setenv("KOLO_NET", links, 1);

@@ -712,7 +712,7 @@ static void many_go_well(void) {
 int main(int argc, char **argv) {
     static const int pair[NODES_MAX] = {1, 1};
     harness_begin(argc, argv, "Puts jobs on several machines together, and sees it fail.");
-    setenv(KOLO_HAVE_SODIUM ? "KOLO_SECRET" : "KOLO_NET_AUTH", KOLO_HAVE_SODIUM ? "16 characters, or more" : "none", 1);
+    setenv("KOLO_SECRET", KOLO_HAVE_SODIUM ? "16 characters, or more" : "none", 1);
     nodes_open();
     all_go_well();
     many_go_well();

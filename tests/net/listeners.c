@@ -20,8 +20,7 @@ enum { BY_HAND_MS = 30000 };
 struct kolo_secret secret_of(const char *words) {
     struct kolo_secret secret;
     unsetenv("KOLO_SECRET_FILE");
-    setenv("KOLO_NET_AUTH", words ? "secret" : "none", 1);
-    setenv("KOLO_SECRET", words ? words : "", 1);
+    setenv("KOLO_SECRET", words ? words : "none", 1);
     if (kolo_secret_read(&secret) < 0)
         fail_msg("%s", kolo_error_message());
     return secret;

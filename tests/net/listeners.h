@@ -14,7 +14,7 @@
 #define MS INT64_C(1000000)
 #define S  INT64_C(1000000000)
 
-/* The secret of KOLO_SECRET=words; NULL: of KOLO_NET_AUTH=none. */
+/* The secret of KOLO_SECRET=words; NULL: of KOLO_SECRET=none. */
 struct kolo_secret secret_of(const char *words);
 
 /* The secret of most tests, or none in a build without libsodium. */

@@ -139,7 +139,7 @@ int main(int argc, char **argv) {
     static const int layouts[][NODES_MAX] = {{1, 1}, {2, 2}, {1, 3}, {2, 1, 2}, {1, 1, 1}};
     harness_begin(argc, argv, "Checks kolo_allreduce_apply and optimizers of several nodes.");
     nodes_open();
-    setenv("KOLO_NET_AUTH", "none", 1);
+    setenv("KOLO_SECRET", "none", 1);
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
         struct setup setup;
         const int ranks = nodes_lay_out(layouts[i], setup.node_of);

@@ -133,7 +133,7 @@ static void run_trial(const char *transport, enum way way, int trial) {
 int main(int argc, char **argv) {
     static const char *const transports[] = {"auto", "poll"};
     harness_begin(argc, argv, "Looks at the buffers of calls between nodes that have failed.");
-    setenv("KOLO_NET_AUTH", "none", 1);
+    setenv("KOLO_SECRET", "none", 1);
     nodes_open();
     for (int trial = 0; trial < (arguments.quick ? 2 : TRIALS); trial++)
         for (int transport = 0; transport < 2; transport++) {

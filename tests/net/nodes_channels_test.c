@@ -194,7 +194,7 @@ static void run_in_flight(size_t layout, const struct in_flight_part *part, size
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv, "Messages between two ranks of several nodes.");
-    setenv("KOLO_NET_AUTH", "none", 1);
+    setenv("KOLO_SECRET", "none", 1);
     nodes_open();
     for (size_t layout = 0; layout < LAYOUTS; layout++) {
         for (size_t part = 0; part < CHANNEL_PARTS; part++)

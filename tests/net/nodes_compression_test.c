@@ -102,7 +102,7 @@ int main(int argc, char **argv) {
     static const int layouts[][NODES_MAX] = {{1, 1}, {2, 1}, {1, 1, 1}, {2, 2, 1}, {1, 2}};
     harness_begin(argc, argv, "Checks compression of buckets on several nodes.");
     nodes_open();
-    setenv("KOLO_NET_AUTH", "none", 1);
+    setenv("KOLO_SECRET", "none", 1);
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
         struct setup setup = {.two_alone = i == 0, .differs = i == 4};
         const int ranks = nodes_lay_out(layouts[i], setup.node_of);

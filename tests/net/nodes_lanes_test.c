@@ -104,7 +104,7 @@ int main(int argc, char **argv) {
     static const char *const transports[] = {"auto", "poll"};
     int emptied[HARNESS_RANKS_MAX];
     harness_begin(argc, argv, "Moves data between nodes with several threads a rank.");
-    setenv("KOLO_NET_AUTH", "none", 1);
+    setenv("KOLO_SECRET", "none", 1);
     nodes_open();
     for (size_t i = 0; i < sizeof spreads / sizeof *spreads; i++) {
         struct team team = {.creates_itself = true, .slot_bytes = 8192, .run = run, .argument = spreads[i]};

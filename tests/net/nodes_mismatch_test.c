@@ -270,7 +270,7 @@ static void run_layout(size_t layout, size_t which) {
 int main(int argc, char **argv) {
     harness_begin(argc, argv, "Nodes that make different calls.");
     own_operations_create();
-    setenv("KOLO_NET_AUTH", "none", 1);
+    setenv("KOLO_SECRET", "none", 1);
     nodes_open();
     for (size_t layout = 0; layout < LAYOUTS; layout++)
         for (size_t which = 0; which < DIFFERENCES; which++)

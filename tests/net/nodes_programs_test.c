@@ -73,7 +73,7 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv, "Runs random programs on several nodes; with --seed the one of that seed.");
     const uint64_t seed = arguments.seeded ? arguments.seed : 1101; /* what fails does not hang on chance */
     program_begin();
-    setenv("KOLO_NET_AUTH", "none", 1);
+    setenv("KOLO_SECRET", "none", 1);
     nodes_open();
     for (uint64_t fixed = 1; !arguments.seeded && fixed <= SPREADS; fixed++)
         run_seed(fixed, false);

@@ -377,7 +377,7 @@ static void run_stops(void) {
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv, "kolo_comm_shrink of several nodes.");
-    setenv("KOLO_NET_AUTH", "none", 1);
+    setenv("KOLO_SECRET", "none", 1);
     nodes_open();
     setenv("KOLO_NET_QUORUM", "any", 1); /* the losses take what they like, and there is one part */
     run_chosen();

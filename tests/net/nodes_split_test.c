@@ -391,7 +391,7 @@ static void run_team(int ranks, const struct setup *setup, uint64_t victims, voi
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv, "Splits communicators of several nodes, and doubles them.");
-    setenv("KOLO_NET_AUTH", "none", 1);
+    setenv("KOLO_SECRET", "none", 1);
     setenv("KOLO_NET_QUORUM", "any", 1); /* groups go on without one of two nodes */
     nodes_open();
     for (size_t spread = 0; spread < SPREADS; spread++) {

@@ -106,7 +106,7 @@ int main(int argc, char **argv) {
     char silence[16];
     harness_begin(argc, argv, "Stops and continues all ranks of a job on several machines.");
     snprintf(silence, sizeof silence, "%d", (int)patience_ms(SILENCE_MS));
-    setenv("KOLO_NET_AUTH", "none", 1);
+    setenv("KOLO_SECRET", "none", 1);
     setenv("KOLO_NET_SILENCE_MS", silence, 1);
     nodes_open();
     for (int i = arguments.quick ? 1 : 0; i < 2; i++)

@@ -222,7 +222,7 @@ int main(int argc, char **argv) {
     static const int layouts[][NODES_MAX] = {{1, 1}, {1, 2}, {2, 1, 3}};
     harness_begin(argc, argv, "Checks tables of several nodes.");
     nodes_open();
-    setenv("KOLO_NET_AUTH", "none", 1);
+    setenv("KOLO_SECRET", "none", 1);
     setenv("KOLO_NET_QUORUM", "any", 1); /* any node may be lost */
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
         int node_of[HARNESS_RANKS_MAX];

@@ -474,7 +474,7 @@ static void run_endings(void) {
 int main(int argc, char **argv) {
     harness_begin(argc, argv, "Communicators of several nodes.");
     own_operations_create();
-    setenv("KOLO_NET_AUTH", "none", 1);
+    setenv("KOLO_SECRET", "none", 1);
     nodes_open();
     run_ways();
     run_orders();

@@ -50,7 +50,7 @@ static void run(struct rank *rank) {
 int main(int argc, char **argv) {
     static const int layouts[][NODES_MAX] = {{1, 1}, {2, 1}};
     harness_begin(argc, argv, "Makes every call between two nodes by a thread of its own.");
-    setenv("KOLO_NET_AUTH", "none", 1);
+    setenv("KOLO_SECRET", "none", 1);
     setenv("KOLO_NET", "auto", 1);
     nodes_open();
     for (int i = 0; i < 2; i++) {

@@ -27,7 +27,6 @@ static int set_up(void **state) {
         return -1;
     snprintf(path, sizeof path, "%s/secret", folder);
     snprintf(other_path, sizeof other_path, "%s/other", folder);
-    unsetenv("KOLO_NET_AUTH");
     unsetenv("KOLO_SECRET");
     unsetenv("KOLO_SECRET_FILE");
     return 0;
@@ -75,7 +74,7 @@ static void test_none(void **state) {
     uint8_t proof[KOLO_KEY_BYTES];
     static const uint8_t zeros[KOLO_KEY_BYTES];
     (void)state;
-    setenv("KOLO_NET_AUTH", "none", 1);
+    setenv("KOLO_SECRET", "none", 1);
     assert_int_equal(kolo_secret_read(&secret), 0);
     assert_false(secret.used);
     kolo_secret_prove(&secret, "text", 4, proof);
@@ -86,17 +85,19 @@ static void test_none(void **state) {
     assert_false(derived.used);
 }
 
-static void test_unknown_choice(void **state) {
+/* A file is a secret, whatever the other variable says. */
+static void test_file_beside_none(void **state) {
     (void)state;
-    setenv("KOLO_NET_AUTH", "maybe", 1);
-    assert_refused("KOLO_NET_AUTH=maybe: must be one of secret, none");
+    setenv("KOLO_SECRET", "none", 1);
+    setenv("KOLO_SECRET_FILE", other_path, 1);
+    assert_refused("KOLO_SECRET_FILE");
 }
 
 static void test_not_set(void **state) {
     (void)state;
     assert_refused("head -c 32 /dev/urandom | base64 > FILE; chmod 600 FILE");
     assert_message("KOLO_SECRET_FILE");
-    assert_message("KOLO_NET_AUTH=none");
+    assert_message("KOLO_SECRET=none");
 }
 
 static void test_file_and_variable_agree(void **state) {
@@ -254,13 +255,13 @@ static void test_no_libsodium(void **state) {
     setenv("KOLO_SECRET", WORDS, 1);
     assert_int_equal(kolo_secret_read(&secret), KOLO_ERR_UNSUPPORTED);
     assert_message("libsodium");
-    assert_message("KOLO_NET_AUTH=none");
+    assert_message("KOLO_SECRET=none");
 }
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void) {
-    const struct CMUnitTest always[] = {TEST(test_none), TEST(test_unknown_choice), TEST(test_forget),
+    const struct CMUnitTest always[] = {TEST(test_none), TEST(test_file_beside_none), TEST(test_forget),
                                         TEST(test_random), TEST(test_hidden)};
     const struct CMUnitTest with_libsodium[] = {
         TEST(test_not_set),         TEST(test_file_and_variable_agree), TEST(test_file_goes_first),

@@ -86,7 +86,7 @@ static bool run(const char *path, enum way way) {
 
 int main(int argc, char **argv) {
     int failures = 0;
-    setenv("KOLO_NET_AUTH", "none", 1);
+    setenv("KOLO_SECRET", "none", 1);
     for (int i = 1; i < argc; i++)
         for (enum way way = PROGRESS; way < WAYS; way++)
             failures += !run(argv[i], way);

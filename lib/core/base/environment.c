@@ -85,11 +85,12 @@ static const struct descriptor table[KOLO_VARIABLES] = {
          "wait within a call, in ms, after which KOLO_LOG=warn tells who is missing and what"
          " it does, and again each time the wait has doubled; 0: never",
          "10000"},
-    [KOLO_VARIABLE_NET_AUTH] = {"KOLO_NET_AUTH", "how ranks on several machines authenticate each other: secret, none",
-                                "secret"},
     [KOLO_VARIABLE_SECRET_FILE] = {"KOLO_SECRET_FILE",
                                    "file with the secret that ranks on several machines share, mode 0600", "none"},
-    [KOLO_VARIABLE_SECRET] = {"KOLO_SECRET", "the secret itself, 16 characters or more, if there is no file", "none"},
+    [KOLO_VARIABLE_SECRET] = {"KOLO_SECRET",
+                              "the secret itself, 16 characters or more, if there is no file; none: ranks do not"
+                              " authenticate each other",
+                              "not set: it is needed on several machines"},
     [KOLO_VARIABLE_LOG] = {"KOLO_LOG", "messages on standard error: off, error, warn, info", "off; kolorun sets warn"},
     [KOLO_VARIABLE_MPI] =
         {"KOLO_MPI",

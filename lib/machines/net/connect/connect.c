@@ -159,7 +159,7 @@ static int check_welcome(const struct connector *connector, const uint8_t *bytes
                          connector->place);
     if (welcome.secret != connector->wanted->secret->used)
         return kolo_fail(KOLO_ERR_SYSTEM,
-                         "%s %s secret, and this process %s: set KOLO_SECRET_FILE, or KOLO_NET_AUTH=none, "
+                         "%s %s secret, and this process %s: set KOLO_SECRET_FILE, or KOLO_SECRET=none, "
                          "for all ranks",
                          connector->place, welcome.secret ? "wants a" : "has no",
                          connector->wanted->secret->used ? "wants one" : "has none");

@@ -62,7 +62,7 @@ typedef enum kolo_handshake_kind { KOLO_HELLO = 1, KOLO_WELCOME = 2 } kolo_hands
 
 struct kolo_handshake {
     uint32_t version, layout;
-    bool secret; /* false: KOLO_NET_AUTH=none */
+    bool secret; /* false: KOLO_SECRET=none */
     uint8_t nonce[KOLO_KEY_BYTES];
 };
 

@@ -89,7 +89,7 @@ static int read_secret(uint8_t *key) {
         return kolo_fail(KOLO_ERR_ARG,
                          "ranks on several machines need a secret that they share: %s and set %s=FILE, or %s; or, in a"
                          " network without strangers, %s=none",
-                         RECIPE, path_name, value_name, kolo_environment_name(KOLO_VARIABLE_NET_AUTH));
+                         RECIPE, path_name, value_name, value_name);
     if (sodium_init() < 0)
         return kolo_fail(KOLO_ERR_SYSTEM, "libsodium cannot be used on this machine");
     if (!path)
@@ -124,18 +124,16 @@ static int read_secret(uint8_t *key) {
         KOLO_ERR_UNSUPPORTED,
         "this build of kolo has no libsodium, so ranks on several machines cannot prove who they are: build"
         " it with libsodium or, in a network without strangers, set %s=none",
-        kolo_environment_name(KOLO_VARIABLE_NET_AUTH));
+        kolo_environment_name(KOLO_VARIABLE_SECRET));
 }
 
 #endif
 
 int kolo_secret_read(struct kolo_secret *secret) {
-    static const char *const wanted[] = {"secret", "none", NULL};
-    struct kolo_secret made = {0};
-    int rc = 0;
-    made.used = kolo_environment_choice(&rc, KOLO_VARIABLE_NET_AUTH, wanted, 0) == 0;
-    if (rc == 0 && made.used)
-        rc = read_secret(made.key);
+    const char *const value = kolo_environment_text(KOLO_VARIABLE_SECRET);
+    const bool is_none = value && strcmp(value, "none") == 0 && !kolo_environment_text(KOLO_VARIABLE_SECRET_FILE);
+    struct kolo_secret made = {.used = !is_none};
+    const int rc = made.used ? read_secret(made.key) : 0;
     if (rc == 0)
         *secret = made;
     kolo_secret_forget(&made);

@@ -1,5 +1,5 @@
 /* The secret that the processes of a job share, and the keys and proofs that are computed with it. It uses libsodium; a
- * build without libsodium (KOLO_HAVE_SODIUM 0) has no secrets, and connects only with KOLO_NET_AUTH=none. */
+ * build without libsodium (KOLO_HAVE_SODIUM 0) has no secrets, and connects only with KOLO_SECRET=none. */
 #ifndef KOLO_NET_CONNECT_SECRET_H
 #define KOLO_NET_CONNECT_SECRET_H
 
@@ -10,13 +10,14 @@
 #define KOLO_KEY_BYTES 32 /* of a key, a nonce and a proof */
 
 struct kolo_secret {
-    bool used; /* false: KOLO_NET_AUTH=none; proofs are zeros and are not compared */
+    bool used; /* false: KOLO_SECRET=none; proofs are zeros and are not compared */
     uint8_t key[KOLO_KEY_BYTES];
 };
 
 /* Reads KOLO_SECRET_FILE (a regular file of this user's, mode 0600 or stricter, not a link, 16 to 4096 bytes), else
- * KOLO_SECRET (16 characters at least), and makes a key of it; KOLO_NET_AUTH=none: none. KOLO_ERR_ARG where neither is
- * set (with the recipe: head -c 32 /dev/urandom | base64 > FILE; chmod 600 FILE), the file is open to others, too short
+ * KOLO_SECRET (16 characters at least), and makes a key of it; KOLO_SECRET=none and no file: none. KOLO_ERR_ARG where
+ * neither is set (with the recipe: head -c 32 /dev/urandom | base64 > FILE; chmod 600 FILE), the file is open to
+ * others, too short
  * ...; KOLO_ERR_UNSUPPORTED in a build without libsodium. */
 int kolo_secret_read(struct kolo_secret *secret);
 
