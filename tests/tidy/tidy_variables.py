@@ -1,4 +1,5 @@
-"""Every KOLO_* environment variable that the library names is one that `kolo-info --env` explains."""
+"""Every KOLO_* environment variable that the library names is one that `kolo-info --env` explains. There are few; each is
+in a guide, and in a test."""
 
 import json
 import os
@@ -10,6 +11,7 @@ import source_tree
 
 VARIABLE = re.compile(r"\bKOLO_[A-Z0-9_]*[A-Z0-9]\b")
 NOT_VARIABLES = re.compile(r"KOLO_(ALLOC_SHARED|ANY_\w+|ERR_\w+|LIBRARY|MACHINES|RANKS_MAX|OPTIONS_INIT|SLOTS|VERSION_\w+)$")
+VARIABLES_MAX = 30
 LITERAL = re.compile(r'"(?:\\.|[^"\\\n])*"')
 
 
@@ -38,6 +40,18 @@ def problems(tree, explained):
     return found
 
 
+def few_problems(tree, explained):
+    guides = [path for path in tree.paths(suffixes=(".md",)) if path != "CHANGELOG.md"]
+    tests = tree.paths("tests", suffixes=(*source_tree.C_SUFFIXES, ".py"))
+    found = []
+    for kind, paths in (("guide", guides), ("test", tests)):
+        there = {name for path in paths for name in VARIABLE.findall(tree.text(path))}
+        found += [f"kolo-info --env explains {name}, which is in no {kind}" for name in sorted(explained - there)]
+    if len(explained) > VARIABLES_MAX:
+        found.append(f"{len(explained)} variables, {VARIABLES_MAX} at most: make one of several")
+    return found
+
+
 class Explained(set):
     """The names of a list of entries as `kolo-info --env --json` prints it."""
 
@@ -59,7 +73,8 @@ class Variables(source_tree.Rule):
         self.assertIn("KOLO_RANK", named(tree))
         output = subprocess.run([os.environ["KOLO_INFO"], "--env", "--json"], check=True, capture_output=True,
                                 timeout=200).stdout
-        self.assert_clean(problems(tree, Explained(json.loads(output)["env"])))
+        explained = Explained(json.loads(output)["env"])
+        self.assert_clean([*problems(tree, explained), *few_problems(tree, explained)])
 
     def check(self, entries, pattern):
         with source_tree.example(self.EXAMPLE) as tree:
@@ -77,6 +92,15 @@ class Variables(source_tree.Rule):
 
     def test_rejects_missing_default(self):
         self.check([entry("KOLO_A"), entry("KOLO_B", default="")], "KOLO_B: .* no default")
+
+    def test_rejects_what_is_in_no_guide(self):
+        with source_tree.example({"README.md": "KOLO_AB\n", "tests/a.c": 'puts("KOLO_A");\n'}) as tree:
+            self.assert_one(few_problems(tree, {"KOLO_A"}), "KOLO_A, which is in no guide")
+
+    def test_rejects_many(self):
+        names = {f"KOLO_A{number}" for number in range(VARIABLES_MAX + 1)}
+        with source_tree.example({"README.md": " ".join(names), "tests/a.py": " ".join(names)}) as tree:
+            self.assert_one(few_problems(tree, names), "31 variables, 30 at most")
 
 
 if __name__ == "__main__":
