@@ -133,11 +133,12 @@ static __attribute__((noinline)) int bcast_slowly(void *buffer, int count, mpi_w
 int PMPI_Bcast(void *buffer, int count, mpi_word type, int root, mpi_word comm) {
     struct mpi_state *const state = mpi_fast_state(comm);
     const struct mpi_type *const known = state ? mpi_fast_type(state, type) : NULL;
-    if (__builtin_expect(!known || count < 0 || !buffer || mpi_is_in_place(buffer), 0) ||
-        __builtin_expect((unsigned)root >= (unsigned)state->size, 0))
+    if (__builtin_expect(!known || mpi_is_in_place(buffer), 0))
         return bcast_slowly(buffer, count, type, root, comm);
     const int rc = kolo_broadcast(state->fast, buffer, (size_t)count * known->bytes, KOLO_U8, root);
-    return __builtin_expect(rc == 0, 1) ? 0 : mpi_fail(state, comm, rc);
+    if (__builtin_expect(rc == 0, 1))
+        return 0;
+    return rc == KOLO_ERR_ARG ? bcast_slowly(buffer, count, type, root, comm) : mpi_fail(state, comm, rc);
 }
 
 static __attribute__((noinline)) int barrier_slowly(mpi_word comm) {
@@ -166,14 +167,14 @@ static __attribute__((noinline)) int allreduce_slowly(const void *send, void *re
 int PMPI_Allreduce(const void *send, void *recv, int count, mpi_word type, mpi_word op, mpi_word comm) {
     struct mpi_state *const state = mpi_fast_state(comm);
     const struct mpi_reduction *const reduction = state ? mpi_fast_reduction(state, type, op) : NULL;
-    if (__builtin_expect(!reduction || count < 0, 0))
+    if (__builtin_expect(!reduction || mpi_is_in_place(recv), 0))
         return allreduce_slowly(send, recv, count, type, op, comm);
     const void *const from = mpi_is_in_place(send) ? recv : send;
     const size_t parts = (size_t)count * reduction->parts;
-    if (__builtin_expect(!mpi_fast_buffers(from, recv, (size_t)count * reduction->bytes), 0))
-        return allreduce_slowly(send, recv, count, type, op, comm);
     const int rc = kolo_allreduce(state->fast, from, recv, parts, reduction->dtype, reduction->op);
-    return __builtin_expect(rc == 0, 1) ? 0 : mpi_fail(state, comm, rc);
+    if (__builtin_expect(rc == 0, 1))
+        return 0;
+    return rc == KOLO_ERR_ARG ? allreduce_slowly(send, recv, count, type, op, comm) : mpi_fail(state, comm, rc);
 }
 
 static __attribute__((noinline)) int reduce_slowly(const void *send, void *recv, int count, mpi_word type, mpi_word op,
@@ -187,15 +188,15 @@ static __attribute__((noinline)) int reduce_slowly(const void *send, void *recv,
 int PMPI_Reduce(const void *send, void *recv, int count, mpi_word type, mpi_word op, int root, mpi_word comm) {
     struct mpi_state *const state = mpi_fast_state(comm);
     const struct mpi_reduction *const reduction = state ? mpi_fast_reduction(state, type, op) : NULL;
-    if (__builtin_expect(!reduction || count < 0 || (unsigned)root >= (unsigned)state->size, 0))
+    const bool is_root = reduction && root == state->rank;
+    if (__builtin_expect(!reduction || mpi_is_in_place(is_root ? recv : send), 0))
         return reduce_slowly(send, recv, count, type, op, root, comm);
-    const bool is_root = root == state->rank;
     const void *const from = is_root && mpi_is_in_place(send) ? recv : send;
     const size_t parts = (size_t)count * reduction->parts;
-    if (__builtin_expect(!mpi_fast_buffers(from, is_root ? recv : from, (size_t)count * reduction->bytes), 0))
-        return reduce_slowly(send, recv, count, type, op, root, comm);
     const int rc = kolo_reduce(state->fast, from, is_root ? recv : NULL, parts, reduction->dtype, reduction->op, root);
-    return __builtin_expect(rc == 0, 1) ? 0 : mpi_fail(state, comm, rc);
+    if (__builtin_expect(rc == 0, 1))
+        return 0;
+    return rc == KOLO_ERR_ARG ? reduce_slowly(send, recv, count, type, op, root, comm) : mpi_fail(state, comm, rc);
 }
 
 int PMPI_Scan(const void *send, void *recv, int count, mpi_word type, mpi_word op, mpi_word comm) {
@@ -216,12 +217,13 @@ int PMPI_Exscan(const void *send, void *recv, int count, mpi_word type, mpi_word
 static inline int reduce_scatter_fast(struct mpi_state *state, const void *send, void *recv, int count, mpi_word type,
                                       mpi_word op, mpi_word comm) {
     const struct mpi_reduction *const reduction = mpi_fast_reduction(state, type, op);
-    const size_t bytes = reduction && count >= 0 ? (size_t)count * reduction->bytes : 0;
-    if (__builtin_expect(bytes == 0 || !mpi_fast_apart(send, (size_t)state->size * bytes, recv, bytes), 0))
+    if (__builtin_expect(!reduction || count < 0 || mpi_is_in_place(send) || mpi_is_in_place(recv), 0))
         return MPI_PASS;
     const int rc =
         kolo_reduce_scatter(state->fast, send, recv, (size_t)count * reduction->parts, reduction->dtype, reduction->op);
-    return __builtin_expect(rc == 0, 1) ? 0 : mpi_fail(state, comm, rc);
+    if (__builtin_expect(rc == 0, 1))
+        return 0;
+    return rc == KOLO_ERR_ARG ? MPI_PASS : mpi_fail(state, comm, rc);
 }
 
 /* The count that all blocks have; -1: they do not. */
@@ -274,11 +276,14 @@ int PMPI_Allgather(const void *send, int send_count, mpi_word send_type, void *r
                    mpi_word comm) {
     struct mpi_state *const state = mpi_fast_state(comm);
     const size_t bytes =
-        state ? mpi_fast_blocks(state, send, send_count, send_type, 1, recv, recv_count, recv_type) : SIZE_MAX;
+        state ? mpi_fast_blocks(state, send, send_count, send_type, recv, recv_count, recv_type) : SIZE_MAX;
     if (__builtin_expect(bytes == SIZE_MAX, 0))
         return allgather_slowly(send, send_count, send_type, recv, recv_count, recv_type, comm);
     const int rc = kolo_allgather(state->fast, send, recv, bytes, KOLO_U8);
-    return __builtin_expect(rc == 0, 1) ? 0 : mpi_fail(state, comm, rc);
+    if (__builtin_expect(rc == 0, 1))
+        return 0;
+    return rc == KOLO_ERR_ARG ? allgather_slowly(send, send_count, send_type, recv, recv_count, recv_type, comm)
+                              : mpi_fail(state, comm, rc);
 }
 
 static __attribute__((noinline)) int alltoall_slowly(const void *send, int send_count, mpi_word send_type, void *recv,
@@ -293,12 +298,14 @@ int PMPI_Alltoall(const void *send, int send_count, mpi_word send_type, void *re
                   mpi_word comm) {
     struct mpi_state *const state = mpi_fast_state(comm);
     const size_t bytes =
-        state ? mpi_fast_blocks(state, send, send_count, send_type, (size_t)state->size, recv, recv_count, recv_type)
-              : SIZE_MAX;
+        state ? mpi_fast_blocks(state, send, send_count, send_type, recv, recv_count, recv_type) : SIZE_MAX;
     if (__builtin_expect(bytes == SIZE_MAX, 0))
         return alltoall_slowly(send, send_count, send_type, recv, recv_count, recv_type, comm);
     const int rc = kolo_alltoall(state->fast, send, recv, bytes, KOLO_U8);
-    return __builtin_expect(rc == 0, 1) ? 0 : mpi_fail(state, comm, rc);
+    if (__builtin_expect(rc == 0, 1))
+        return 0;
+    return rc == KOLO_ERR_ARG ? alltoall_slowly(send, send_count, send_type, recv, recv_count, recv_type, comm)
+                              : mpi_fail(state, comm, rc);
 }
 
 int PMPI_Gather(const void *send, int send_count, mpi_word send_type, void *recv, int recv_count, mpi_word recv_type,

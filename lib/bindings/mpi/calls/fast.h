@@ -1,6 +1,7 @@
 /* The short way of the calls that programs make most, small and again and again: everything about the communicator is
  * known, and so are the operation and the datatype, from its last call. They are what calls/ does, less what cannot be.
- * No function but kolo's own is called, so that next to nothing has to be kept on the stack. */
+ * Of the arguments only MPI_IN_PLACE is looked at. kolo checks the others, and refuses them before it has done anything
+ * (KOLO_ERR_ARG): then the call goes to calls/, which know what MPI allows beyond that. */
 #ifndef MPI_CALLS_FAST_H
 #define MPI_CALLS_FAST_H
 
@@ -28,28 +29,14 @@ static inline const struct mpi_type *mpi_fast_type(const struct mpi_state *state
     return known && known->handle == (type & mpi_host.handle_mask) && known->is_contiguous ? known : NULL;
 }
 
-static inline bool mpi_fast_buffers(const void *send, const void *recv, size_t bytes) {
-    const uintptr_t s = (uintptr_t)send, r = (uintptr_t)recv;
-    return send && recv && !mpi_is_in_place(recv) && (s + bytes <= r || r + bytes <= s || s == r);
-}
-
-/* Whether they are two buffers, which do not overlap. */
-static inline bool mpi_fast_apart(const void *send, size_t sent_bytes, const void *recv, size_t recv_bytes) {
-    const uintptr_t s = (uintptr_t)send, r = (uintptr_t)recv;
-    return send && recv && !mpi_is_in_place(send) && !mpi_is_in_place(recv) &&
-           (s + sent_bytes <= r || r + recv_bytes <= s);
-}
-
-/* The bytes of each block where all that this rank says of those that it sends, `sent` of them, and of those that it
- * receives, one from each rank, is the same; SIZE_MAX: it is not, or the buffers are not apart. */
+/* The bytes of each block where all that this rank says of those that it sends and of those that it receives is the
+ * same; SIZE_MAX: it is not. */
 static inline size_t mpi_fast_blocks(const struct mpi_state *state, const void *send, int send_count,
-                                     mpi_word send_type, size_t sent, const void *recv, int recv_count,
-                                     mpi_word recv_type) {
+                                     mpi_word send_type, const void *recv, int recv_count, mpi_word recv_type) {
     const struct mpi_type *const type = mpi_fast_type(state, recv_type);
-    if (!type || send_type != recv_type || send_count != recv_count || recv_count < 0)
+    if (!type || send_type != recv_type || send_count != recv_count || mpi_is_in_place(send) || mpi_is_in_place(recv))
         return SIZE_MAX;
-    const size_t bytes = (size_t)recv_count * type->bytes;
-    return mpi_fast_apart(send, sent * bytes, recv, (size_t)state->size * bytes) ? bytes : SIZE_MAX;
+    return (size_t)recv_count * type->bytes;
 }
 
 #endif
