@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 
 #include "kolo_lanes.h"
-#include "algo/algo.h"
+#include "algo/registry.h"
 #include "api/lanes/slices.h"
 #include "comm/creation/options.h"
 #include "plan/plan.h"
@@ -334,10 +334,9 @@ static double extrapolate(const struct kolo_answer *plan, size_t chunks) {
 
 /* How many lanes the library divides a message among. */
 static uint32_t slices_of(const sim_case *asked) {
-    static const struct kolo_descriptor descriptor = {.collective = KOLO_ALLREDUCE};
     struct kolo_lanes lanes = {.count = sim_lanes()};
     const kolo_comm comm = {.lanes = &lanes, .global_size = asked->ranks, .settings = run.settings};
-    return kolo_slices_count(&descriptor, &comm, asked->count, kolo_dtype_bytes(asked->dtype), 0);
+    return kolo_slices_count(&kolo_registry[KOLO_ALLREDUCE], &comm, asked->count, kolo_dtype_bytes(asked->dtype), 0);
 }
 
 static double run_asked(const sim_case *asked) {

@@ -13,7 +13,7 @@ static void require_usable(const kolo_profile_section *section) {
     struct kolo_shared_settings settings = {.algorithm = KOLO_ALGORITHM_AUTO};
     for (int i = 0; i < KOLO_TABLES; i++)
         settings.tables[i] = any;
-    struct kolo_shared_table *table = &settings.tables[kolo_plan_table(section->collective)];
+    struct kolo_shared_table *table = &settings.tables[kolo_traits_of(section->collective).table];
     REQUIRE(section->ranks >= 2 && section->ranks <= KOLO_RANKS_MAX);
     kolo_profile_apply(section, table);
     REQUIRE(kolo_plan_settings_valid(&settings));

@@ -14,7 +14,7 @@ ROOTS = ("core/", "machines/")  # where includes begin, beside lib/ itself
 # What a part sees of the core: all of base/ and sync/, and these headers.
 SEEN_OF_CORE = {
     "machines": {
-        "algo/algo.h", "algo/fusion/apply.h", "algo/fusion/tensor_cursor.h", "comm/channels/rings.h", "comm/comm.h",
+        "algo/fusion/apply.h", "algo/fusion/tensor_cursor.h", "algo/registry.h", "comm/channels/rings.h", "comm/comm.h",
         "comm/creation/options.h", "comm/creation/other_nodes.h", "comm/creation/rendezvous.h", "comm/failure/failure.h",
         "comm/nodes.h", "comm/ranks.h", "comm/step/call_word.h", "comm/step/progress.h", "cpu/fpenv.h", "plan/plan.h",
         "shm/layout.h"},

@@ -1,31 +1,11 @@
-/* Descriptors of collectives, the arguments of a call, and the checks of these arguments. */
+/* The arguments of a call, and the checks of them. */
 #ifndef KOLO_API_ARGUMENTS_H
 #define KOLO_API_ARGUMENTS_H
 
-#include "algo/algo.h"
+#include "algo/registry.h"
 
 /* More elements than memory can hold, of any size, so that no number of bytes overflows. */
 #define KOLO_COUNT_MAX (SIZE_MAX / (2 * KOLO_OP_ELEMENT_BYTES_MAX))
-
-/* The contents of a buffer, in elements: `count`; a block of `count` for each rank; or blocks of any length. */
-enum shape { WHOLE, BLOCKS, COUNTED };
-
-/* The descriptor of a collective. */
-struct kolo_descriptor {
-    const char *function;
-    kolo_collective collective;
-    bool has_op;   /* it reduces */
-    bool has_root; /* a rank that all name */
-    enum shape send, recv;
-    bool send_at_root, recv_at_root; /* that only the root has */
-    bool applies;                    /* a function to the ranges of the message that ranks own */
-    bool is_unequal;                 /* the counts of blocks are known to their sender and receiver alone */
-    bool has_tensors;                /* a list of them is in place of both buffers */
-
-    kolo_lines_fn *lines;                     /* messages that fit lines; NULL: none go there */
-    kolo_run_fn *algorithms[KOLO_ALGORITHMS]; /* what the plan chooses from */
-    kolo_run_fn *direct;                      /* tried first where others' buffers may be reached; NULL: none */
-};
 
 /* The arguments that the caller passes. */
 struct kolo_arguments {

@@ -1,5 +1,5 @@
-/* The collectives. Each has one descriptor, and all take one path: check the arguments, stamp the call, run the
- * algorithm. */
+/* The collectives. Each has one row of the registry (algo/registry.h), and all take one path: check the arguments,
+ * stamp the call, run the algorithm. */
 #include <string.h>
 
 #include "api/lanes/helpers.h"
@@ -14,144 +14,6 @@
 #include "comm/step/history.h"
 #include "comm/step/progress.h"
 #include "cpu/fpenv.h"
-
-#define ONE(run)                                                                                                       \
-    { [KOLO_ALGORITHM_ONESHOT] = (run) }
-
-static const struct kolo_descriptor descriptors[KOLO_COLLECTIVES] = {
-    [KOLO_ALLREDUCE] = {.function = "kolo_allreduce",
-                        .collective = KOLO_ALLREDUCE,
-                        .has_op = true,
-                        .lines = kolo_oneshot_lines,
-                        .algorithms = {[KOLO_ALGORITHM_ONESHOT] = kolo_oneshot_run,
-                                       [KOLO_ALGORITHM_MESH] = kolo_mesh_run,
-                                       [KOLO_ALGORITHM_RING] = kolo_ring_run,
-                                       [KOLO_ALGORITHM_CENTRAL] = kolo_central_run,
-                                       [KOLO_ALGORITHM_TREE] = kolo_tree_run},
-                        .direct = kolo_direct_run},
-    [KOLO_BROADCAST] = {.function = "kolo_broadcast",
-                        .collective = KOLO_BROADCAST,
-                        .has_root = true,
-                        .lines = kolo_broadcast_lines,
-                        .algorithms = ONE(kolo_broadcast_run),
-                        .direct = kolo_broadcast_direct},
-    [KOLO_BARRIER] = {.function = "kolo_barrier", .collective = KOLO_BARRIER, .lines = kolo_oneshot_lines},
-    [KOLO_ALLGATHER] = {.function = "kolo_allgather",
-                        .collective = KOLO_ALLGATHER,
-                        .recv = BLOCKS,
-                        .lines = kolo_allgather_lines,
-                        .algorithms = ONE(kolo_allgather_run),
-                        .direct = kolo_allgather_direct},
-    [KOLO_ALLGATHERV] = {.function = "kolo_allgatherv",
-                         .collective = KOLO_ALLGATHERV,
-                         .recv = COUNTED,
-                         .algorithms = ONE(kolo_allgather_run)},
-    [KOLO_REDUCE] =
-        {.function = "kolo_reduce",
-         .collective = KOLO_REDUCE,
-         .has_op = true,
-         .has_root = true,
-         .recv_at_root = true,
-         .lines = kolo_reduce_lines,
-         .algorithms = {[KOLO_ALGORITHM_ONESHOT] = kolo_reduce_run, [KOLO_ALGORITHM_MESH] = kolo_reduce_mesh_run},
-         .direct = kolo_reduce_direct},
-    [KOLO_REDUCE_SCATTER] = {.function = "kolo_reduce_scatter",
-                             .collective = KOLO_REDUCE_SCATTER,
-                             .has_op = true,
-                             .send = BLOCKS,
-                             .lines = kolo_reduce_scatter_lines,
-                             .algorithms = ONE(kolo_reduce_scatter_run),
-                             .direct = kolo_reduce_scatter_direct},
-    [KOLO_REDUCE_SCATTERV] = {.function = "kolo_reduce_scatterv",
-                              .collective = KOLO_REDUCE_SCATTERV,
-                              .has_op = true,
-                              .send = COUNTED,
-                              .algorithms = ONE(kolo_reduce_scatter_run)},
-    [KOLO_GATHER] = {.function = "kolo_gather",
-                     .collective = KOLO_GATHER,
-                     .has_root = true,
-                     .recv = BLOCKS,
-                     .recv_at_root = true,
-                     .lines = kolo_gather_lines,
-                     .algorithms = ONE(kolo_gather_run),
-                     .direct = kolo_gather_direct},
-    [KOLO_GATHERV] = {.function = "kolo_gatherv",
-                      .collective = KOLO_GATHERV,
-                      .has_root = true,
-                      .recv = COUNTED,
-                      .recv_at_root = true,
-                      .is_unequal = true,
-                      .algorithms = ONE(kolo_gather_run)},
-    [KOLO_SCATTER] = {.function = "kolo_scatter",
-                      .collective = KOLO_SCATTER,
-                      .has_root = true,
-                      .send = BLOCKS,
-                      .send_at_root = true,
-                      .lines = kolo_scatter_lines,
-                      .algorithms = ONE(kolo_scatter_run),
-                      .direct = kolo_scatter_direct},
-    [KOLO_SCATTERV] = {.function = "kolo_scatterv",
-                       .collective = KOLO_SCATTERV,
-                       .has_root = true,
-                       .send = COUNTED,
-                       .send_at_root = true,
-                       .is_unequal = true,
-                       .algorithms = ONE(kolo_scatter_run)},
-    [KOLO_ALLTOALL] = {.function = "kolo_alltoall",
-                       .collective = KOLO_ALLTOALL,
-                       .send = BLOCKS,
-                       .recv = BLOCKS,
-                       .lines = kolo_alltoall_lines,
-                       .algorithms = ONE(kolo_alltoall_run),
-                       .direct = kolo_alltoall_direct},
-    [KOLO_ALLTOALLV] = {.function = "kolo_alltoallv",
-                        .collective = KOLO_ALLTOALLV,
-                        .send = COUNTED,
-                        .recv = COUNTED,
-                        .is_unequal = true,
-                        .algorithms = ONE(kolo_alltoall_run)},
-    [KOLO_SCAN] = {.function = "kolo_scan",
-                   .collective = KOLO_SCAN,
-                   .has_op = true,
-                   .lines = kolo_scan_lines,
-                   .algorithms = ONE(kolo_scan_run),
-                   .direct = kolo_scan_direct},
-    [KOLO_EXSCAN] = {.function = "kolo_exscan",
-                     .collective = KOLO_EXSCAN,
-                     .has_op = true,
-                     .lines = kolo_exscan_lines,
-                     .algorithms = ONE(kolo_exscan_run),
-                     .direct = kolo_exscan_direct},
-    [KOLO_ALLREDUCE_APPLY] = {.function = "kolo_allreduce_apply",
-                              .collective = KOLO_ALLREDUCE_APPLY,
-                              .has_op = true,
-                              .applies = true,
-                              .algorithms = ONE(kolo_apply_run),
-                              .direct = kolo_apply_direct},
-    [KOLO_ALLREDUCE_MANY] = {.function = "kolo_allreduce_many",
-                             .collective = KOLO_ALLREDUCE_MANY,
-                             .has_op = true,
-                             .has_tensors = true,
-                             .lines = kolo_many_lines,
-                             .algorithms = {[KOLO_ALGORITHM_ONESHOT] = kolo_many_run,
-                                            [KOLO_ALGORITHM_MESH] = kolo_many_run,
-                                            [KOLO_ALGORITHM_RING] = kolo_many_run,
-                                            [KOLO_ALGORITHM_CENTRAL] = kolo_many_run,
-                                            [KOLO_ALGORITHM_TREE] = kolo_many_run}},
-};
-
-int kolo_collective_has_op(kolo_collective collective) {
-    return (unsigned)collective < KOLO_COLLECTIVES && descriptors[collective].has_op;
-}
-
-int kolo_collective_has_root(kolo_collective collective) {
-    return (unsigned)collective < KOLO_COLLECTIVES && descriptors[collective].has_root;
-}
-
-int kolo_collective_has_counts(kolo_collective collective) {
-    return (unsigned)collective < KOLO_COLLECTIVES &&
-           (descriptors[collective].send == COUNTED || descriptors[collective].recv == COUNTED);
-}
 
 /* The kernel, or NULL if there is no such dtype or op, the dtype lacks the op, or the op is one of kolo_op_create. */
 static inline const kolo_kernel *find_kernel(const kolo_comm *comm, kolo_dtype dtype, kolo_op op) {
@@ -215,6 +77,20 @@ static int agree_on_longest(kolo_comm *comm, size_t *longest) {
     return rc;
 }
 
+/* What the plan, which lies below the registry, has to know of a row. */
+struct kolo_traits kolo_traits_of(kolo_collective collective) {
+    const struct kolo_descriptor *row = &kolo_registry[collective];
+    struct kolo_traits traits = {.table = row->table,
+                                 .choices = row->choices,
+                                 .has_lines = row->lines,
+                                 .sends_blocks = row->send != WHOLE || row->applies,
+                                 .has_heads = row->is_unequal,
+                                 .is_list = row->has_tensors};
+    for (int i = 0; row->table != KOLO_TABLE_SINGLE && i < KOLO_ALGORITHMS; i++)
+        traits.algorithms |= (uint32_t)(row->algorithms[i] != NULL) << i;
+    return traits;
+}
+
 /* Runs a message by its plan. lanes: the message is a slice of one that so many lanes share; 0: it is whole. */
 static inline __attribute__((always_inline)) int run_planned(const struct kolo_descriptor *descriptor, kolo_comm *comm,
                                                              struct kolo_message *message, size_t longest,
@@ -234,7 +110,7 @@ static inline __attribute__((always_inline)) int run_planned(const struct kolo_d
         message->longest = longest;
         if (descriptor->has_op)
             comm->stats.calls_by_algorithm[KOLO_ALGORITHM_MESH]++;
-        return comm->above->internode->run(comm, descriptor->collective, message);
+        return comm->above->internode->run(comm, descriptor, message);
     }
     kolo_plan_make(&question, &comm->settings, comm->segment.slot_bytes, &message->plan);
     /* This is asked before plan.stream changes, so that the answer is the same in place. */
@@ -406,7 +282,7 @@ static inline void copy_alone(const struct kolo_descriptor *descriptor, const st
     const size_t to = descriptor->recv == COUNTED ? call->recv_blocks.offsets[0] * element_bytes : 0;
     const size_t from = descriptor->send == COUNTED ? call->send_blocks.offsets[0] * element_bytes : 0;
     const size_t count = descriptor->send == COUNTED ? call->send_blocks.counts[0] : call->count;
-    if (count && (uint8_t *)call->send + from != (uint8_t *)call->recv + to && descriptor->collective != KOLO_EXSCAN)
+    if (count && (uint8_t *)call->send + from != (uint8_t *)call->recv + to && !descriptor->leaves_own_out)
         memcpy((uint8_t *)call->recv + to, (const uint8_t *)call->send + from, count * element_bytes);
 }
 
@@ -601,154 +477,154 @@ static int background(const struct kolo_descriptor *descriptor, const char *func
 
 int kolo_collective_make(kolo_collective which, kolo_comm *comm, const struct kolo_arguments *call) {
     struct kolo_arguments own = *call;
-    return perform_any(&descriptors[which], comm, &own);
+    return perform_any(&kolo_registry[which], comm, &own);
 }
 
 int kolo_collective_issue(kolo_collective which, const char *function, kolo_comm *comm,
                           const struct kolo_arguments *call, kolo_request **request) {
-    return background(&descriptors[which], function, comm, call, request);
+    return background(&kolo_registry[which], function, comm, call, request);
 }
 
 int kolo_allreduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op) {
-    return collective(&descriptors[KOLO_ALLREDUCE], comm, send, recv, count, dtype, op, 0);
+    return collective(&kolo_registry[KOLO_ALLREDUCE], comm, send, recv, count, dtype, op, 0);
 }
 
 int kolo_iallreduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op,
                     kolo_request **request) {
-    return background(&descriptors[KOLO_ALLREDUCE], __func__, comm, &WITH_COUNT(send, recv, count, dtype, op, 0),
+    return background(&kolo_registry[KOLO_ALLREDUCE], __func__, comm, &WITH_COUNT(send, recv, count, dtype, op, 0),
                       request);
 }
 
 int kolo_broadcast(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dtype, int root) {
-    return collective(&descriptors[KOLO_BROADCAST], comm, buffer, buffer, count, dtype, KOLO_SUM, root);
+    return collective(&kolo_registry[KOLO_BROADCAST], comm, buffer, buffer, count, dtype, KOLO_SUM, root);
 }
 
 int kolo_ibroadcast(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dtype, int root, kolo_request **request) {
-    return background(&descriptors[KOLO_BROADCAST], __func__, comm,
+    return background(&kolo_registry[KOLO_BROADCAST], __func__, comm,
                       &WITH_COUNT(buffer, buffer, count, dtype, KOLO_SUM, root), request);
 }
 
 int kolo_barrier(kolo_comm *comm) {
-    return collective(&descriptors[KOLO_BARRIER], comm, NULL, NULL, 0, KOLO_U8, KOLO_SUM, 0);
+    return collective(&kolo_registry[KOLO_BARRIER], comm, NULL, NULL, 0, KOLO_U8, KOLO_SUM, 0);
 }
 
 int kolo_ibarrier(kolo_comm *comm, kolo_request **request) {
-    return background(&descriptors[KOLO_BARRIER], __func__, comm, &WITH_COUNT(NULL, NULL, 0, KOLO_U8, KOLO_SUM, 0),
+    return background(&kolo_registry[KOLO_BARRIER], __func__, comm, &WITH_COUNT(NULL, NULL, 0, KOLO_U8, KOLO_SUM, 0),
                       request);
 }
 
 int kolo_allgather(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype) {
-    return collective(&descriptors[KOLO_ALLGATHER], comm, send, recv, count, dtype, KOLO_SUM, 0);
+    return collective(&kolo_registry[KOLO_ALLGATHER], comm, send, recv, count, dtype, KOLO_SUM, 0);
 }
 
 int kolo_iallgather(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype,
                     kolo_request **request) {
-    return background(&descriptors[KOLO_ALLGATHER], __func__, comm, &WITH_COUNT(send, recv, count, dtype, KOLO_SUM, 0),
-                      request);
+    return background(&kolo_registry[KOLO_ALLGATHER], __func__, comm,
+                      &WITH_COUNT(send, recv, count, dtype, KOLO_SUM, 0), request);
 }
 
 int kolo_allgatherv(kolo_comm *comm, const void *send, void *recv, const size_t *counts, const size_t *offsets,
                     kolo_dtype dtype) {
-    return perform_any(&descriptors[KOLO_ALLGATHERV], comm,
+    return perform_any(&kolo_registry[KOLO_ALLGATHERV], comm,
                        &WITH_COUNTS(send, recv, 0, dtype, KOLO_SUM, 0, NULL, NULL, counts, offsets));
 }
 
 int kolo_iallgatherv(kolo_comm *comm, const void *send, void *recv, const size_t *counts, const size_t *offsets,
                      kolo_dtype dtype, kolo_request **request) {
-    return background(&descriptors[KOLO_ALLGATHERV], __func__, comm,
+    return background(&kolo_registry[KOLO_ALLGATHERV], __func__, comm,
                       &WITH_COUNTS(send, recv, 0, dtype, KOLO_SUM, 0, NULL, NULL, counts, offsets), request);
 }
 
 int kolo_reduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op, int root) {
-    return collective(&descriptors[KOLO_REDUCE], comm, send, recv, count, dtype, op, root);
+    return collective(&kolo_registry[KOLO_REDUCE], comm, send, recv, count, dtype, op, root);
 }
 
 int kolo_ireduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op, int root,
                  kolo_request **request) {
-    return background(&descriptors[KOLO_REDUCE], __func__, comm, &WITH_COUNT(send, recv, count, dtype, op, root),
+    return background(&kolo_registry[KOLO_REDUCE], __func__, comm, &WITH_COUNT(send, recv, count, dtype, op, root),
                       request);
 }
 
 int kolo_reduce_scatter(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op) {
-    return collective(&descriptors[KOLO_REDUCE_SCATTER], comm, send, recv, count, dtype, op, 0);
+    return collective(&kolo_registry[KOLO_REDUCE_SCATTER], comm, send, recv, count, dtype, op, 0);
 }
 
 int kolo_ireduce_scatter(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op,
                          kolo_request **request) {
-    return background(&descriptors[KOLO_REDUCE_SCATTER], __func__, comm, &WITH_COUNT(send, recv, count, dtype, op, 0),
+    return background(&kolo_registry[KOLO_REDUCE_SCATTER], __func__, comm, &WITH_COUNT(send, recv, count, dtype, op, 0),
                       request);
 }
 
 int kolo_reduce_scatterv(kolo_comm *comm, const void *send, void *recv, const size_t *counts, kolo_dtype dtype,
                          kolo_op op) {
-    return perform_any(&descriptors[KOLO_REDUCE_SCATTERV], comm,
+    return perform_any(&kolo_registry[KOLO_REDUCE_SCATTERV], comm,
                        &WITH_COUNTS(send, recv, 0, dtype, op, 0, counts, NULL, NULL, NULL));
 }
 
 int kolo_ireduce_scatterv(kolo_comm *comm, const void *send, void *recv, const size_t *counts, kolo_dtype dtype,
                           kolo_op op, kolo_request **request) {
-    return background(&descriptors[KOLO_REDUCE_SCATTERV], __func__, comm,
+    return background(&kolo_registry[KOLO_REDUCE_SCATTERV], __func__, comm,
                       &WITH_COUNTS(send, recv, 0, dtype, op, 0, counts, NULL, NULL, NULL), request);
 }
 
 int kolo_gather(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, int root) {
-    return collective(&descriptors[KOLO_GATHER], comm, send, recv, count, dtype, KOLO_SUM, root);
+    return collective(&kolo_registry[KOLO_GATHER], comm, send, recv, count, dtype, KOLO_SUM, root);
 }
 
 int kolo_igather(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, int root,
                  kolo_request **request) {
-    return background(&descriptors[KOLO_GATHER], __func__, comm, &WITH_COUNT(send, recv, count, dtype, KOLO_SUM, root),
-                      request);
+    return background(&kolo_registry[KOLO_GATHER], __func__, comm,
+                      &WITH_COUNT(send, recv, count, dtype, KOLO_SUM, root), request);
 }
 
 int kolo_gatherv(kolo_comm *comm, const void *send, size_t count, void *recv, const size_t *counts,
                  const size_t *offsets, kolo_dtype dtype, int root) {
-    return perform_any(&descriptors[KOLO_GATHERV], comm,
+    return perform_any(&kolo_registry[KOLO_GATHERV], comm,
                        &WITH_COUNTS(send, recv, count, dtype, KOLO_SUM, root, NULL, NULL, counts, offsets));
 }
 
 int kolo_igatherv(kolo_comm *comm, const void *send, size_t count, void *recv, const size_t *counts,
                   const size_t *offsets, kolo_dtype dtype, int root, kolo_request **request) {
-    return background(&descriptors[KOLO_GATHERV], __func__, comm,
+    return background(&kolo_registry[KOLO_GATHERV], __func__, comm,
                       &WITH_COUNTS(send, recv, count, dtype, KOLO_SUM, root, NULL, NULL, counts, offsets), request);
 }
 
 int kolo_scatter(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, int root) {
-    return collective(&descriptors[KOLO_SCATTER], comm, send, recv, count, dtype, KOLO_SUM, root);
+    return collective(&kolo_registry[KOLO_SCATTER], comm, send, recv, count, dtype, KOLO_SUM, root);
 }
 
 int kolo_iscatter(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, int root,
                   kolo_request **request) {
-    return background(&descriptors[KOLO_SCATTER], __func__, comm, &WITH_COUNT(send, recv, count, dtype, KOLO_SUM, root),
-                      request);
+    return background(&kolo_registry[KOLO_SCATTER], __func__, comm,
+                      &WITH_COUNT(send, recv, count, dtype, KOLO_SUM, root), request);
 }
 
 int kolo_scatterv(kolo_comm *comm, const void *send, const size_t *counts, const size_t *offsets, void *recv,
                   size_t count, kolo_dtype dtype, int root) {
-    return perform_any(&descriptors[KOLO_SCATTERV], comm,
+    return perform_any(&kolo_registry[KOLO_SCATTERV], comm,
                        &WITH_COUNTS(send, recv, count, dtype, KOLO_SUM, root, counts, offsets, NULL, NULL));
 }
 
 int kolo_iscatterv(kolo_comm *comm, const void *send, const size_t *counts, const size_t *offsets, void *recv,
                    size_t count, kolo_dtype dtype, int root, kolo_request **request) {
-    return background(&descriptors[KOLO_SCATTERV], __func__, comm,
+    return background(&kolo_registry[KOLO_SCATTERV], __func__, comm,
                       &WITH_COUNTS(send, recv, count, dtype, KOLO_SUM, root, counts, offsets, NULL, NULL), request);
 }
 
 int kolo_alltoall(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype) {
-    return collective(&descriptors[KOLO_ALLTOALL], comm, send, recv, count, dtype, KOLO_SUM, 0);
+    return collective(&kolo_registry[KOLO_ALLTOALL], comm, send, recv, count, dtype, KOLO_SUM, 0);
 }
 
 int kolo_ialltoall(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype,
                    kolo_request **request) {
-    return background(&descriptors[KOLO_ALLTOALL], __func__, comm, &WITH_COUNT(send, recv, count, dtype, KOLO_SUM, 0),
+    return background(&kolo_registry[KOLO_ALLTOALL], __func__, comm, &WITH_COUNT(send, recv, count, dtype, KOLO_SUM, 0),
                       request);
 }
 
 int kolo_alltoallv(kolo_comm *comm, const void *send, const size_t *send_counts, const size_t *send_offsets, void *recv,
                    const size_t *recv_counts, const size_t *recv_offsets, kolo_dtype dtype) {
     return perform_any(
-        &descriptors[KOLO_ALLTOALLV], comm,
+        &kolo_registry[KOLO_ALLTOALLV], comm,
         &WITH_COUNTS(send, recv, 0, dtype, KOLO_SUM, 0, send_counts, send_offsets, recv_counts, recv_offsets));
 }
 
@@ -756,34 +632,35 @@ int kolo_ialltoallv(kolo_comm *comm, const void *send, const size_t *send_counts
                     void *recv, const size_t *recv_counts, const size_t *recv_offsets, kolo_dtype dtype,
                     kolo_request **request) {
     return background(
-        &descriptors[KOLO_ALLTOALLV], __func__, comm,
+        &kolo_registry[KOLO_ALLTOALLV], __func__, comm,
         &WITH_COUNTS(send, recv, 0, dtype, KOLO_SUM, 0, send_counts, send_offsets, recv_counts, recv_offsets), request);
 }
 
 int kolo_scan(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op) {
-    return collective(&descriptors[KOLO_SCAN], comm, send, recv, count, dtype, op, 0);
+    return collective(&kolo_registry[KOLO_SCAN], comm, send, recv, count, dtype, op, 0);
 }
 
 int kolo_iscan(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op,
                kolo_request **request) {
-    return background(&descriptors[KOLO_SCAN], __func__, comm, &WITH_COUNT(send, recv, count, dtype, op, 0), request);
+    return background(&kolo_registry[KOLO_SCAN], __func__, comm, &WITH_COUNT(send, recv, count, dtype, op, 0), request);
 }
 
 int kolo_exscan(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op) {
-    return collective(&descriptors[KOLO_EXSCAN], comm, send, recv, count, dtype, op, 0);
+    return collective(&kolo_registry[KOLO_EXSCAN], comm, send, recv, count, dtype, op, 0);
 }
 
 int kolo_iexscan(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op,
                  kolo_request **request) {
-    return background(&descriptors[KOLO_EXSCAN], __func__, comm, &WITH_COUNT(send, recv, count, dtype, op, 0), request);
+    return background(&kolo_registry[KOLO_EXSCAN], __func__, comm, &WITH_COUNT(send, recv, count, dtype, op, 0),
+                      request);
 }
 
 int kolo_allreduce_many(kolo_comm *comm, const kolo_tensor *tensors, size_t ntensors, kolo_dtype dtype, kolo_op op) {
-    return perform_any(&descriptors[KOLO_ALLREDUCE_MANY], comm, &WITH_TENSORS(tensors, ntensors, dtype, op));
+    return perform_any(&kolo_registry[KOLO_ALLREDUCE_MANY], comm, &WITH_TENSORS(tensors, ntensors, dtype, op));
 }
 
 int kolo_iallreduce_many(kolo_comm *comm, const kolo_tensor *tensors, size_t ntensors, kolo_dtype dtype, kolo_op op,
                          kolo_request **request) {
-    return background(&descriptors[KOLO_ALLREDUCE_MANY], __func__, comm, &WITH_TENSORS(tensors, ntensors, dtype, op),
+    return background(&kolo_registry[KOLO_ALLREDUCE_MANY], __func__, comm, &WITH_TENSORS(tensors, ntensors, dtype, op),
                       request);
 }

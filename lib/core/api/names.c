@@ -1,4 +1,5 @@
 /* Names and sizes of the public enumerations, one table each, and the operations that programs add. */
+#include "algo/registry.h"
 #include "base/status.h"
 #include "reduce/own/own_ops.h"
 
@@ -46,36 +47,6 @@ static const char *const placements[KOLO_PLACEMENTS] = {
     [KOLO_PLACEMENT_ROUND_ROBIN] = "round_robin",
     [KOLO_PLACEMENT_HASH] = "hash",
     [KOLO_PLACEMENT_GREEDY] = "greedy",
-};
-
-static const char *const collectives[KOLO_COLLECTIVES] = {
-    [KOLO_BARRIER] = "barrier",
-    [KOLO_BROADCAST] = "broadcast",
-    [KOLO_ALLREDUCE] = "allreduce",
-    [KOLO_ALLGATHER] = "allgather",
-    [KOLO_ALLGATHERV] = "allgatherv",
-    [KOLO_REDUCE] = "reduce",
-    [KOLO_REDUCE_SCATTER] = "reduce_scatter",
-    [KOLO_REDUCE_SCATTERV] = "reduce_scatterv",
-    [KOLO_GATHER] = "gather",
-    [KOLO_GATHERV] = "gatherv",
-    [KOLO_SCATTER] = "scatter",
-    [KOLO_SCATTERV] = "scatterv",
-    [KOLO_ALLTOALL] = "alltoall",
-    [KOLO_ALLTOALLV] = "alltoallv",
-    [KOLO_SCAN] = "scan",
-    [KOLO_EXSCAN] = "exscan",
-    [KOLO_ALLREDUCE_APPLY] = "allreduce_apply",
-    [KOLO_ALLREDUCE_MANY] = "allreduce_many",
-    [KOLO_ALLOC] = "alloc",
-    [KOLO_FREE] = "free",
-    [KOLO_SPLIT] = "split",
-    [KOLO_DUP] = "dup",
-    [KOLO_GROW] = "grow",
-    [KOLO_SHARE] = "share",
-    [KOLO_SEND] = "send",
-    [KOLO_RECV] = "recv",
-    [KOLO_TABLE] = "table",
 };
 
 static const char *const statuses[] = {
@@ -136,7 +107,20 @@ const char *kolo_placement_name(kolo_placement placement) {
 }
 
 const char *kolo_collective_name(kolo_collective collective) {
-    return (unsigned)collective < KOLO_COLLECTIVES ? collectives[collective] : NULL;
+    return (unsigned)collective < KOLO_COLLECTIVES ? kolo_registry[collective].function + sizeof "kolo_" - 1 : NULL;
+}
+
+int kolo_collective_has_op(kolo_collective collective) {
+    return (unsigned)collective < KOLO_COLLECTIVES && kolo_registry[collective].has_op;
+}
+
+int kolo_collective_has_root(kolo_collective collective) {
+    return (unsigned)collective < KOLO_COLLECTIVES && kolo_registry[collective].has_root;
+}
+
+int kolo_collective_has_counts(kolo_collective collective) {
+    return (unsigned)collective < KOLO_COLLECTIVES &&
+           (kolo_registry[collective].send == COUNTED || kolo_registry[collective].recv == COUNTED);
 }
 
 int kolo_op_create(kolo_op *op, kolo_op_function *function, void *context, size_t element_bytes, unsigned flags) {

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "algo/algo.h"
+#include "algo/registry.h"
 #include "api/checks.h"
 #include "base/status.h"
 #include "comm/failure/failure.h"
@@ -41,7 +41,7 @@ int kolo_words_gather(kolo_comm *comm, const uint64_t *own, uint64_t *words) {
     const struct kolo_message message = {
         .send = (const uint8_t *)own, .recv = (uint8_t *)words, .count = 1, .kernel = kernel};
     words[0] = *own;
-    return comm->nodes      ? comm->above->internode->run(comm, KOLO_ALLGATHER, &message)
+    return comm->nodes      ? comm->above->internode->run(comm, &kolo_registry[KOLO_ALLGATHER], &message)
            : comm->size > 1 ? kolo_allgather_lines(comm, own, words, 1, kernel, 0)
                             : 0;
 }
@@ -61,7 +61,7 @@ int kolo_words_sum(kolo_comm *comm, const uint64_t *words, uint64_t *sums, size_
                                          .recv = (uint8_t *)sums,
                                          .count = count,
                                          .kernel = &comm->reducer->kernels[KOLO_U64][KOLO_SUM]};
-    return comm->nodes ? comm->above->internode->run(comm, KOLO_ALLREDUCE, &message)
+    return comm->nodes ? comm->above->internode->run(comm, &kolo_registry[KOLO_ALLREDUCE], &message)
                        : kolo_words_sum_on_node(comm, words, sums, count);
 }
 
@@ -69,7 +69,7 @@ int kolo_words_max(kolo_comm *comm, const uint64_t *own, uint64_t *max) {
     const kolo_kernel *kernel = &comm->reducer->kernels[KOLO_U64][KOLO_MAX];
     const struct kolo_message message = {
         .send = (const uint8_t *)own, .recv = (uint8_t *)max, .count = 1, .kernel = kernel};
-    return comm->nodes ? comm->above->internode->run(comm, KOLO_ALLREDUCE, &message)
+    return comm->nodes ? comm->above->internode->run(comm, &kolo_registry[KOLO_ALLREDUCE], &message)
                        : kolo_oneshot_lines(comm, own, max, 1, kernel, 0);
 }
 

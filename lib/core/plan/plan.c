@@ -3,46 +3,6 @@
 
 #define BIT(algorithm) (1u << KOLO_ALGORITHM_##algorithm)
 
-/* The traits of each collective. A collective without a row has one algorithm, in slots. DIRECT is in no row: it is for
- * buffers of kolo_alloc, and calls with other buffers go by band. */
-static const struct traits {
-    uint32_t table;
-    uint32_t algorithms; /* a bit for each that can be forced */
-    uint32_t choices;    /* a bit for each that rank 0 may choose */
-    bool has_lines;      /* ONESHOT can go through lines */
-    bool sends_blocks;   /* a rank sends a block to each other */
-    bool has_heads;      /* a block comes with its count */
-} traits[KOLO_COLLECTIVES] = {
-    [KOLO_BARRIER] = {.has_lines = true},
-    [KOLO_ALLREDUCE] = {.table = KOLO_TABLE_ALLREDUCE,
-                        .algorithms = BIT(ONESHOT) | BIT(MESH) | BIT(RING) | BIT(CENTRAL) | BIT(TREE),
-                        .choices = BIT(ONESHOT) | BIT(MESH) | BIT(TREE),
-                        .has_lines = true},
-    [KOLO_BROADCAST] = {.has_lines = true},
-    [KOLO_ALLGATHER] = {.has_lines = true},
-    [KOLO_REDUCE] = {.table = KOLO_TABLE_REDUCE,
-                     .algorithms = BIT(ONESHOT) | BIT(MESH),
-                     .choices = BIT(ONESHOT) | BIT(MESH),
-                     .has_lines = true},
-    [KOLO_REDUCE_SCATTER] = {.has_lines = true, .sends_blocks = true},
-    [KOLO_REDUCE_SCATTERV] = {.sends_blocks = true},
-    [KOLO_GATHER] = {.has_lines = true},
-    [KOLO_GATHERV] = {.has_heads = true},
-    [KOLO_SCATTER] = {.has_lines = true, .sends_blocks = true},
-    [KOLO_SCATTERV] = {.sends_blocks = true, .has_heads = true},
-    [KOLO_ALLTOALL] = {.has_lines = true, .sends_blocks = true},
-    [KOLO_ALLTOALLV] = {.sends_blocks = true, .has_heads = true},
-    [KOLO_SCAN] = {.has_lines = true},
-    [KOLO_EXSCAN] = {.has_lines = true},
-    [KOLO_ALLREDUCE_APPLY] = {.sends_blocks = true}, /* of a rank's range */
-};
-
-/* Returns a collective's traits. A list of tensors has those of an all-reduce, and so its bands; nothing is chosen for
- * it alone. */
-static const struct traits *traits_of(kolo_collective collective) {
-    return &traits[collective == KOLO_ALLREDUCE_MANY ? KOLO_ALLREDUCE : collective];
-}
-
 static size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;
 }
@@ -55,13 +15,8 @@ static size_t whole_lines(size_t bytes) {
     return (bytes + KOLO_LINE_BYTES - 1) / KOLO_LINE_BYTES * KOLO_LINE_BYTES;
 }
 
-static bool is_forced(kolo_collective collective, const struct kolo_shared_settings *settings) {
-    return traits_of(collective)->algorithms >> settings->algorithm & 1;
-}
-
-static const struct kolo_shared_table *table_of(kolo_collective collective,
-                                                const struct kolo_shared_settings *settings) {
-    return &settings->tables[traits_of(collective)->table];
+static bool is_forced(const struct kolo_traits *of, const struct kolo_shared_settings *settings) {
+    return of->algorithms >> settings->algorithm & 1;
 }
 
 static const struct kolo_shared_band *band_of(size_t bytes, const struct kolo_shared_table *table) {
@@ -92,33 +47,29 @@ static bool fits_tree_lines(const struct kolo_question *question, const struct k
     return question->count * question->acc_bytes <= KOLO_LINES / levels * KOLO_LINE_PAYLOAD - sizeof(uint64_t);
 }
 
-static size_t lines_bytes_end(kolo_collective collective, const struct kolo_shared_settings *settings) {
-    const struct kolo_shared_band *first = &table_of(collective, settings)->band[0];
-    const bool forced = is_forced(collective, settings);
-    if (!traits_of(collective)->has_lines ||
-        (forced ? settings->algorithm : first->algorithm) != KOLO_ALGORITHM_ONESHOT)
+static size_t lines_bytes_end(const struct kolo_traits *of, const struct kolo_shared_settings *settings) {
+    const struct kolo_shared_band *first = &settings->tables[of->table].band[0];
+    const bool forced = is_forced(of, settings);
+    if (!of->has_lines || (forced ? settings->algorithm : first->algorithm) != KOLO_ALGORITHM_ONESHOT)
         return 0;
     return 1 + (forced ? KOLO_LINES_BYTES_MAX : smaller(KOLO_LINES_BYTES_MAX, first->bytes_max));
 }
 
 void kolo_plan_make(const struct kolo_question *question, const struct kolo_shared_settings *settings,
                     size_t slot_bytes, struct kolo_answer *answer) {
-    const struct traits *of = traits_of(question->collective);
+    const struct kolo_traits of = kolo_traits_of(question->collective);
     const size_t bytes = question->count * question->element_bytes,
-                 sent_bytes = bytes * (of->sends_blocks ? question->ranks : 1);
-    const struct kolo_shared_table *table = table_of(question->collective, settings);
+                 sent_bytes = bytes * (of.sends_blocks ? question->ranks : 1);
+    const struct kolo_shared_table *table = &settings->tables[of.table];
     const struct kolo_shared_band *band = band_of(bytes, table);
-    kolo_algorithm algorithm =
-        (kolo_algorithm)(is_forced(question->collective, settings) ? settings->algorithm : band->algorithm);
+    kolo_algorithm algorithm = (kolo_algorithm)(is_forced(&of, settings) ? settings->algorithm : band->algorithm);
     if (((question->keeps_order || question->is_whole) && algorithm == KOLO_ALGORITHM_RING) ||
-        (question->is_whole && algorithm == KOLO_ALGORITHM_TREE) ||
-        (question->collective == KOLO_ALLREDUCE_MANY && bytes > question->packed_bytes_max))
+        (question->is_whole && algorithm == KOLO_ALGORITHM_TREE) || (of.is_list && bytes > question->packed_bytes_max))
         algorithm = KOLO_ALGORITHM_MESH;
     answer->algorithm = algorithm;
     answer->lines =
-        !question->lanes &&
-        ((sent_bytes <= KOLO_LINES_BYTES_MAX && sent_bytes < lines_bytes_end(question->collective, settings)) ||
-         (algorithm == KOLO_ALGORITHM_TREE && fits_tree_lines(question, settings)));
+        !question->lanes && ((sent_bytes <= KOLO_LINES_BYTES_MAX && sent_bytes < lines_bytes_end(&of, settings)) ||
+                             (algorithm == KOLO_ALGORITHM_TREE && fits_tree_lines(question, settings)));
     answer->blocks = 1;
     answer->head_bytes = 0;
     answer->chunks = 1; /* a call with no elements still synchronises */
@@ -131,11 +82,11 @@ void kolo_plan_make(const struct kolo_question *question, const struct kolo_shar
     size_t chunk_bytes = slot_chunk_bytes(algorithm, question, slot_bytes);
     if (algorithm == (kolo_algorithm)band->algorithm)
         chunk_bytes = smaller(chunk_bytes, larger(band->chunk_bytes, element_lines_bytes));
-    if (of->sends_blocks) { /* regions begin on lines */
+    if (of.sends_blocks) { /* regions begin on lines */
         answer->blocks = (uint32_t)smaller(question->ranks, chunk_bytes / element_lines_bytes);
         chunk_bytes = chunk_bytes / answer->blocks / KOLO_LINE_BYTES * KOLO_LINE_BYTES;
     }
-    if (of->has_heads)
+    if (of.has_heads)
         answer->head_bytes = KOLO_REGION_HEAD_BYTES;
     answer->chunk_count = (chunk_bytes - answer->head_bytes) / question->element_bytes;
     if (question->count > answer->chunk_count)
@@ -161,10 +112,11 @@ static bool table_is_valid(const struct kolo_shared_table *table, uint32_t algor
 bool kolo_plan_settings_valid(const struct kolo_shared_settings *settings) {
     if (settings->algorithm >= KOLO_ALGORITHMS || !table_is_valid(&settings->tables[KOLO_TABLE_SINGLE], BIT(ONESHOT)))
         return false;
-    for (int i = 0; i < KOLO_COLLECTIVES; i++)
-        if (traits[i].table != KOLO_TABLE_SINGLE &&
-            !table_is_valid(&settings->tables[traits[i].table], traits[i].algorithms))
+    for (int i = 0; i < KOLO_COLLECTIVES; i++) {
+        const struct kolo_traits of = kolo_traits_of((kolo_collective)i);
+        if (of.table != KOLO_TABLE_SINGLE && !table_is_valid(&settings->tables[of.table], of.algorithms))
             return false;
+    }
     uint32_t below = 1;
     for (uint32_t level = 0; level < KOLO_TREE_LEVELS && settings->tree_sizes[level]; level++) {
         const uint32_t size = settings->tree_sizes[level];
@@ -176,16 +128,10 @@ bool kolo_plan_settings_valid(const struct kolo_shared_settings *settings) {
 }
 
 void kolo_plan_lines(const struct kolo_shared_settings *settings, size_t bytes_end[KOLO_COLLECTIVES]) {
-    for (int i = 0; i < KOLO_COLLECTIVES; i++)
-        bytes_end[i] = lines_bytes_end((kolo_collective)i, settings);
-}
-
-uint32_t kolo_plan_table(kolo_collective collective) {
-    return traits[collective].table;
-}
-
-bool kolo_plan_may_choose(kolo_collective collective, kolo_algorithm algorithm) {
-    return traits[collective].choices >> algorithm & 1;
+    for (int i = 0; i < KOLO_COLLECTIVES; i++) {
+        const struct kolo_traits of = kolo_traits_of((kolo_collective)i);
+        bytes_end[i] = lines_bytes_end(&of, settings);
+    }
 }
 
 size_t kolo_plan_slice(size_t chunk_count, uint32_t element_bytes, uint32_t ranks, uint32_t rank, size_t *first) {

@@ -1,10 +1,26 @@
 /* The plan of a call: its algorithm and its pieces. It is a pure function of the question and of what rank 0 decided
- * when the communicator was made, so that every rank gets the same answer. plan.c has the traits of each collective. */
+ * when the communicator was made, so that every rank gets the same answer. The
+ * traits of each collective come from its row in the registry (algo/registry.h). */
 #ifndef KOLO_PLAN_PLAN_H
 #define KOLO_PLAN_PLAN_H
 
 #include "kolo.h"
 #include "shm/layout.h"
+
+/* What the plan has to know of a collective. DIRECT is in no bits: it is for buffers of kolo_alloc, and calls with
+ * other buffers go by band. */
+struct kolo_traits {
+    uint32_t table;      /* which of the settings' `tables`; KOLO_TABLE_SINGLE: it has one algorithm only, in slots */
+    uint32_t algorithms; /* a bit for each that can be forced */
+    uint32_t choices;    /* a bit for each that rank 0 may choose where nobody forces one: all give the same bits */
+    bool has_lines;      /* ONESHOT can go through lines */
+    bool sends_blocks;   /* a rank sends a block to each other */
+    bool has_heads;      /* a block comes with its count */
+    bool is_list;        /* a list of tensors */
+};
+
+/* The registry, which is above the plan, has them. */
+struct kolo_traits kolo_traits_of(kolo_collective collective);
 
 /* The question. */
 struct kolo_question {
@@ -16,7 +32,7 @@ struct kolo_question {
     bool keeps_order;   /* a reduction that keeps the order of ranks: RING does not, and MESH takes its place */
     bool is_whole;      /* a reduction that needs all inputs at once: MESH takes the place of RING and TREE */
     uint32_t lanes; /* `count` is one lane's slice, of so many lanes; 0: it is the whole, and may go through lines */
-    size_t packed_bytes_max; /* for KOLO_ALLREDUCE_MANY: larger lists go by MESH */
+    size_t packed_bytes_max; /* larger lists of tensors go by MESH */
 };
 
 /* The bytes of a region's head, its first cache line, where blocks have counts that only two ranks know. */
@@ -46,13 +62,6 @@ bool kolo_plan_settings_valid(const struct kolo_shared_settings *settings);
 /* Fills bytes_end for each collective: messages of fewer bytes, counted over all blocks that a rank sends, go through
  * lines, whatever the dtype; 0: none do. */
 void kolo_plan_lines(const struct kolo_shared_settings *settings, size_t bytes_end[KOLO_COLLECTIVES]);
-
-/* Returns which of the settings' `tables` is for a collective: KOLO_TABLE_SINGLE if it has one algorithm only. */
-uint32_t kolo_plan_table(kolo_collective collective);
-
-/* Returns whether rank 0 may choose `algorithm` for a collective where nobody forces one: all such algorithms give the
- * same bits. */
-bool kolo_plan_may_choose(kolo_collective collective, kolo_algorithm algorithm);
 
 /* Returns the number of elements of slice `rank` of `ranks` of a chunk; *first is the first of them. All slices but the
  * last ones are equal. Slices begin on a KOLO_LINE_BYTES boundary of the chunk if element_bytes divides that. */

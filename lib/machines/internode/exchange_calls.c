@@ -38,6 +38,7 @@
  * calls so far. */
 #include "internode/exchange.h"
 
+#include "algo/registry.h"
 #include "comm/step/call_word.h"
 #include "sync/point.h"
 
@@ -77,7 +78,7 @@ static void note_mismatch(struct kolo_exchange_state *state, uint32_t node, uint
 
 bool kolo_exchange_is_counted(uint64_t call) {
     const kolo_collective collective = kolo_call_parts(call).collective;
-    return collective == KOLO_GATHERV || collective == KOLO_SCATTERV || collective == KOLO_ALLTOALLV;
+    return collective < KOLO_COLLECTIVES && kolo_registry[collective].is_unequal;
 }
 
 uint64_t kolo_exchange_call_of(uint64_t call) {

@@ -3,7 +3,7 @@
 
 /* Whether the call goes round a ring, which adds elements in an order that depends on where they are. */
 static bool goes_round_ring(const struct kolo_descriptor *descriptor, const kolo_comm *first) {
-    return (descriptor->collective == KOLO_ALLREDUCE || descriptor->has_tensors) &&
+    return descriptor->algorithms[KOLO_ALGORITHM_RING] &&
            (first->settings.algorithm == KOLO_ALGORITHM_RING ||
             (first->nodes && first->origin.net.exchange == KOLO_EXCHANGE_RING));
 }

@@ -4,6 +4,7 @@
 
 #include "kolo_tools.h"
 #include "algo/fusion/apply.h"
+#include "algo/registry.h"
 #include "base/sized.h"
 #include "base/status.h"
 #include "comm/creation/create.h"
@@ -41,8 +42,7 @@ int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int ranks, kol
     int rc = kolo_sized_check(&sized, "kolo_plan_query", plan);
     if (rc < 0)
         return rc;
-    if (!kolo_collective_name(collective) || collective == KOLO_ALLOC || collective == KOLO_FREE ||
-        collective == KOLO_SHARE || collective == KOLO_SEND || collective == KOLO_RECV || collective == KOLO_TABLE ||
+    if ((unsigned)collective >= KOLO_COLLECTIVES || kolo_registry[collective].way == KOLO_NO_WAY ||
         !kolo_op_supports(used, dtype) || count > SIZE_MAX / 2 / kolo_dtype_bytes(dtype))
         return kolo_fail(KOLO_ERR_ARG, "kolo_plan_query: collective %d, count %zu, dtype %d, op %d: no such call",
                          (int)collective, count, (int)dtype, (int)op);
@@ -64,8 +64,8 @@ int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int ranks, kol
     const kolo_kernel *kernel = &kolo_reducer_select(settings.features)->kernels[dtype][used];
     const struct kolo_question question = {
         .collective = collective,
-        .count = collective == KOLO_ALLREDUCE_APPLY ? kolo_apply_longest(count, kernel->element_bytes, (uint32_t)ranks)
-                                                    : count,
+        .count = kolo_registry[collective].applies ? kolo_apply_longest(count, kernel->element_bytes, (uint32_t)ranks)
+                                                   : count,
         .ranks = (uint32_t)ranks,
         .element_bytes = kernel->element_bytes,
         .acc_bytes = kernel->acc_bytes,
@@ -97,7 +97,7 @@ static const struct kolo_sized sized_section = KOLO_SIZED(kolo_profile_section, 
 
 int kolo_profile_may_choose(kolo_collective collective, kolo_algorithm algorithm) {
     return (unsigned)collective < KOLO_COLLECTIVES && (unsigned)algorithm < KOLO_ALGORITHMS &&
-           kolo_plan_may_choose(collective, algorithm);
+           kolo_traits_of(collective).choices >> algorithm & 1;
 }
 
 int kolo_profile_section_get(const char *path, size_t index, kolo_profile_section *section) {

@@ -10,7 +10,8 @@
 #include "comm/nodes.h"
 
 struct kolo_internode_calls;
-struct kolo_message; /* see algo/algo.h */
+struct kolo_message;    /* see algo/algo.h */
+struct kolo_descriptor; /* see algo/registry.h */
 
 /* The ranks of other nodes with which a communicator is being created. The layer above extends this struct. */
 struct kolo_remote_ranks {
@@ -62,7 +63,7 @@ struct kolo_internode_calls {
     void (*end)(struct kolo_remote_ranks *remote, int status);
 
     /* Runs a call, which has begun, of a communicator of several nodes. */
-    int (*run)(kolo_comm *comm, kolo_collective collective, const struct kolo_message *message);
+    int (*run)(kolo_comm *comm, const struct kolo_descriptor *descriptor, const struct kolo_message *message);
     /* Frees that layer's part of a communicator. forked: in a child, which leaves the parent's part alone. */
     void (*free)(kolo_comm *comm, bool forked);
     void (*close_listener)(struct kolo_listener *listener);

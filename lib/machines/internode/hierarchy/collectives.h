@@ -1,11 +1,13 @@
-/* The collectives of several nodes, grouped by how they move data. Each is a kolo_run_fn but for the collective. */
+/* The collectives of several nodes, one function for each way (algo/registry.h). A row of the registry says in what the
+ * collectives of a way differ. */
 #ifndef KOLO_INTERNODE_HIERARCHY_COLLECTIVES_H
 #define KOLO_INTERNODE_HIERARCHY_COLLECTIVES_H
 
-#include "algo/algo.h"
+#include "algo/registry.h"
 #include "base/status.h"
 
-typedef int kolo_nodes_run_fn(kolo_comm *comm, kolo_collective collective, const struct kolo_message *message);
+typedef int kolo_nodes_run_fn(kolo_comm *comm, const struct kolo_descriptor *descriptor,
+                              const struct kolo_message *message);
 
 kolo_nodes_run_fn kolo_nodes_reduce; /* all-reduce, also of many, barrier, reduce, reduce-scatter */
 kolo_nodes_run_fn kolo_nodes_spread; /* broadcast, all-gather */

@@ -19,18 +19,13 @@
 #include "internode/hierarchy/collectives.h"
 #include "internode/proxy.h"
 
-int kolo_hierarchy_run(kolo_comm *comm, kolo_collective collective, const struct kolo_message *message) {
-    static kolo_nodes_run_fn *const collectives[KOLO_COLLECTIVES] = {
-        [KOLO_ALLREDUCE] = kolo_nodes_reduce,      [KOLO_ALLREDUCE_MANY] = kolo_nodes_reduce,
-        [KOLO_BARRIER] = kolo_nodes_reduce,        [KOLO_REDUCE] = kolo_nodes_reduce,
-        [KOLO_REDUCE_SCATTER] = kolo_nodes_reduce, [KOLO_REDUCE_SCATTERV] = kolo_nodes_reduce,
-        [KOLO_BROADCAST] = kolo_nodes_spread,      [KOLO_ALLGATHER] = kolo_nodes_spread,
-        [KOLO_ALLGATHERV] = kolo_nodes_spread,     [KOLO_GATHER] = kolo_nodes_move,
-        [KOLO_GATHERV] = kolo_nodes_move,          [KOLO_SCATTER] = kolo_nodes_move,
-        [KOLO_SCATTERV] = kolo_nodes_move,         [KOLO_ALLTOALL] = kolo_nodes_move,
-        [KOLO_ALLTOALLV] = kolo_nodes_move,        [KOLO_SCAN] = kolo_nodes_scan,
-        [KOLO_EXSCAN] = kolo_nodes_scan,           [KOLO_ALLREDUCE_APPLY] = kolo_nodes_apply};
-    const int rc = collectives[collective](comm, collective, message);
+int kolo_hierarchy_run(kolo_comm *comm, const struct kolo_descriptor *descriptor, const struct kolo_message *message) {
+    static kolo_nodes_run_fn *const ways[] = {[KOLO_WAY_REDUCE] = kolo_nodes_reduce,
+                                              [KOLO_WAY_SPREAD] = kolo_nodes_spread,
+                                              [KOLO_WAY_MOVE] = kolo_nodes_move,
+                                              [KOLO_WAY_SCAN] = kolo_nodes_scan,
+                                              [KOLO_WAY_APPLY] = kolo_nodes_apply};
+    const int rc = ways[descriptor->way](comm, descriptor, message);
     if (rc < 0)
         kolo_proxy_abandon(comm);
     return rc;

@@ -2,8 +2,8 @@
 #ifndef KOLO_INTERNODE_HIERARCHY_HIERARCHY_H
 #define KOLO_INTERNODE_HIERARCHY_HIERARCHY_H
 
-#include "algo/algo.h"
+#include "algo/registry.h"
 
-int kolo_hierarchy_run(kolo_comm *comm, kolo_collective collective, const struct kolo_message *message);
+int kolo_hierarchy_run(kolo_comm *comm, const struct kolo_descriptor *descriptor, const struct kolo_message *message);
 
 #endif

@@ -15,7 +15,7 @@ void kolo_nodes_apply_piece(kolo_comm *comm, const struct kolo_message *message,
                     apply->has_parameters ? message->recv + at * message->kernel->element_bytes : NULL);
 }
 
-int kolo_nodes_apply(kolo_comm *comm, kolo_collective collective, const struct kolo_message *message) {
+int kolo_nodes_apply(kolo_comm *comm, const struct kolo_descriptor *descriptor, const struct kolo_message *message) {
     const struct kolo_apply *apply = message->apply;
     size_t *counts = comm->call.offsets[0], *offsets = comm->call.offsets[1];
     for (uint32_t rank = 0; rank < comm->global_size; rank++)
@@ -29,7 +29,7 @@ int kolo_nodes_apply(kolo_comm *comm, kolo_collective collective, const struct k
     part.longest = message->longest;
     if (apply->has_gradients) {
         part.send_blocks = (struct kolo_blocks){counts, offsets};
-        rc = kolo_nodes_reduce(comm, collective, &part);
+        rc = kolo_nodes_reduce(comm, descriptor, &part);
     } else if (count) {
         apply->function(apply->context, first, count, NULL, own);
     }
@@ -39,5 +39,5 @@ int kolo_nodes_apply(kolo_comm *comm, kolo_collective collective, const struct k
     part.send = own;
     part.send_blocks = (struct kolo_blocks){NULL, NULL};
     part.recv_blocks = (struct kolo_blocks){counts, offsets};
-    return kolo_nodes_spread(comm, KOLO_ALLGATHERV, &part);
+    return kolo_nodes_spread(comm, &kolo_registry[KOLO_ALLGATHERV], &part);
 }

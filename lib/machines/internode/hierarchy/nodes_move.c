@@ -151,12 +151,11 @@ static void divide(struct move *m) {
     m->tickets = (longest + m->moves.chunk_count - 1) / m->moves.chunk_count * m->turns;
 }
 
-int kolo_nodes_move(kolo_comm *comm, kolo_collective collective, const struct kolo_message *message) {
+int kolo_nodes_move(kolo_comm *comm, const struct kolo_descriptor *descriptor, const struct kolo_message *message) {
     struct move m = {.comm = comm, .message = message};
-    m.moves.collective = collective == KOLO_GATHERV     ? KOLO_GATHER
-                         : collective == KOLO_SCATTERV  ? KOLO_SCATTER
-                         : collective == KOLO_ALLTOALLV ? KOLO_ALLTOALL
-                                                        : collective;
+    m.moves.collective = descriptor->recv_at_root   ? KOLO_GATHER
+                         : descriptor->send_at_root ? KOLO_SCATTER
+                                                    : KOLO_ALLTOALL;
     m.moves.root = message->root;
     m.moves.element_bytes = message->kernel->element_bytes;
     divide(&m);

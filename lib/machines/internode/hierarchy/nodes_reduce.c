@@ -290,21 +290,20 @@ static size_t count_tickets(const struct hierarchy *h) {
     return (longest ? (longest + h->chunk_count - 1) / h->chunk_count : 1) * nodes;
 }
 
-int kolo_nodes_reduce(kolo_comm *comm, kolo_collective collective, const struct kolo_message *message) {
+int kolo_nodes_reduce(kolo_comm *comm, const struct kolo_descriptor *descriptor, const struct kolo_message *message) {
     const kolo_kernel *kernel = message->kernel;
-    struct hierarchy h = {.comm = comm, .message = message, .collective = collective};
+    struct hierarchy h = {.comm = comm,
+                          .message = message,
+                          .collective = descriptor->has_root                               ? KOLO_REDUCE
+                                        : descriptor->send != WHOLE || descriptor->applies ? KOLO_REDUCE_SCATTER
+                                                                                           : KOLO_ALLREDUCE,
+                          .apply = descriptor->applies ? message->apply : NULL};
     struct kolo_tensor_cursor shown, taken;
-    if (collective == KOLO_ALLREDUCE_MANY) {
+    if (descriptor->has_tensors) {
         shown = taken = kolo_tensor_cursor_make(message->tensors, kernel->element_bytes);
         h.shown = &shown;
         h.taken = &taken;
     }
-    if (collective == KOLO_BARRIER || collective == KOLO_ALLREDUCE_MANY)
-        h.collective = KOLO_ALLREDUCE;
-    if (collective == KOLO_REDUCE_SCATTERV || collective == KOLO_ALLREDUCE_APPLY)
-        h.collective = KOLO_REDUCE_SCATTER;
-    if (collective == KOLO_ALLREDUCE_APPLY)
-        h.apply = message->apply;
     if (kolo_internode_by_rank(comm, kernel) && (message->count || is_scattered(&h)) && rounds(comm->reducer, kernel))
         h.subtrees = comm->internode->subtrees;
     if (kernel->is_whole)

@@ -230,7 +230,7 @@ static int run_tick(const struct scan *s, size_t tick) {
     return rc;
 }
 
-int kolo_nodes_scan(kolo_comm *comm, kolo_collective collective, const struct kolo_message *message) {
+int kolo_nodes_scan(kolo_comm *comm, const struct kolo_descriptor *descriptor, const struct kolo_message *message) {
     const kolo_kernel *kernel = message->kernel;
     const size_t slot_bytes = comm->segment.slot_bytes;
     const size_t own_max = slot_bytes / (kernel->element_bytes + kernel->acc_bytes);
@@ -240,7 +240,7 @@ int kolo_nodes_scan(kolo_comm *comm, kolo_collective collective, const struct ko
     struct scan s = {.comm = comm,
                      .message = message,
                      .layout = {kernel, prefixes, own_max < taken_max ? own_max : taken_max},
-                     .inputs = comm->global_rank + (collective == KOLO_SCAN)};
+                     .inputs = comm->global_rank + !descriptor->leaves_own_out};
     if (s.layout.stride == 0)
         return kolo_nodes_refuse(comm, kernel, (prefixes->places_max * (size_t)kernel->acc_bytes + 1) / 2);
     s.tickets = message->count ? (message->count + s.layout.stride - 1) / s.layout.stride : 1;

@@ -131,8 +131,8 @@ static size_t count_parts(const struct spread *s) {
     return parts;
 }
 
-int kolo_nodes_spread(kolo_comm *comm, kolo_collective collective, const struct kolo_message *message) {
-    struct spread s = {.comm = comm, .message = message, .is_gather = collective != KOLO_BROADCAST};
+int kolo_nodes_spread(kolo_comm *comm, const struct kolo_descriptor *descriptor, const struct kolo_message *message) {
+    struct spread s = {.comm = comm, .message = message, .is_gather = !descriptor->has_root};
     s.first_root = s.is_gather ? 0 : message->root;
     s.roots_end = s.is_gather ? comm->global_size : message->root + 1;
     size_t place;
