@@ -40,8 +40,8 @@ static void refuse_allreduce(const struct rank *rank) {
         {buffer, buffer, 1, KOLO_I32, KOLO_SUM_EXACT, "sum_exact is for floats, not for i32"},
         {NULL, buffer, 1, KOLO_F32, KOLO_SUM, "send is NULL with count 1"},
         {buffer, NULL, 5, KOLO_F32, KOLO_SUM, "recv is NULL with count 5"},
-        {buffer, buffer + 4, 2, KOLO_F32, KOLO_SUM, "overlap within 8 bytes"},
-        {buffer + 1023, buffer, 1024, KOLO_U8, KOLO_SUM, "overlap within 1024 bytes"},
+        {buffer, buffer + 4, 2, KOLO_F32, KOLO_SUM, "overlap: for in place pass the same address"},
+        {buffer + 1023, buffer, 1024, KOLO_U8, KOLO_SUM, "overlap: for in place pass the same address"},
         {buffer, buffer + 2048, SIZE_MAX / 4, KOLO_F32, KOLO_SUM, "more f32 than memory can hold"},
         {buffer, buffer, SIZE_MAX, KOLO_U8, KOLO_SUM, "more u8 than memory can hold"},
     };
@@ -150,7 +150,7 @@ static void refuse_blocks(const struct rank *rank) {
     refused(rank, kolo_alltoallv(comm, buffer, ones, NULL, apart, others, NULL, KOLO_U8),
             "sends itself 1 elements and expects 2");
     refused(rank, kolo_alltoallv(comm, buffer, ones, NULL, buffer, ones, NULL, KOLO_U8), "it does not work in place");
-    refused(rank, kolo_scan(comm, buffer, buffer + 1, 64, KOLO_U8, KOLO_SUM), "pass the same address for in place");
+    refused(rank, kolo_scan(comm, buffer, buffer + 1, 64, KOLO_U8, KOLO_SUM), "for in place pass the same address");
     refused(rank, kolo_exscan(comm, buffer, apart, 1, KOLO_U8, KOLO_OPS), "there is no such op");
     refused(rank, kolo_allreduce_many(comm, NULL, 2, KOLO_F32, KOLO_SUM), "tensors is NULL with count 2");
     refused(rank, kolo_allreduce_many(comm, (kolo_tensor[]){{buffer, 1}, {NULL, 1}}, 2, KOLO_F32, KOLO_SUM),

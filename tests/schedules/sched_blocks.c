@@ -52,25 +52,21 @@ struct kolo_told sched_tell(const sched_call *call, uint32_t ranks) {
     const bool is_barrier = call->collective == KOLO_BARRIER, has_op = kolo_collective_has_op(call->collective);
     const size_t first = first_tensor(call);
     const kolo_tensor tensors[] = {{&some, first}, {&some, call->count - first}};
-    const struct kolo_descriptor descriptor = {.collective = call->collective,
-                                               .has_root = kolo_collective_has_root(call->collective),
-                                               .recv = buffers->counted ? COUNTED : WHOLE,
-                                               .is_unequal = buffers->counted && !knows_all(buffers),
-                                               .has_tensors = call->collective == KOLO_ALLREDUCE_MANY};
+    const struct kolo_descriptor *const row = &kolo_registry[call->collective];
     struct kolo_arguments made = {.count = is_barrier ? 0 : call->count,
                                   .dtype = is_barrier ? KOLO_U8 : call->dtype,
                                   .op = has_op ? call->op : KOLO_SUM,
-                                  .root = descriptor.has_root ? (int)call->root : 0,
+                                  .root = row->has_root ? (int)call->root : 0,
                                   .tensors = tensors,
                                   .ntensors = 2};
-    if (descriptor.has_tensors)
+    if (row->has_tensors)
         kolo_arguments_count_tensors(NULL, NULL, &made);
     if (knows_all(buffers)) {
         const sched_layout blocks = sched_lay_out(call, 0, ranks, buffers->sends_blocks);
         for (uint32_t rank = 0; rank < ranks; rank++)
             made.digest = kolo_digest_after(made.digest, blocks.counts[rank]);
     }
-    return kolo_arguments_told(&descriptor, &made);
+    return kolo_arguments_told(row, &made);
 }
 
 static void expect_reduced(const sched_call *call, uint32_t self, uint32_t ranks, uint8_t inputs[][SCHED_BUFFER_BYTES],

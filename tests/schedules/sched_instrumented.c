@@ -31,7 +31,7 @@ static bool begin(const volatile void *address) {
 
 /* The stamp in `word`'s place as the running rank has it, of its present call or an earlier one. */
 static uint64_t own_stamp(const void *word) {
-    const struct kolo_call *call = &team_comm(sched_self())->call;
+    const struct kolo_call_state *call = &team_comm(sched_self())->call;
     team_place place = {.offset = 0};
     team_find(word, &place);
     const uint64_t stamp = (place.offset - offsetof(struct kolo_shared_signal, stamps)) / sizeof(uint64_t);

@@ -24,7 +24,7 @@ SEEN_OF_CORE = {
         "comm/step/call_word.h", "cpu/fpenv.h", "reduce/reducer.h", "reduce/steps/steps.h", "shm/layout.h",
         "shm/region.h"},
     "training": {
-        "api/arguments.h", "api/checks.h", "api/sharing.h", "comm/comm.h", "comm/step/call_word.h", "comm/step/items.h",
+        "api/checks.h", "api/path.h", "api/sharing.h", "comm/comm.h", "comm/step/call_word.h", "comm/step/items.h",
         "cpu/features.h", "cpu/fpenv.h", "reduce/exact/wide_sum.h", "reduce/float16.h", "reduce/isa/avx2_vectors.h",
         "reduce/isa/avx512_vectors.h", "reduce/isa/neon_vectors.h", "reduce/own/own_ops.h", "reduce/reducer.h",
         "reduce/steps/steps.h", "reduce/template/vector_access.h", "reduce/template/vector_arithmetic.h"},

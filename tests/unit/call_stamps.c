@@ -19,11 +19,6 @@ static uint64_t *stamps;
 static size_t nstamps;
 static kolo_comm *comm;
 
-static const struct kolo_descriptor
-    whole = {.function = "", .collective = KOLO_ALLREDUCE, .has_op = true},
-    many = {.function = "", .collective = KOLO_ALLREDUCE_MANY, .has_op = true, .has_tensors = true},
-    counted = {.function = "", .collective = KOLO_REDUCE_SCATTERV, .has_op = true, .send = COUNTED};
-
 static int compare(const void *a, const void *b) {
     const uint64_t one = *(const uint64_t *)a, other = *(const uint64_t *)b;
     return (one > other) - (one < other);
@@ -42,8 +37,8 @@ static uint64_t after_call(uint64_t stamp, struct kolo_told told) {
     return kolo_stamp_after(told.detail ? kolo_stamp_after(stamp, told.detail) : stamp, told.word);
 }
 
-static void add(const struct kolo_descriptor *descriptor, const struct kolo_arguments *call) {
-    stamps[nstamps++] = after_call(UINT64_C(0x123456789abcdef), kolo_arguments_told(descriptor, call));
+static void add(kolo_collective collective, const struct kolo_arguments *call) {
+    stamps[nstamps++] = after_call(UINT64_C(0x123456789abcdef), kolo_arguments_told(&kolo_registry[collective], call));
 }
 
 /* Elements of so many bytes of an operation of the program's own; 0: a dtype. */
@@ -57,8 +52,8 @@ static void add_many(const kolo_tensor *tensors, size_t ntensors, size_t element
     struct kolo_arguments call = with_elements(element_bytes);
     call.tensors = tensors;
     call.ntensors = ntensors;
-    assert_int_equal(kolo_arguments_count_tensors(&many, comm, &call), 0);
-    add(&many, &call);
+    assert_int_equal(kolo_arguments_count_tensors("", comm, &call), 0);
+    add(KOLO_ALLREDUCE_MANY, &call);
 }
 
 /* 100,000 elements, and 2^36, in two tensors and in three, of dtypes and of operations of the program's own. */
@@ -88,12 +83,12 @@ static void test_counts(void **state) {
                 for (size_t high = b > 0; high <= (b > 0 ? 3 : 0); high++) {
                     struct kolo_arguments call = with_elements(element_bytes);
                     call.count = low + (high << bits[b]);
-                    add(&whole, &call);
+                    add(KOLO_ALLREDUCE, &call);
                     call.by_lane = true;
-                    add(&whole, &call);
+                    add(KOLO_ALLREDUCE, &call);
                     call.by_lane = false;
                     call.op = (kolo_op)(element_bytes ? KOLO_CALL_OWN_ORDERED : KOLO_MAX);
-                    add(&whole, &call);
+                    add(KOLO_ALLREDUCE, &call);
                 }
     expect_all_differ();
 }
@@ -107,16 +102,17 @@ static void test_blocks(void **state) {
     size_t *const offsets[] = {first, second};
     static uint8_t data[2];
     (void)state;
-    for (size_t element_bytes = 0; element_bytes <= 24; element_bytes += 8)
+    for (uint32_t element_bytes = 0; element_bytes <= 24; element_bytes += 8)
         for (size_t i = 0; i < (size_t)VALUES * VALUES * VALUES * VALUES; i++) {
+            const kolo_kernel kernel = {.element_bytes = element_bytes ? element_bytes : 4};
             const size_t counts[RANKS] = {values[i % VALUES], values[i / VALUES % VALUES],
                                           values[i / VALUES / VALUES % VALUES], values[i / VALUES / VALUES / VALUES]};
             struct kolo_arguments call = with_elements(element_bytes);
             call.send_blocks.counts = counts;
             call.send = call.recv = data;
-            assert_int_equal(kolo_arguments_resolve(&counted, comm, &call, element_bytes ? element_bytes : 4, offsets),
-                             0);
-            add(&counted, &call);
+            call.kernel = &kernel;
+            assert_int_equal(kolo_arguments_resolve(&kolo_registry[KOLO_REDUCE_SCATTERV], "", comm, &call, offsets), 0);
+            add(KOLO_REDUCE_SCATTERV, &call);
         }
     expect_all_differ();
 }

@@ -5,28 +5,24 @@
 #include "comm/step/call_word.h"
 #include "reduce/own/own_ops.h"
 
-static int refuse_null(const struct kolo_descriptor *descriptor, const kolo_comm *comm, const char *name,
-                       size_t count) {
-    return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: %s is NULL with count %zu", comm->global_rank, descriptor->function,
-                     name, count);
+static int refuse_null(const char *function, const kolo_comm *comm, const char *name, size_t count) {
+    return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: %s is NULL with count %zu", comm->global_rank, function, name, count);
 }
 
-static int refuse_root(const struct kolo_descriptor *descriptor, const kolo_comm *comm, int root) {
-    return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: root %d: must be from 0 to %u", comm->global_rank,
-                     descriptor->function, root, comm->global_size - 1);
+static int refuse_root(const char *function, const kolo_comm *comm, int root) {
+    return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: root %d: must be from 0 to %u", comm->global_rank, function, root,
+                     comm->global_size - 1);
 }
 
-static int refuse_count(const struct kolo_descriptor *descriptor, const kolo_comm *comm, size_t count,
-                        kolo_dtype dtype) {
-    return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: count %zu: more %s than memory can hold", comm->global_rank,
-                     descriptor->function, count, dtype == KOLO_OPAQUE ? "elements" : kolo_dtype_name(dtype));
+static int refuse_count(const char *function, const kolo_comm *comm, size_t count, kolo_dtype dtype) {
+    return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: count %zu: more %s than memory can hold", comm->global_rank, function,
+                     count, dtype == KOLO_OPAQUE ? "elements" : kolo_dtype_name(dtype));
 }
 
 /* Refuses a dtype or op that does not exist, or two that do not fit each other. */
-static int refuse_op(const struct kolo_descriptor *descriptor, const kolo_comm *comm, kolo_dtype dtype, kolo_op op) {
+static int refuse_op(const char *function, const kolo_comm *comm, kolo_dtype dtype, kolo_op op) {
     const kolo_kernel *own = kolo_own_op_kernel(op);
     const uint32_t rank = comm->global_rank;
-    const char *const function = descriptor->function;
     if (!kolo_dtype_name(dtype))
         return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: dtype %d: there is no such dtype", rank, function, (int)dtype);
     if (own)
@@ -45,29 +41,9 @@ static int refuse_op(const struct kolo_descriptor *descriptor, const kolo_comm *
                      op == KOLO_SUM_EXACT ? "floats" : "integers", kolo_dtype_name(dtype));
 }
 
-int kolo_arguments_explain(const struct kolo_descriptor *descriptor, const kolo_comm *comm,
-                           const struct kolo_arguments *call, size_t element_bytes) {
-    const char *const function = descriptor->function;
-    const uint32_t rank = comm->global_rank;
-    if (element_bytes == 0)
-        return refuse_op(descriptor, comm, call->dtype, call->op);
-    if (call->count > KOLO_COUNT_MAX)
-        return refuse_count(descriptor, comm, call->count, call->dtype);
-    if (descriptor->has_root && (call->root < 0 || (uint32_t)call->root >= comm->global_size))
-        return refuse_root(descriptor, comm, call->root);
-    if (!call->send || !call->recv)
-        return refuse_null(descriptor, comm,
-                           descriptor->has_root ? "buffer"
-                           : call->send         ? "recv"
-                                                : "send",
-                           call->count);
-    return kolo_fail(KOLO_ERR_ARG,
-                     "rank %u: %s: send %p and recv %p overlap within %zu bytes: pass the same"
-                     " address for in place",
-                     rank, function, call->send, call->recv, call->count * element_bytes);
-}
-
-const kolo_kernel *kolo_arguments_own_kernel(struct kolo_arguments *call) {
+/* The kernel for a call with an operation of kolo_op_create; NULL where no such operation exists, or it does not take
+ * this dtype. Fills in the rest of what the call's word says of the operation. */
+static const kolo_kernel *own_kernel(struct kolo_arguments *call) {
     const kolo_kernel *kernel = kolo_own_op_kernel(call->op);
     if (!kernel || (call->dtype != KOLO_OPAQUE && kolo_dtype_bytes(call->dtype) != kernel->element_bytes))
         return NULL;
@@ -87,19 +63,18 @@ struct buffer {
 };
 
 /* Fills in where blocks with counts begin, and how far they reach. */
-static int resolve_blocks(const struct kolo_descriptor *descriptor, const kolo_comm *comm, struct buffer *buffer,
+static int resolve_blocks(const char *function, const kolo_comm *comm, struct buffer *buffer,
                           struct kolo_blocks *blocks, size_t *packed) {
     size_t end = 0;
     if (!blocks->counts)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: counts of %s is NULL", comm->global_rank, descriptor->function,
-                         buffer->name);
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: counts of %s is NULL", comm->global_rank, function, buffer->name);
     for (uint32_t rank = 0; rank < comm->global_size; rank++) {
         const size_t count = blocks->counts[rank], first = blocks->offsets ? blocks->offsets[rank] : end;
         if (count > KOLO_COUNT_MAX || first > KOLO_COUNT_MAX - count)
             return kolo_fail(KOLO_ERR_ARG,
                              "rank %u: %s: %s: block %u"
                              " of %zu elements from element %zu on: more than memory can hold",
-                             comm->global_rank, descriptor->function, buffer->name, rank, count, first);
+                             comm->global_rank, function, buffer->name, rank, count, first);
         packed[rank] = first;
         if (count && first + count > end)
             end = first + count;
@@ -111,23 +86,22 @@ static int resolve_blocks(const struct kolo_descriptor *descriptor, const kolo_c
 }
 
 /* Fills in the rest of `buffer`, and of `blocks`. */
-static int resolve_buffer(const struct kolo_descriptor *descriptor, const kolo_comm *comm,
-                          const struct kolo_arguments *call, struct buffer *buffer, struct kolo_blocks *blocks,
-                          size_t *packed) {
+static int resolve_buffer(const char *function, const kolo_comm *comm, const struct kolo_arguments *call,
+                          struct buffer *buffer, struct kolo_blocks *blocks, size_t *packed) {
     if (!buffer->exists) {
         *blocks = (struct kolo_blocks){NULL, NULL};
     } else if (buffer->shape == COUNTED) {
-        const int rc = resolve_blocks(descriptor, comm, buffer, blocks, packed);
+        const int rc = resolve_blocks(function, comm, buffer, blocks, packed);
         if (rc < 0)
             return rc;
     } else {
         const uint32_t size = buffer->shape == BLOCKS ? comm->global_size : 1;
         if (call->count > KOLO_COUNT_MAX / size)
-            return refuse_count(descriptor, comm, call->count, call->dtype);
+            return refuse_count(function, comm, call->count, call->dtype);
         buffer->count = call->count * size;
         buffer->own = buffer->shape == BLOCKS ? call->count * comm->global_rank : 0;
     }
-    return buffer->count && !buffer->begin ? refuse_null(descriptor, comm, buffer->name, buffer->count) : 0;
+    return buffer->count && !buffer->begin ? refuse_null(function, comm, buffer->name, buffer->count) : 0;
 }
 
 /* Whether the buffers overlap other than in place. In place means, where one has blocks, that the other one is this
@@ -143,14 +117,14 @@ static bool overlap(const struct buffer *send, const struct buffer *recv, size_t
     return both_counted || s + own_in_send != r + own_in_recv;
 }
 
-static int explain_overlap(const struct kolo_descriptor *descriptor, const kolo_comm *comm, const struct buffer *send,
+static int explain_overlap(const char *function, const kolo_comm *comm, const struct buffer *send,
                            const struct buffer *recv) {
     const char *const fix = send->shape == COUNTED && recv->shape == COUNTED ? "it does not work in place"
                             : send->shape == recv->shape                     ? "for in place pass the same address"
                             : send->shape == WHOLE ? "for in place pass this rank's block of recv as send"
                                                    : "for in place pass this rank's block of send as recv";
     return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: the %zu elements at send %p and the %zu at recv %p overlap: %s",
-                     comm->global_rank, descriptor->function, send->count, (const void *)send->begin, recv->count,
+                     comm->global_rank, function, send->count, (const void *)send->begin, recv->count,
                      (const void *)recv->begin, fix);
 }
 
@@ -163,61 +137,106 @@ static void digest_counts(const kolo_comm *comm, struct kolo_arguments *call, co
         call->digest = digest;
 }
 
-int kolo_arguments_resolve(const struct kolo_descriptor *descriptor, const kolo_comm *comm, struct kolo_arguments *call,
-                           size_t element_bytes, size_t *const *offsets) {
+int kolo_arguments_resolve(const struct kolo_descriptor *descriptor, const char *function, const kolo_comm *comm,
+                           struct kolo_arguments *call, size_t *const *offsets) {
+    const size_t element_bytes = call->kernel->element_bytes;
     if (descriptor->has_root && (call->root < 0 || (uint32_t)call->root >= comm->global_size))
-        return refuse_root(descriptor, comm, call->root);
+        return refuse_root(function, comm, call->root);
     const bool is_root = comm->global_rank == (uint32_t)call->root;
-    struct buffer send = {
-        .name = "send", .begin = call->send, .shape = descriptor->send, .exists = is_root || !descriptor->send_at_root};
+    if (descriptor->send_at_root && !is_root)
+        call->send = NULL;
+    if (descriptor->recv_at_root && !is_root)
+        call->recv = NULL;
+    if (descriptor->send != COUNTED && descriptor->recv != COUNTED &&
+        call->count <= KOLO_COUNT_MAX / comm->global_size &&
+        kolo_arguments_fit(descriptor, comm, call->send, call->recv, call->count * element_bytes, call->root))
+        return 0;
+    const bool is_one = descriptor->has_root && !descriptor->send_at_root && !descriptor->recv_at_root;
+    struct buffer send = {.name = is_one ? "buffer" : "send",
+                          .begin = call->send,
+                          .shape = descriptor->send,
+                          .exists = is_root || !descriptor->send_at_root};
     struct buffer recv = {
         .name = "recv", .begin = call->recv, .shape = descriptor->recv, .exists = is_root || !descriptor->recv_at_root};
     if (descriptor->recv == COUNTED && !descriptor->is_unequal && call->recv_blocks.counts)
         call->count = call->recv_blocks.counts[comm->global_rank];
     if (descriptor->send == COUNTED && !descriptor->is_unequal && call->send_blocks.counts)
         call->count = call->send_blocks.counts[comm->global_rank];
-    int rc = resolve_buffer(descriptor, comm, call, &send, &call->send_blocks, offsets[0]);
+    int rc = resolve_buffer(function, comm, call, &send, &call->send_blocks, offsets[0]);
     if (rc == 0)
-        rc = resolve_buffer(descriptor, comm, call, &recv, &call->recv_blocks, offsets[1]);
+        rc = resolve_buffer(function, comm, call, &recv, &call->recv_blocks, offsets[1]);
     if (rc < 0)
         return rc;
     const uint32_t rank = comm->global_rank;
     const size_t sent = descriptor->send == COUNTED && send.exists ? call->send_blocks.counts[rank] : call->count;
     const size_t taken = descriptor->recv == COUNTED && recv.exists ? call->recv_blocks.counts[rank] : call->count;
     if (descriptor->is_unequal && send.exists && recv.exists && sent != taken)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: sends itself %zu elements and expects %zu", rank,
-                         descriptor->function, sent, taken);
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: sends itself %zu elements and expects %zu", rank, function, sent,
+                         taken);
     if (overlap(&send, &recv, element_bytes))
-        return explain_overlap(descriptor, comm, &send, &recv);
-    if (!send.exists)
-        call->send = NULL;
-    if (!recv.exists)
-        call->recv = NULL;
+        return explain_overlap(function, comm, &send, &recv);
     if (!descriptor->is_unequal)
         digest_counts(comm, call, call->send_blocks.counts ? call->send_blocks.counts : call->recv_blocks.counts);
     return 0;
 }
 
-int kolo_arguments_count_tensors(const struct kolo_descriptor *descriptor, const kolo_comm *comm,
-                                 struct kolo_arguments *call) {
+/* Completes the arguments of an all-reduce that applies a function: a buffer that is NULL becomes the other one. */
+static int resolve_apply(const char *function, const kolo_comm *comm, struct kolo_arguments *call) {
+    struct kolo_apply *apply = &call->apply;
+    const uint32_t rank = comm->global_rank;
+    apply->has_gradients = call->send;
+    apply->has_parameters = call->recv;
+    if (!apply->function)
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: function is NULL", rank, function);
+    if (call->count && !call->send && !call->recv)
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: gradients and parameters are both NULL with count %zu", rank,
+                         function, call->count);
+    if (call->count && call->send == call->recv)
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: gradients and parameters are both %p: they must not overlap", rank,
+                         function, call->recv);
+    call->root = !apply->has_gradients    ? KOLO_CALL_NO_GRADIENTS
+                 : !apply->has_parameters ? KOLO_CALL_NO_PARAMETERS
+                                          : KOLO_CALL_BOTH;
+    if (!apply->has_gradients)
+        call->send = call->recv;
+    if (!apply->has_parameters)
+        call->recv = (void *)(uintptr_t)call->send;
+    return 0;
+}
+
+int kolo_arguments_count_tensors(const char *function, const kolo_comm *comm, struct kolo_arguments *call) {
     uint64_t digest = kolo_digest_after(call->opaque, call->ntensors);
     size_t count = 0;
     if (!call->tensors && call->ntensors)
-        return refuse_null(descriptor, comm, "tensors", call->ntensors);
+        return refuse_null(function, comm, "tensors", call->ntensors);
     for (size_t i = 0; i < call->ntensors; i++) {
         const kolo_tensor *tensor = &call->tensors[i];
         if (tensor->count > KOLO_COUNT_MAX - count)
             return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: tensor %zu of %zu elements: more than memory can hold in all",
-                             comm->global_rank, descriptor->function, i, tensor->count);
+                             comm->global_rank, function, i, tensor->count);
         if (!tensor->data && tensor->count)
             return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: data of tensor %zu is NULL with count %zu", comm->global_rank,
-                             descriptor->function, i, tensor->count);
+                             function, i, tensor->count);
         count += tensor->count;
         digest = kolo_digest_after(digest, tensor->count);
     }
     call->count = count;
     call->digest = digest;
     return 0;
+}
+
+int kolo_arguments_check(const struct kolo_descriptor *descriptor, const char *function, const kolo_comm *comm,
+                         struct kolo_arguments *call, size_t *const *offsets) {
+    call->kernel = kolo_arguments_kernel(comm, call->dtype, call->op);
+    if (!call->kernel)
+        call->kernel = own_kernel(call);
+    if (!call->kernel)
+        return refuse_op(function, comm, call->dtype, call->op);
+    const int rc = descriptor->applies ? resolve_apply(function, comm, call) : 0;
+    if (rc < 0)
+        return rc;
+    return descriptor->has_tensors ? kolo_arguments_count_tensors(function, comm, call)
+                                   : kolo_arguments_resolve(descriptor, function, comm, call, offsets);
 }
 
 static struct kolo_item item_of_tensors(const void *context, size_t index) {

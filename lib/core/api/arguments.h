@@ -11,13 +11,13 @@
 struct kolo_arguments {
     const void *send;
     void *recv;
-    size_t count; /* as in struct kolo_message; set by kolo_arguments_resolve where the blocks' counts say it */
+    size_t count; /* as in struct kolo_message; set by the check where the blocks' counts say it */
     kolo_dtype dtype;
     kolo_op op; /* SUM for a collective without one */
     int root;   /* 0 likewise */
     struct kolo_blocks send_blocks, recv_blocks;
     struct kolo_apply apply;    /* of a collective that applies it */
-    const kolo_kernel *kernel;  /* of a call in the background */
+    const kolo_kernel *kernel;  /* set by the check */
     uint64_t opaque;            /* kolo_call_opaque; 0: the dtype says all */
     bool by_lane;               /* a call of kolo_lanes.h */
     const kolo_tensor *tensors; /* where the collective has them; then `count` is found in the check */
@@ -46,34 +46,44 @@ struct kolo_arguments {
 #define WITH_TENSORS(tensors_, ntensors_, dtype_, op_)                                                                 \
     ((struct kolo_arguments){.dtype = (dtype_), .op = (op_), .tensors = (tensors_), .ntensors = (ntensors_)})
 
-/* Checks a call of a collective with blocks, whose dtype and op are legal, with elements of that size. Fills in where
- * blocks begin: in offsets[0] those to send, in offsets[1] those to receive, which have room for a number per rank. 0
- * or KOLO_ERR_ARG. */
-int kolo_arguments_resolve(const struct kolo_descriptor *descriptor, const kolo_comm *comm, struct kolo_arguments *call,
-                           size_t element_bytes, size_t *const *offsets);
+/* The kernel, or NULL if there is no such dtype or op, the dtype lacks the op, or the op is one of kolo_op_create. */
+static inline const kolo_kernel *kolo_arguments_kernel(const kolo_comm *comm, kolo_dtype dtype, kolo_op op) {
+    if ((unsigned)dtype >= KOLO_DTYPES || (unsigned)op >= KOLO_OPS)
+        return NULL;
+    const kolo_kernel *kernel = &comm->reducer->kernels[dtype][op];
+    return kernel->fold ? kernel : NULL;
+}
 
-/* Fails with the fault of a call whose dtype or op is not legal (element_bytes 0); or, if no buffer has blocks, with
- * any other fault. */
-__attribute__((cold)) int kolo_arguments_explain(const struct kolo_descriptor *descriptor, const kolo_comm *comm,
-                                                 const struct kolo_arguments *call, size_t element_bytes);
+/* Whether this rank has each buffer that it needs, and they are apart, or in place: without blocks of counts of their
+ * own. A block's bytes times the ranks do not overflow. */
+static inline __attribute__((always_inline)) bool kolo_arguments_fit(const struct kolo_descriptor *descriptor,
+                                                                     const kolo_comm *comm, const void *send,
+                                                                     const void *recv, size_t bytes, int root) {
+    const uintptr_t s = (uintptr_t)send, r = (uintptr_t)recv;
+    const bool is_root = comm->global_rank == (uint32_t)root;
+    const bool has_send = !descriptor->send_at_root || is_root, has_recv = !descriptor->recv_at_root || is_root;
+    const size_t sent = descriptor->send == BLOCKS ? bytes * comm->global_size : bytes;
+    const size_t taken = descriptor->recv == BLOCKS ? bytes * comm->global_size : bytes;
+    const size_t own = comm->global_rank * bytes;
+    const size_t own_in_send = descriptor->send == BLOCKS && descriptor->recv == WHOLE ? own : 0;
+    const size_t own_in_recv = descriptor->recv == BLOCKS && descriptor->send == WHOLE ? own : 0;
+    if (bytes == 0)
+        return true;
+    if ((has_send && !send) || (has_recv && !recv))
+        return false;
+    return !has_send || !has_recv || s + own_in_send == r + own_in_recv || s + sent <= r || r + taken <= s;
+}
 
-/* The kernel for a call with an operation of kolo_op_create; NULL where no such operation exists, or it does not take
- * this dtype. Fills in the rest of what the call's word says of the operation. */
-const kolo_kernel *kolo_arguments_own_kernel(struct kolo_arguments *call);
+/* Checks the arguments of a call, and fills in the rest of them: its kernel, and where blocks begin, which is in
+ * offsets[0] for those to send, in offsets[1] for those to receive, with room for a number per rank. function: for
+ * messages. 0 or KOLO_ERR_ARG. */
+int kolo_arguments_check(const struct kolo_descriptor *descriptor, const char *function, const kolo_comm *comm,
+                         struct kolo_arguments *call, size_t *const *offsets);
 
-/* Makes a call of a collective, or issues it for the background. Functions outside api/collectives.c begin here. */
-int kolo_collective_make(kolo_collective collective, kolo_comm *comm, const struct kolo_arguments *call);
-int kolo_collective_issue(kolo_collective collective, const char *function, kolo_comm *comm,
-                          const struct kolo_arguments *call, kolo_request **request);
-
-/* Completes the arguments of a kolo_allreduce_apply, and makes the checks that no other collective has. 0 or
- * KOLO_ERR_ARG. */
-int kolo_apply_arguments(const char *function, const kolo_comm *comm, struct kolo_arguments *call);
-
-/* Checks a list of tensors, with elements of that size, and fills in the fields that follow from it. 0 or
- * KOLO_ERR_ARG. */
-int kolo_arguments_count_tensors(const struct kolo_descriptor *descriptor, const kolo_comm *comm,
-                                 struct kolo_arguments *call);
+/* The parts of the check once the kernel is known: of a list of tensors, and of other calls. */
+int kolo_arguments_count_tensors(const char *function, const kolo_comm *comm, struct kolo_arguments *call);
+int kolo_arguments_resolve(const struct kolo_descriptor *descriptor, const char *function, const kolo_comm *comm,
+                           struct kolo_arguments *call, size_t *const *offsets);
 
 /* The description of a legal call that the ranks compare: its word, and its detail (comm/step/call_word.h). */
 struct kolo_told {

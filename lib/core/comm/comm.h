@@ -73,7 +73,7 @@ struct kolo_comm {
     struct kolo_shared_signal *signal; /* this rank's, as is the next */
     struct kolo_shared_history *history;
     size_t lines_bytes_end[KOLO_COLLECTIVES]; /* messages of fewer bytes go straight to lines; 0: none do */
-    struct kolo_call call;
+    struct kolo_call_state call;
     kolo_waiter waiter;
     kolo_stats stats;
     struct kolo_heap heap;    /* buffers of kolo_alloc; lane 0 has those of all lanes */

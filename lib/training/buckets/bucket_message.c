@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "api/arguments.h"
+#include "api/path.h"
 #include "api/checks.h"
 #include "base/status.h"
 
@@ -49,7 +49,7 @@ int kolo_bucket_issue(struct kolo_buckets *buckets, struct kolo_bucket *bucket) 
     struct kolo_arguments call =
         WITH_TENSORS(buckets->list + bucket->first, bucket->count, buckets->options.dtype, buckets->options.op);
     call.items = items;
-    return kolo_collective_issue(KOLO_ALLREDUCE_MANY, "kolo_iallreduce_many", buckets->comm, &call, &bucket->request);
+    return kolo_path_issue(KOLO_ALLREDUCE_MANY, "kolo_iallreduce_many", buckets->comm, &call, &bucket->request);
 }
 
 int kolo_bucket_take(struct kolo_buckets *buckets, struct kolo_bucket *bucket) {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/arguments.h"
+#include "api/path.h"
 #include "base/status.h"
 #include "comm/step/items.h"
 #include "cpu/fpenv.h"
@@ -219,8 +219,8 @@ int kolo_compressed_issue(struct kolo_compressed *compressed, kolo_comm *comm,
         call = WITH_COUNT(own, messages, bytes / PART_ALIGNMENT, KOLO_U64, KOLO_SUM, 0);
     call.digest = kolo_items_digest(&items, 0, items.count, 0); /* the length alone does not tell how it is made */
     call.items = items;
-    return is_half(compressed) ? kolo_collective_issue(KOLO_ALLREDUCE, "kolo_iallreduce", comm, &call, request)
-                               : kolo_collective_issue(KOLO_ALLGATHER, "kolo_iallgather", comm, &call, request);
+    return is_half(compressed) ? kolo_path_issue(KOLO_ALLREDUCE, "kolo_iallreduce", comm, &call, request)
+                               : kolo_path_issue(KOLO_ALLGATHER, "kolo_iallgather", comm, &call, request);
 }
 
 /* Reads `count` elements from `begin` on out of a rank's part. */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/arguments.h"
+#include "api/path.h"
 #include "base/environment.h"
 #include "base/status.h"
 #include "cpu/features.h"
@@ -157,16 +157,16 @@ int kolo_exact_allreduce(kolo_comm *comm, kolo_exact *exact) {
     if (!exact)
         return kolo_fail(KOLO_ERR_ARG, "kolo_exact_allreduce: exact is NULL");
     prepare(exact);
-    const struct kolo_arguments call = arguments_of(exact);
-    return kolo_collective_make(KOLO_ALLREDUCE, comm, &call);
+    struct kolo_arguments call = arguments_of(exact);
+    return kolo_path_make(KOLO_ALLREDUCE, "kolo_exact_allreduce", comm, &call);
 }
 
 int kolo_exact_iallreduce(kolo_comm *comm, kolo_exact *exact, kolo_request **request) {
     if (!exact)
         return kolo_fail(KOLO_ERR_ARG, "kolo_exact_iallreduce: exact is NULL");
     prepare(exact);
-    const struct kolo_arguments call = arguments_of(exact);
-    return kolo_collective_issue(KOLO_ALLREDUCE, "kolo_exact_iallreduce", comm, &call, request);
+    struct kolo_arguments call = arguments_of(exact);
+    return kolo_path_issue(KOLO_ALLREDUCE, "kolo_exact_iallreduce", comm, &call, request);
 }
 
 int kolo_exact_round(const kolo_exact *exact, void *results) {

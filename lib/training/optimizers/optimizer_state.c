@@ -1,7 +1,7 @@
 /* State of optimizers: where it is, reading it whole to save it, and restoring it from what was saved. */
 #include <string.h>
 
-#include "api/arguments.h"
+#include "api/path.h"
 #include "training/optimizers/optimizer.h"
 #include "base/status.h"
 #include "comm/step/call_word.h"
@@ -81,7 +81,7 @@ int kolo_optimizer_read_state(kolo_optimizer *optimizer, kolo_optimizer_state wh
                                                  root < 0 ? 0 : root, NULL, NULL, counts, offsets);
         call.digest = kolo_digest_after(which + 1, segment->begin);
         call.items = (struct kolo_items){2, item_of, (const uint64_t[]){which, i}};
-        rc = kolo_collective_make(root < 0 ? KOLO_ALLGATHERV : KOLO_GATHERV, comm, &call);
+        rc = kolo_path_make(root < 0 ? KOLO_ALLGATHERV : KOLO_GATHERV, function, comm, &call);
     }
     return rc;
 }

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "api/arguments.h"
+#include "api/path.h"
 #include "training/optimizers/optimizer.h"
 #include "base/sized.h"
 #include "base/status.h"
@@ -169,14 +169,11 @@ static int make_call(struct kolo_optimizer_segment *segment, const void *gradien
                                   .count = segment->count,
                                   .dtype = optimizer->options.dtype,
                                   .op = optimizer->options.op,
-                                  .apply = {function, segment, gradients != NULL, parameters != NULL},
+                                  .apply = {.function = function, .context = segment},
                                   .digest = kolo_digest_after(optimizer->under_way, segment->begin),
                                   .items = {kolo_optimizer_items(optimizer).count + 2, item_of, segment}};
-    const int rc = kolo_apply_arguments(name, optimizer->comm, &call);
-    if (rc < 0)
-        return rc;
-    return request ? kolo_collective_issue(KOLO_ALLREDUCE_APPLY, name, optimizer->comm, &call, request)
-                   : kolo_collective_make(KOLO_ALLREDUCE_APPLY, optimizer->comm, &call);
+    return request ? kolo_path_issue(KOLO_ALLREDUCE_APPLY, name, optimizer->comm, &call, request)
+                   : kolo_path_make(KOLO_ALLREDUCE_APPLY, name, optimizer->comm, &call);
 }
 
 /* Begins the part of a segment's step that does not need the norm, in the background if `request` is not NULL. */

@@ -58,7 +58,7 @@ struct kolo_request {
     kolo_atomic_u64 done; /* 1: `status` and `message` are set, and only the caller still knows the request */
     int status;
     char *message;      /* of a failure; NULL: there is none, or no memory for it */
-    size_t *offsets[2]; /* begins of blocks to send, and to receive, by kolo_arguments_resolve */
+    size_t *offsets[2]; /* begins of blocks to send, and to receive, by kolo_arguments_check */
     size_t numbers[];   /* the offsets and the caller's counts, or its list of tensors */
 };
 

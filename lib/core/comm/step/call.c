@@ -7,13 +7,13 @@
 #include "base/status.h"
 
 size_t kolo_call_bytes(uint32_t ranks) {
-    const struct kolo_call *call = NULL;
+    const struct kolo_call_state *call = NULL;
     return ranks * (sizeof *call->peer_steps + sizeof *call->sources + 2 * sizeof *call->offsets[0] +
                     sizeof *call->targets + KOLO_LINE_SET_BYTES) +
            KOLO_STREAMED_PIECE_BYTES + KOLO_PACKED_BYTES_MAX;
 }
 
-int kolo_call_allocate(struct kolo_call *call, uint32_t ranks, uint32_t global_ranks) {
+int kolo_call_allocate(struct kolo_call_state *call, uint32_t ranks, uint32_t global_ranks) {
     const size_t unpacked_bytes = ranks * KOLO_LINE_SET_BYTES;
     call->peer_steps = calloc(ranks, sizeof *call->peer_steps);
     call->sources = calloc(ranks, sizeof *call->sources);
@@ -30,7 +30,7 @@ int kolo_call_allocate(struct kolo_call *call, uint32_t ranks, uint32_t global_r
     return 0;
 }
 
-void kolo_call_free(struct kolo_call *call) {
+void kolo_call_free(struct kolo_call_state *call) {
     free(call->peer_steps);
     free(call->sources);
     free(call->offsets[0]);

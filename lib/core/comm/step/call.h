@@ -27,7 +27,7 @@ struct kolo_past_steps {
     uint64_t line_rounds; /* rounds of lines at its end */
 };
 
-struct kolo_call {
+struct kolo_call_state {
     uint64_t number;      /* the call's index, from 1; 0 before the first one */
     uint64_t word;        /* kolo_call_word of the call */
     uint64_t stamp;       /* a mix of the words of this call and all calls before it */
@@ -69,8 +69,8 @@ struct kolo_call {
 
 /* Allocates the scratch memory, for ranks of this node and of all nodes. KOLO_ERR_SYSTEM: out of memory. kolo_call_free
  * frees it, also if only a part was allocated. */
-int kolo_call_allocate(struct kolo_call *call, uint32_t ranks, uint32_t global_ranks);
-void kolo_call_free(struct kolo_call *call);
+int kolo_call_allocate(struct kolo_call_state *call, uint32_t ranks, uint32_t global_ranks);
+void kolo_call_free(struct kolo_call_state *call);
 
 /* Returns the bytes of that memory where all ranks are on one node. */
 size_t kolo_call_bytes(uint32_t ranks);
