@@ -220,11 +220,6 @@ static void run_large(struct rank *rank) {
     rank->comm = NULL;
 }
 
-static void refused(const struct rank *rank, int status, const char *words) {
-    if (expect_status(rank, status, KOLO_ERR_ARG, words))
-        expect_message(rank, words, words, NULL);
-}
-
 static void run_refused(struct rank *rank) {
     float gradients[8] = {0}, parameters[8] = {0};
     size_t first, owned;

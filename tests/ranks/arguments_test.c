@@ -107,12 +107,6 @@ static void refuse_allgather(const struct rank *rank) {
     expect_status(rank, kolo_allgather(rank->comm, buffer + own, buffer, 16, KOLO_F32), 0, "in place");
 }
 
-/* The call that returned `status` was refused with these words. */
-static void refused(const struct rank *rank, int status, const char *words) {
-    if (expect_status(rank, status, KOLO_ERR_ARG, words))
-        expect_message(rank, "a call", words, NULL);
-}
-
 /* What is wrong with calls whose buffers have blocks, or are the root's alone; each is refused alike on all ranks. */
 static void refuse_blocks(const struct rank *rank) {
     enum { LAST = HARNESS_RANKS_MAX };

@@ -159,11 +159,6 @@ static void run_steps(struct rank *rank) {
     free_model(&model);
 }
 
-static void refused(const struct rank *rank, int status, const char *words) {
-    expect(rank, status == KOLO_ERR_ARG && strstr(kolo_error_message(), words), "status %d, not '%s': %s", status,
-           words, status ? kolo_error_message() : "no error");
-}
-
 /* What is wrong, and that the step goes on after it. */
 static void run_refusals(struct rank *rank) {
     float data[6] = {1, 2, 3, 4, 5, 6};

@@ -256,11 +256,6 @@ static void run_rows(struct rank *rank) {
     kolo_exact_destroy(exact);
 }
 
-static void refused(const struct rank *rank, int status, const char *words) {
-    if (expect_status(rank, status, KOLO_ERR_ARG, words))
-        expect_message(rank, words, words, NULL);
-}
-
 static void run_refused(struct rank *rank) {
     kolo_exact *exact = NULL, *other = NULL;
     kolo_request *request = NULL;

@@ -336,6 +336,11 @@ bool expect_message(const struct rank *rank, const char *what, ...) {
            holds;
 }
 
+void refused(const struct rank *rank, int status, const char *words) {
+    if (expect_status(rank, status, KOLO_ERR_ARG, words))
+        expect_message(rank, words, words, NULL);
+}
+
 bool expect_difference(const struct rank *rank, const char *name, const char *value, int odd, const char *elsewhere) {
     char is[64], here[64], there[64];
     snprintf(is, sizeof is, "; %s is ", name);

@@ -98,6 +98,9 @@ bool expect_timely(const struct rank *rank, const kolo_comm *comm, int status, i
 /* Expects every one of the words in kolo_error_message(). A NULL ends them. */
 bool expect_message(const struct rank *rank, const char *what, ...) __attribute__((sentinel));
 
+/* The call that returned `status` was refused as a wrong argument, with these words. */
+void refused(const struct rank *rank, int status, const char *words);
+
 /* The message says that `name` has that value on rank `odd`, and another one elsewhere. */
 bool expect_difference(const struct rank *rank, const char *name, const char *value, int odd, const char *elsewhere);
 

@@ -351,11 +351,6 @@ static void run_mapped(struct rank *rank) {
     free(parameters);
 }
 
-static void refused(const struct rank *rank, int status, const char *words) {
-    if (expect_status(rank, status, KOLO_ERR_ARG, words))
-        expect_message(rank, words, words, NULL);
-}
-
 static void refuse_options(const struct rank *rank, const struct setup *setup, const char *words) {
     kolo_optimizer *optimizer = NULL;
     refused(rank,

@@ -143,11 +143,6 @@ static void run_aligned(struct rank *rank) {
 
 /* What is refused. */
 
-static void refused(const struct rank *rank, int status, const char *words) {
-    if (expect_status(rank, status, KOLO_ERR_ARG, words))
-        expect_message(rank, words, words, NULL);
-}
-
 static void keep(const void *in, void *inout, size_t count, void *context) {
     (void)in, (void)inout, (void)count, (void)context;
 }
@@ -168,7 +163,8 @@ static void run_refused(struct rank *rank) {
     refused(rank, kolo_allreduce(comm, data, apart, 1, (kolo_dtype)30, op), "dtype 30");
     refused(rank, kolo_allreduce(comm, data, apart, 1, KOLO_OPAQUE, KOLO_SUM), "dtype opaque is only for");
     refused(rank, kolo_broadcast(comm, data, 1, KOLO_OPAQUE, 0), "dtype opaque is only for");
-    refused(rank, kolo_allreduce(comm, data, data + 24, 2, KOLO_OPAQUE, op), "overlap: for in place pass the same address");
+    refused(rank, kolo_allreduce(comm, data, data + 24, 2, KOLO_OPAQUE, op),
+            "overlap: for in place pass the same address");
     refused(rank, kolo_reduce_scatter(comm, data, data + 24, 2, KOLO_OPAQUE, op), "overlap");
     refused(rank, kolo_scan(comm, data, apart, SIZE_MAX / 24, KOLO_OPAQUE, op), "more elements than memory can hold");
     refused(rank, kolo_reduce(comm, data, apart, 1, KOLO_OPAQUE, op, rank->ranks), "root");
