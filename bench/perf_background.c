@@ -8,7 +8,7 @@ int perf_background_call(const perf_sampler *sampler, const perf_call *first) {
     int issued = 0, status = KOLO_OK;
     (void)first;
     for (; issued < sampler->at_once && status == KOLO_OK; issued += status == KOLO_OK)
-        status = sampler->collective->issue(&sampler->messages[issued].call, &requests[issued]);
+        status = perf_collective_start(sampler->collective, &sampler->messages[issued].call, &requests[issued]);
     for (int i = 0; i < issued; i++) {
         const int waited = kolo_request_wait(requests[i]);
         status = status == KOLO_OK ? waited : status;
@@ -71,7 +71,7 @@ static int issue_and_compute(const overlap_round *round, double *computing_us) {
     const perf_sampler *sampler = round->sampler;
     kolo_request *request;
     const double begin_us = perf_now_us();
-    const int status = sampler->collective->issue(&sampler->messages[0].call, &request);
+    const int status = perf_collective_start(sampler->collective, &sampler->messages[0].call, &request);
     if (status != KOLO_OK)
         return status;
     computed ^= compute(round->steps);

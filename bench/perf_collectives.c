@@ -7,136 +7,68 @@ static int barrier(const perf_call *of) {
     return kolo_barrier(of->comm);
 }
 
-static int ibarrier(const perf_call *of, kolo_request **request) {
-    return kolo_ibarrier(of->comm, request);
-}
-
 static int broadcast(const perf_call *of) {
     return kolo_broadcast(of->comm, of->recv, of->count, of->dtype, of->root);
-}
-
-static int ibroadcast(const perf_call *of, kolo_request **request) {
-    return kolo_ibroadcast(of->comm, of->recv, of->count, of->dtype, of->root, request);
 }
 
 static int allreduce(const perf_call *of) {
     return kolo_allreduce(of->comm, of->send, of->recv, of->count, of->dtype, of->op);
 }
 
-static int iallreduce(const perf_call *of, kolo_request **request) {
-    return kolo_iallreduce(of->comm, of->send, of->recv, of->count, of->dtype, of->op, request);
-}
-
 static int allreduce_many(const perf_call *of) {
     return kolo_allreduce_many(of->comm, perf_tensors_of(of), (size_t)perf_tensors_count, of->dtype, of->op);
-}
-
-static int iallreduce_many(const perf_call *of, kolo_request **request) {
-    return kolo_iallreduce_many(of->comm, perf_tensors_of(of), (size_t)perf_tensors_count, of->dtype, of->op, request);
 }
 
 static int reduce(const perf_call *of) {
     return kolo_reduce(of->comm, of->send, of->recv, of->count, of->dtype, of->op, of->root);
 }
 
-static int ireduce(const perf_call *of, kolo_request **request) {
-    return kolo_ireduce(of->comm, of->send, of->recv, of->count, of->dtype, of->op, of->root, request);
-}
-
 static int reduce_scatter(const perf_call *of) {
     return kolo_reduce_scatter(of->comm, of->send, of->recv, of->count, of->dtype, of->op);
-}
-
-static int ireduce_scatter(const perf_call *of, kolo_request **request) {
-    return kolo_ireduce_scatter(of->comm, of->send, of->recv, of->count, of->dtype, of->op, request);
 }
 
 static int reduce_scatterv(const perf_call *of) {
     return kolo_reduce_scatterv(of->comm, of->send, of->recv, of->counts, of->dtype, of->op);
 }
 
-static int ireduce_scatterv(const perf_call *of, kolo_request **request) {
-    return kolo_ireduce_scatterv(of->comm, of->send, of->recv, of->counts, of->dtype, of->op, request);
-}
-
 static int allgather(const perf_call *of) {
     return kolo_allgather(of->comm, of->send, of->recv, of->count, of->dtype);
-}
-
-static int iallgather(const perf_call *of, kolo_request **request) {
-    return kolo_iallgather(of->comm, of->send, of->recv, of->count, of->dtype, request);
 }
 
 static int allgatherv(const perf_call *of) {
     return kolo_allgatherv(of->comm, of->send, of->recv, of->counts, NULL, of->dtype);
 }
 
-static int iallgatherv(const perf_call *of, kolo_request **request) {
-    return kolo_iallgatherv(of->comm, of->send, of->recv, of->counts, NULL, of->dtype, request);
-}
-
 static int gather(const perf_call *of) {
     return kolo_gather(of->comm, of->send, of->recv, of->count, of->dtype, of->root);
-}
-
-static int igather(const perf_call *of, kolo_request **request) {
-    return kolo_igather(of->comm, of->send, of->recv, of->count, of->dtype, of->root, request);
 }
 
 static int gatherv(const perf_call *of) {
     return kolo_gatherv(of->comm, of->send, of->count, of->recv, of->counts, NULL, of->dtype, of->root);
 }
 
-static int igatherv(const perf_call *of, kolo_request **request) {
-    return kolo_igatherv(of->comm, of->send, of->count, of->recv, of->counts, NULL, of->dtype, of->root, request);
-}
-
 static int scatter(const perf_call *of) {
     return kolo_scatter(of->comm, of->send, of->recv, of->count, of->dtype, of->root);
-}
-
-static int iscatter(const perf_call *of, kolo_request **request) {
-    return kolo_iscatter(of->comm, of->send, of->recv, of->count, of->dtype, of->root, request);
 }
 
 static int scatterv(const perf_call *of) {
     return kolo_scatterv(of->comm, of->send, of->counts, NULL, of->recv, of->count, of->dtype, of->root);
 }
 
-static int iscatterv(const perf_call *of, kolo_request **request) {
-    return kolo_iscatterv(of->comm, of->send, of->counts, NULL, of->recv, of->count, of->dtype, of->root, request);
-}
-
 static int alltoall(const perf_call *of) {
     return kolo_alltoall(of->comm, of->send, of->recv, of->count, of->dtype);
-}
-
-static int ialltoall(const perf_call *of, kolo_request **request) {
-    return kolo_ialltoall(of->comm, of->send, of->recv, of->count, of->dtype, request);
 }
 
 static int alltoallv(const perf_call *of) {
     return kolo_alltoallv(of->comm, of->send, of->counts, NULL, of->recv, of->counts, NULL, of->dtype);
 }
 
-static int ialltoallv(const perf_call *of, kolo_request **request) {
-    return kolo_ialltoallv(of->comm, of->send, of->counts, NULL, of->recv, of->counts, NULL, of->dtype, request);
-}
-
 static int scan(const perf_call *of) {
     return kolo_scan(of->comm, of->send, of->recv, of->count, of->dtype, of->op);
 }
 
-static int iscan(const perf_call *of, kolo_request **request) {
-    return kolo_iscan(of->comm, of->send, of->recv, of->count, of->dtype, of->op, request);
-}
-
 static int exscan(const perf_call *of) {
     return kolo_exscan(of->comm, of->send, of->recv, of->count, of->dtype, of->op);
-}
-
-static int iexscan(const perf_call *of, kolo_request **request) {
-    return kolo_iexscan(of->comm, of->send, of->recv, of->count, of->dtype, of->op, request);
 }
 
 #define WHOLE                                                                                                          \
@@ -154,40 +86,58 @@ static int iexscan(const perf_call *of, kolo_request **request) {
 /* The factors are those of nccl-tests; it has no scans, in which everything but the first input passes each rank. */
 static const perf_collective collectives[] = {
     {KOLO_ALLREDUCE, "every rank gets the reduction of all ranks' inputs", WHOLE, WHOLE, PERF_OF_ALL, false, BOTH, 2,
-     true, allreduce, iallreduce},
+     true, allreduce},
     {KOLO_ALLREDUCE_MANY, "the same of a list of tensors (--tensors)", WHOLE, WHOLE, PERF_OF_ALL, false, PERF_IN, 2,
-     true, allreduce_many, iallreduce_many},
-    {KOLO_REDUCE, "the root gets the reduction", WHOLE, ROOT_WHOLE, PERF_OF_ALL, false, BOTH, 1, false, reduce,
-     ireduce},
+     true, allreduce_many},
+    {KOLO_REDUCE, "the root gets the reduction", WHOLE, ROOT_WHOLE, PERF_OF_ALL, false, BOTH, 1, false, reduce},
     {KOLO_REDUCE_SCATTER, "each rank gets its block of the reduction", BLOCKS, BLOCK, PERF_OF_ALL, false, BOTH, 1, true,
-     reduce_scatter, ireduce_scatter},
+     reduce_scatter},
     {KOLO_REDUCE_SCATTERV, "the same with unequal blocks", BLOCKS, BLOCK, PERF_OF_ALL, true, BOTH, 1, true,
-     reduce_scatterv, ireduce_scatterv},
+     reduce_scatterv},
     {KOLO_ALLGATHER, "every rank gets a block of each rank", BLOCK, BLOCKS, PERF_OF_EACH, false, BOTH, 1, true,
-     allgather, iallgather},
-    {KOLO_ALLGATHERV, "the same with unequal blocks", BLOCK, BLOCKS, PERF_OF_EACH, true, BOTH, 1, true, allgatherv,
-     iallgatherv},
+     allgather},
+    {KOLO_ALLGATHERV, "the same with unequal blocks", BLOCK, BLOCKS, PERF_OF_EACH, true, BOTH, 1, true, allgatherv},
     {KOLO_BROADCAST, "every rank gets the root's buffer", ROOT_WHOLE, WHOLE, PERF_OF_ROOT, false, PERF_IN, 1, false,
-     broadcast, ibroadcast},
-    {KOLO_GATHER, "the root gets a block of each rank", BLOCK, ROOT_BLOCKS, PERF_OF_EACH, false, BOTH, 1, true, gather,
-     igather},
-    {KOLO_GATHERV, "the same with unequal blocks", BLOCK, ROOT_BLOCKS, PERF_OF_EACH, true, BOTH, 1, true, gatherv,
-     igatherv},
+     broadcast},
+    {KOLO_GATHER, "the root gets a block of each rank", BLOCK, ROOT_BLOCKS, PERF_OF_EACH, false, BOTH, 1, true, gather},
+    {KOLO_GATHERV, "the same with unequal blocks", BLOCK, ROOT_BLOCKS, PERF_OF_EACH, true, BOTH, 1, true, gatherv},
     {KOLO_SCATTER, "each rank gets a block of the root's", ROOT_BLOCKS, BLOCK, PERF_OF_ROOT, false, BOTH, 1, true,
-     scatter, iscatter},
-    {KOLO_SCATTERV, "the same with unequal blocks", ROOT_BLOCKS, BLOCK, PERF_OF_ROOT, true, BOTH, 1, true, scatterv,
-     iscatterv},
+     scatter},
+    {KOLO_SCATTERV, "the same with unequal blocks", ROOT_BLOCKS, BLOCK, PERF_OF_ROOT, true, BOTH, 1, true, scatterv},
     {KOLO_ALLTOALL, "each rank sends a block to each rank", BLOCKS, BLOCKS, PERF_OF_EACH, false, BOTH, 1, true,
-     alltoall, ialltoall},
-    {KOLO_ALLTOALLV, "the same with unequal blocks", BLOCKS, BLOCKS, PERF_OF_EACH, true, PERF_OUT, 1, true, alltoallv,
-     ialltoallv},
+     alltoall},
+    {KOLO_ALLTOALLV, "the same with unequal blocks", BLOCKS, BLOCKS, PERF_OF_EACH, true, PERF_OUT, 1, true, alltoallv},
     {KOLO_SCAN, "each rank gets the reduction of its own and all lower ranks' inputs", WHOLE, WHOLE, PERF_OF_PREFIX,
-     false, BOTH, 1, false, scan, iscan},
-    {KOLO_EXSCAN, "the same without its own", WHOLE, WHOLE, PERF_OF_EARLIER, false, BOTH, 1, false, exscan, iexscan},
-    {.kolo = KOLO_BARRIER, .meaning = "no data", .places = PERF_OUT, .factor = 1, .call = barrier, .issue = ibarrier},
+     false, BOTH, 1, false, scan},
+    {KOLO_EXSCAN, "the same without its own", WHOLE, WHOLE, PERF_OF_EARLIER, false, BOTH, 1, false, exscan},
+    {
+        .kolo = KOLO_BARRIER,
+        .meaning = "no data",
+        .places = PERF_OUT,
+        .factor = 1,
+        .call = barrier,
+    },
 };
 
 enum { COLLECTIVES = sizeof(collectives) / sizeof(collectives[0]) };
+
+int perf_collective_start(const perf_collective *collective, const perf_call *of, kolo_request **request) {
+    const bool has_list = collective->kolo == KOLO_ALLREDUCE_MANY;
+    return kolo_start(of->comm,
+                      &(kolo_call){.call_bytes = sizeof(kolo_call),
+                                   .collective = collective->kolo,
+                                   .dtype = of->dtype,
+                                   .op = of->op,
+                                   .root = of->root,
+                                   .send = of->send,
+                                   .recv = of->recv,
+                                   .count = of->count,
+                                   .send_counts = of->counts,
+                                   .recv_counts = of->counts,
+                                   .tensors = has_list ? perf_tensors_of(of) : NULL,
+                                   .ntensors = has_list ? (size_t)perf_tensors_count : 0},
+                      request);
+}
 
 const perf_collective *perf_collective_at(unsigned index) {
     return index < COLLECTIVES ? &collectives[index] : NULL;

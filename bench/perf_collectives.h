@@ -50,7 +50,6 @@ typedef struct perf_collective {
     double factor;   /* busbw / algbw; where a rank's own block need not cross, times (n-1)/n for n ranks */
     bool keeps_own;
     int (*call)(const perf_call *call);
-    int (*issue)(const perf_call *call, kolo_request **request); /* the same in the background */
 } perf_collective;
 
 /* In the order in which `kolo-perf all` measures them. NULL past the last. */
@@ -60,6 +59,9 @@ const char *perf_collective_name(const perf_collective *collective);
 
 /* NULL: no such collective is measured. */
 const perf_collective *perf_collective_find(kolo_collective kolo);
+
+/* Issues the call in the background. */
+int perf_collective_start(const perf_collective *collective, const perf_call *call, kolo_request **request);
 
 bool perf_collective_has_data(const perf_collective *collective);
 bool perf_collective_has_blocks(const perf_collective *collective);

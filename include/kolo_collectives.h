@@ -109,6 +109,38 @@ KOLO_API int kolo_exscan(kolo_comm *comm, const void *send, void *recv, size_t c
 /* Returns when every rank has called it. Errors as kolo_allreduce. */
 KOLO_API int kolo_barrier(kolo_comm *comm);
 
+/* Any collective as a value. */
+
+/* Of kolo_allreduce_apply (kolo_optimizer.h): updates a part of the parameters that this rank owns: gradients[i] and
+ * parameters[i], i in 0 .. count-1, are of elements first + i of the message. gradients: reduced over all ranks; they
+ * may be overwritten with anything the next moment. It must not call kolo. It runs in the thread that carries the call
+ * out, part by part, in the order of `first`; with kolo_options.threads several threads call it at once, for different
+ * parts. */
+typedef void kolo_apply_function(void *context, size_t first, size_t count, const void *gradients, void *parameters);
+
+/* What the function of a collective takes. Fields that the collective does not have are not read. */
+typedef struct kolo_call {
+    size_t call_bytes;          /* sizeof(kolo_call); set by the caller */
+    kolo_collective collective; /* KOLO_BARRIER .. KOLO_ALLREDUCE_MANY */
+    kolo_dtype dtype;
+    kolo_op op;
+    int root;
+    const void *send; /* of KOLO_ALLREDUCE_APPLY: gradients */
+    void *recv;       /* of KOLO_BROADCAST: the buffer; of KOLO_ALLREDUCE_APPLY: parameters */
+    size_t count;     /* of KOLO_GATHERV: what this rank sends; of KOLO_SCATTERV: what it gets */
+    const size_t *send_counts, *send_offsets; /* where blocks that are sent have counts of their own */
+    const size_t *recv_counts, *recv_offsets; /* where blocks that are received have */
+    const kolo_tensor *tensors;               /* of KOLO_ALLREDUCE_MANY, in place of send, recv and count */
+    size_t ntensors;
+    kolo_apply_function *function; /* of KOLO_ALLREDUCE_APPLY */
+    void *context;
+} kolo_call;
+
+/* Makes the call, as the function of its name does: for programs that choose the collective at run time, and for
+ * bindings. Messages name that function. Errors as that function; KOLO_ERR_ARG also for call NULL, call_bytes not set,
+ * or no such collective. kolo_start (kolo_requests.h) is the same in the background. */
+KOLO_API int kolo_call_make(kolo_comm *comm, const kolo_call *call);
+
 /* Operations of the program's own. */
 
 #define KOLO_OPS_OWN_MAX          64   /* of a process, at a time */

@@ -12,11 +12,6 @@
 extern "C" {
 #endif
 
-typedef struct kolo_tensor {
-    void *data;   /* any alignment; NULL only with count 0 */
-    size_t count; /* elements */
-} kolo_tensor;
-
 /* An all-reduce in place of `ntensors` tensors, as one message: for each tensor t, tensors[t].data[i] = op over all
  * ranks of tensors[t].data[i], for i in 0 .. tensors[t].count-1. The bits are those of kolo_allreduce, tensor by
  * tensor, but KOLO_ALGORITHM_RING is done as KOLO_ALGORITHM_MESH above 32 KiB in all. Tensors must not overlap; they

@@ -15,12 +15,6 @@ extern "C" {
 
 /* An all-reduce with a function in its middle. */
 
-/* Updates a part of the parameters that this rank owns: gradients[i] and parameters[i], i in 0 .. count-1, are of
- * elements first + i of the message. gradients: reduced over all ranks; they may be overwritten with anything the next
- * moment. It must not call kolo. It runs in the thread that carries the call out, part by part, in the order of
- * `first`; with kolo_options.threads several threads call it at once, for different parts. */
-typedef void kolo_apply_function(void *context, size_t first, size_t count, const void *gradients, void *parameters);
-
 /* Reduces gradients[0 .. count-1] over all ranks; on each rank calls `function` for the elements that it owns, with
  * their reduced gradients and its parameters[0 .. count-1]; and copies the parameters that it has left there to all
  * other ranks. So after the call the parameters are those of their owners, the same bits on every rank, and each rank

@@ -6,7 +6,7 @@
 #ifndef KOLO_REQUESTS_H
 #define KOLO_REQUESTS_H
 
-#include "kolo_comm.h"
+#include "kolo_collectives.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -69,6 +69,10 @@ KOLO_API int kolo_iscan(kolo_comm *comm, const void *send, void *recv, size_t co
                         kolo_request **request);
 KOLO_API int kolo_iexscan(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op,
                           kolo_request **request);
+
+/* The same with the collective as a value, as kolo_call_make. The struct, counts, offsets and lists of tensors are
+ * copied. */
+KOLO_API int kolo_start(kolo_comm *comm, const kolo_call *call, kolo_request **request);
 
 /* Calls function(argument) in the order of issue: when all collectives that were issued before are complete, and before
  * a later one begins. For what has to happen to data between two collectives, such as copying. No other rank takes

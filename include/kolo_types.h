@@ -97,6 +97,12 @@ typedef enum kolo_compression {
     KOLO_COMPRESSIONS        /* how many there are */
 } kolo_compression;
 
+/* One of a list of tensors that a call takes in place of one buffer. */
+typedef struct kolo_tensor {
+    void *data;   /* any alignment; NULL only with count 0 */
+    size_t count; /* elements */
+} kolo_tensor;
+
 typedef enum kolo_collective {
     KOLO_BARRIER,
     KOLO_BROADCAST,

@@ -27,4 +27,9 @@ static const collective_shape collective_shapes[KOLO_COLLECTIVES] = {
     [KOLO_ALLTOALLV] = {.sends_blocks = true, .takes_blocks = true, .counted = true},
 };
 
+/* How many ranks' inputs are in what rank `self` gets of a reduction, from rank 0 on. */
+static inline int collective_inputs(kolo_collective collective, int self, int ranks) {
+    return collective == KOLO_SCAN ? self + 1 : collective == KOLO_EXSCAN ? self : ranks;
+}
+
 #endif

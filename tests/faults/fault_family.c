@@ -5,6 +5,7 @@
 
 #include "collective_shapes.h"
 #include "fault_memory.h"
+#include "named_call.h"
 #include "plan/plan.h"
 
 struct blocks {
@@ -37,7 +38,7 @@ static int32_t value_of(int rank, int to, int step, size_t index) {
 /* Element `index` of what `self` must receive from `from`, or as a sum. */
 static int32_t wanted(const struct fault_case *what, int self, int from, int step, size_t index) {
     const int to = collective_shapes[what->collective].sends_blocks ? self : 0;
-    const int end = what->collective == KOLO_SCAN ? self + 1 : what->collective == KOLO_EXSCAN ? self : what->ranks;
+    const int end = collective_inputs(what->collective, self, what->ranks);
     int32_t sum = 0;
     if (!kolo_collective_has_op(what->collective))
         return value_of(from, to, step, index);
@@ -49,7 +50,7 @@ static int32_t wanted(const struct fault_case *what, int self, int from, int ste
 static bool is_right(const struct fault_case *what, int self, int step, const int32_t *recv) {
     const collective_shape *shape = &collective_shapes[what->collective];
     const struct blocks taken = lay_out(what, self, false);
-    if ((shape->taken_by_root && self != what->root) || (what->collective == KOLO_EXSCAN && self == 0))
+    if ((shape->taken_by_root && self != what->root) || collective_inputs(what->collective, self, what->ranks) == 0)
         return true; /* there is no result */
     for (int block = 0; block < (shape->takes_blocks ? what->ranks : 1); block++) {
         const int from = shape->takes_blocks ? block : what->root;
@@ -73,39 +74,23 @@ int family_apply(kolo_comm *comm, const int32_t *gradients, int32_t *parameters,
 static int make_call(kolo_comm *comm, const struct fault_case *what, int rank, const int32_t *send, int32_t *recv) {
     const struct blocks sent = lay_out(what, rank, true), taken = lay_out(what, rank, false);
     const size_t count = what->count;
-    const int root = what->root;
-    switch (what->collective) {
-    case KOLO_ALLGATHERV:
-        return kolo_allgatherv(comm, send, recv, taken.counts, NULL, KOLO_I32);
-    case KOLO_REDUCE:
-        return kolo_reduce(comm, send, recv, count, KOLO_I32, KOLO_SUM, root);
-    case KOLO_REDUCE_SCATTER:
-        return kolo_reduce_scatter(comm, send, recv, count, KOLO_I32, KOLO_SUM);
-    case KOLO_REDUCE_SCATTERV:
-        return kolo_reduce_scatterv(comm, send, recv, sent.counts, KOLO_I32, KOLO_SUM);
-    case KOLO_GATHER:
-        return kolo_gather(comm, send, recv, count, KOLO_I32, root);
-    case KOLO_GATHERV:
-        return kolo_gatherv(comm, send, sent.counts[root], recv, taken.counts, NULL, KOLO_I32, root);
-    case KOLO_SCATTER:
-        return kolo_scatter(comm, send, recv, count, KOLO_I32, root);
-    case KOLO_SCATTERV:
-        return kolo_scatterv(comm, send, sent.counts, NULL, recv, taken.counts[root], KOLO_I32, root);
-    case KOLO_ALLTOALL:
-        return kolo_alltoall(comm, send, recv, count, KOLO_I32);
-    case KOLO_ALLTOALLV:
-        return kolo_alltoallv(comm, send, sent.counts, NULL, recv, taken.counts, NULL, KOLO_I32);
-    case KOLO_ALLREDUCE_APPLY:
-        return family_apply(comm, send, recv, count);
-    case KOLO_SCAN:
-        return kolo_scan(comm, send, recv, count, KOLO_I32, KOLO_SUM);
-    case KOLO_ALLREDUCE_MANY:
+    const kolo_tensor tensors[] = {{recv + count / 3, count - count / 3}, {recv, count / 3}};
+    if (what->collective == KOLO_ALLREDUCE_MANY)
         memcpy(recv, send, count * sizeof *recv);
-        return kolo_allreduce_many(comm, (kolo_tensor[]){{recv + count / 3, count - count / 3}, {recv, count / 3}}, 2,
-                                   KOLO_I32, KOLO_SUM);
-    default:
-        return kolo_exscan(comm, send, recv, count, KOLO_I32, KOLO_SUM);
-    }
+    return named_call_make(comm, &(kolo_call){.collective = what->collective,
+                                              .dtype = KOLO_I32,
+                                              .op = KOLO_SUM,
+                                              .root = what->root,
+                                              .send = send,
+                                              .recv = recv,
+                                              .count = what->collective == KOLO_GATHERV    ? sent.counts[what->root]
+                                                       : what->collective == KOLO_SCATTERV ? taken.counts[what->root]
+                                                                                           : count,
+                                              .send_counts = sent.counts,
+                                              .recv_counts = taken.counts,
+                                              .tensors = tensors,
+                                              .ntensors = 2,
+                                              .function = take_sums});
 }
 
 int family_call(kolo_comm *comm, const struct fault_case *what, int rank, int step, bool *is_wrong) {
@@ -123,7 +108,7 @@ int family_call(kolo_comm *comm, const struct fault_case *what, int rank, int st
 }
 
 static bool is_scan(const struct fault_case *what) {
-    return what->collective == KOLO_SCAN || what->collective == KOLO_EXSCAN;
+    return kolo_collective_has_op(what->collective) && collective_inputs(what->collective, 0, 2) < 2;
 }
 
 /* With a root, lines are for two ranks. Of several nodes one waits in a scan only for those before it. */

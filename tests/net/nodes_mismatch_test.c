@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collective_shapes.h"
 #include "harness.h"
+#include "named_call.h"
 #include "node_files.h"
 #include "own_operations.h"
 
@@ -153,7 +155,7 @@ static bool is_counted(const struct call *call) {
 /* Whether no rank may succeed in such a call, since each at least waits until all have come. */
 static bool waits_for_all(const struct call *call) {
     return !kolo_collective_has_root(call->collective) && call->collective != KOLO_ALLTOALLV &&
-           call->collective != KOLO_SCAN && call->collective != KOLO_EXSCAN;
+           collective_inputs(call->collective, 0, 2) == 2;
 }
 
 /* Of an update: a kolo_apply_function. */
@@ -170,45 +172,27 @@ static int make_call(const struct rank *rank, const struct call *call, void *dat
                      : call->op_or_root == NEXT ? (rank->rank + 1) % rank->ranks
                                                 : call->op_or_root;
     static _Thread_local unsigned char gathered[GATHERED_BYTES];
-    const size_t count = call->count;
-    const kolo_dtype dtype = call->dtype;
-    switch (call->collective) {
-    case KOLO_ALLGATHERV:
-    case KOLO_ALLTOALLV:
-    case KOLO_GATHERV:
-    case KOLO_SCATTERV:
+    const kolo_collective collective = call->collective;
+    const collective_shape *shape = &collective_shapes[collective];
+    const bool is_sum =
+        collective == KOLO_REDUCE || collective == KOLO_ALLREDUCE_MANY || collective == KOLO_ALLREDUCE_APPLY;
+    const size_t first = collective == KOLO_ALLREDUCE_MANY ? (size_t)root : 0;
+    const kolo_tensor tensors[] = {{data, first},
+                                   {(char *)data + first * kolo_dtype_bytes(call->dtype), call->count - first}};
+    if (shape->counted && collective != KOLO_REDUCE_SCATTERV)
         return make_counted_call(rank, call);
-    case KOLO_GATHER:
-        return kolo_gather(rank->comm, data, gathered, count, dtype, root);
-    case KOLO_SCATTER:
-        return kolo_scatter(rank->comm, gathered, data, count, dtype, root);
-    case KOLO_ALLTOALL:
-        return kolo_alltoall(rank->comm, gathered, gathered, count, dtype);
-    case KOLO_REDUCE:
-        return kolo_reduce(rank->comm, data, data, count, dtype, KOLO_SUM, root);
-    case KOLO_REDUCE_SCATTER:
-        return kolo_reduce_scatter(rank->comm, gathered, data, count, dtype, (kolo_op)call->op_or_root);
-    case KOLO_SCAN:
-        return kolo_scan(rank->comm, data, data, count, dtype, op_of(call));
-    case KOLO_EXSCAN:
-        return kolo_exscan(rank->comm, data, data, count, dtype, (kolo_op)call->op_or_root);
-    case KOLO_ALLGATHER:
-        return kolo_allgather(rank->comm, data, gathered, call->count, call->dtype);
-    case KOLO_ALLREDUCE_MANY: /* two tensors, the first of so many elements */
-        return kolo_allreduce_many(
-            rank->comm,
-            (kolo_tensor[]){{data, (size_t)root},
-                            {(char *)data + (size_t)root * kolo_dtype_bytes(dtype), count - (size_t)root}},
-            2, dtype, KOLO_SUM);
-    case KOLO_ALLREDUCE_APPLY:
-        return kolo_allreduce_apply(rank->comm, NULL, data, count, dtype, KOLO_SUM, update, NULL);
-    case KOLO_ALLREDUCE:
-        return kolo_allreduce(rank->comm, data, data, call->count, call->dtype, op_of(call));
-    case KOLO_BROADCAST:
-        return kolo_broadcast(rank->comm, data, call->count, call->dtype, root);
-    default:
-        return kolo_barrier(rank->comm);
-    }
+    return named_call_make(rank->comm, &(kolo_call){.collective = collective,
+                                                    .dtype = call->dtype,
+                                                    .op = is_sum ? KOLO_SUM : op_of(call),
+                                                    .root = root,
+                                                    .send = collective == KOLO_ALLREDUCE_APPLY ? NULL
+                                                            : shape->sends_blocks              ? gathered
+                                                                                               : data,
+                                                    .recv = shape->takes_blocks ? gathered : data,
+                                                    .count = call->count,
+                                                    .tensors = tensors,
+                                                    .ntensors = 2,
+                                                    .function = update});
 }
 
 static void differ(struct rank *rank) {

@@ -12,6 +12,7 @@
 
 #include "harness.h"
 #include "kolo_watch.h"
+#include "named_call.h"
 
 enum { CALLS = 150, LARGE_CALL = CALLS - 5, LATE_CALL = CALLS - 3, LARGE_COUNT = 70000, LATE_MS_MIN = 150 };
 
@@ -49,43 +50,24 @@ static void apply_nothing(void *context, size_t first, size_t count, const void 
 
 static int make_call(const struct rank *rank, uint64_t number, void *data) {
     const kolo_watched_call call = call_of(rank->ranks, number);
-    kolo_comm *comm = rank->comm;
     float *recv = (float *)data + LARGE_COUNT / 2;
+    const kolo_tensor tensors[] = {{data, call.count - 1}, {recv, 1}};
     size_t counts[HARNESS_RANKS_MAX];
     for (int i = 0; i < rank->ranks; i++)
         counts[i] = number + (uint64_t)i;
-    switch (call.collective) {
-    case KOLO_BARRIER:
-        return kolo_barrier(comm);
-    case KOLO_BROADCAST:
-        return kolo_broadcast(comm, data, call.count, call.dtype, call.root);
-    case KOLO_ALLGATHER:
-        return kolo_allgather(comm, data, recv, call.count, call.dtype);
-    case KOLO_ALLGATHERV:
-        return kolo_allgatherv(comm, data, recv, counts, NULL, call.dtype);
-    case KOLO_REDUCE:
-        return kolo_reduce(comm, data, recv, call.count, call.dtype, call.op, call.root);
-    case KOLO_REDUCE_SCATTER:
-        return kolo_reduce_scatter(comm, data, recv, call.count, call.dtype, call.op);
-    case KOLO_GATHER:
-        return kolo_gather(comm, data, recv, call.count, call.dtype, call.root);
-    case KOLO_GATHERV:
-        return kolo_gatherv(comm, data, counts[rank->rank], recv, counts, NULL, call.dtype, call.root);
-    case KOLO_SCATTER:
-        return kolo_scatter(comm, data, recv, call.count, call.dtype, call.root);
-    case KOLO_ALLTOALL:
-        return kolo_alltoall(comm, data, recv, call.count, call.dtype);
-    case KOLO_SCAN:
-        return kolo_scan(comm, data, recv, call.count, call.dtype, call.op);
-    case KOLO_EXSCAN:
-        return kolo_exscan(comm, data, recv, call.count, call.dtype, call.op);
-    case KOLO_ALLREDUCE_APPLY:
-        return kolo_allreduce_apply(comm, data, recv, call.count, call.dtype, call.op, apply_nothing, NULL);
-    case KOLO_ALLREDUCE_MANY:
-        return kolo_allreduce_many(comm, (kolo_tensor[]){{data, call.count - 1}, {recv, 1}}, 2, call.dtype, call.op);
-    default:
-        return kolo_allreduce(comm, data, data, call.count, call.dtype, call.op);
-    }
+    return named_call_make(
+        rank->comm,
+        &(kolo_call){.collective = call.collective,
+                     .dtype = call.dtype,
+                     .op = call.op,
+                     .root = call.root,
+                     .send = data,
+                     .recv = call.collective == KOLO_ALLREDUCE || call.collective == KOLO_BROADCAST ? data : recv,
+                     .count = call.collective == KOLO_GATHERV ? counts[rank->rank] : call.count,
+                     .recv_counts = counts,
+                     .tensors = tensors,
+                     .ntensors = 2,
+                     .function = apply_nothing});
 }
 
 /* Opens a watch on this process and finds the team's communicator in it, the one of that many ranks. */

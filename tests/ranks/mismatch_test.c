@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include "comm/step/call_word.h"
+#include "collective_shapes.h"
 #include "harness.h"
+#include "named_call.h"
 
 /* Where blocks have counts of their own: which of them are one element longer than the call's count. */
 enum longer {
@@ -83,76 +85,50 @@ struct setup {
     int odd_rank;
 };
 
-static int make_counted_call(kolo_comm *comm, const struct call *call, void *data, void *blocks) {
+static void apply_nothing(void *context, size_t first, size_t count, const void *gradients, void *parameters) {
+    (void)context, (void)first, (void)count, (void)gradients, (void)parameters;
+}
+
+/* Which of the two buffers has a block of each rank. */
+static bool sends_blocks(kolo_collective collective) {
+    return collective_shapes[collective].sends_blocks;
+}
+
+static bool takes_blocks(kolo_collective collective) {
+    return (collective_shapes[collective].takes_blocks && !sends_blocks(collective)) ||
+           collective == KOLO_ALLREDUCE_APPLY;
+}
+
+/* `data` and `blocks` have room for a block of each rank. Of tensors there are two and an empty one; where the first is
+ * longer, the second is shorter. */
+static int make_call(kolo_comm *comm, const struct call *call, void *data, void *blocks) {
     const int self = kolo_comm_rank(comm), root = call->op_or_root;
-    const kolo_dtype dtype = call->dtype;
+    const kolo_collective collective = call->collective;
+    const size_t first = call->count / 3 + (call->longer == LONGER_FIRST);
+    const kolo_tensor tensors[] = {{(float *)data + COUNT_MAX / 2, first}, {NULL, 0}, {data, call->count - first}};
     size_t sent[RANKS_MAX], expected[RANKS_MAX];
     for (int rank = 0; rank < RANKS_MAX; rank++) {
         const size_t count = call->count + (call->longer == LONGER_FIRST && rank == 0);
         sent[rank] = count + (call->longer == LONGER_SENT && rank != self);
         expected[rank] = count + (call->longer == LONGER_EXPECTED && rank != self);
     }
-    switch (call->collective) {
-    case KOLO_ALLGATHERV:
-        return kolo_allgatherv(comm, data, blocks, expected, NULL, dtype);
-    case KOLO_REDUCE_SCATTERV:
-        return kolo_reduce_scatterv(comm, blocks, data, sent, dtype, (kolo_op)call->op_or_root);
-    case KOLO_GATHERV:
-        return kolo_gatherv(comm, data, sent[root], blocks, expected, NULL, dtype, root);
-    case KOLO_SCATTERV:
-        return kolo_scatterv(comm, blocks, sent, NULL, data, expected[root], dtype, root);
-    default:
-        return kolo_alltoallv(comm, blocks, sent, NULL, data, expected, NULL, dtype);
-    }
-}
-
-static void apply_nothing(void *context, size_t first, size_t count, const void *gradients, void *parameters) {
-    (void)context, (void)first, (void)count, (void)gradients, (void)parameters;
-}
-
-/* Two tensors and an empty one; where the first is longer, the second is shorter. */
-static int make_many(kolo_comm *comm, const struct call *call, float *data) {
-    const size_t first = call->count / 3 + (call->longer == LONGER_FIRST);
-    const kolo_tensor tensors[] = {{data + COUNT_MAX / 2, first}, {NULL, 0}, {data, call->count - first}};
-    return kolo_allreduce_many(comm, tensors, 3, call->dtype, (kolo_op)call->op_or_root);
-}
-
-/* `data` and `blocks` have room for a block of each rank. */
-static int make_call(kolo_comm *comm, const struct call *call, void *data, void *blocks) {
-    const size_t count = call->count;
-    const kolo_dtype dtype = call->dtype;
-    const kolo_op op = (kolo_op)call->op_or_root;
-    const int root = call->op_or_root;
-    switch (call->collective) {
-    case KOLO_ALLREDUCE:
-        return kolo_allreduce(comm, data, data, count, dtype, op);
-    case KOLO_BROADCAST:
-        return kolo_broadcast(comm, data, count, dtype, root);
-    case KOLO_ALLGATHER:
-        return kolo_allgather(comm, data, blocks, count, dtype);
-    case KOLO_REDUCE:
-        return kolo_reduce(comm, data, data, count, dtype, op, call->root);
-    case KOLO_REDUCE_SCATTER:
-        return kolo_reduce_scatter(comm, blocks, data, count, dtype, op);
-    case KOLO_GATHER:
-        return kolo_gather(comm, data, blocks, count, dtype, root);
-    case KOLO_SCATTER:
-        return kolo_scatter(comm, blocks, data, count, dtype, root);
-    case KOLO_ALLTOALL:
-        return kolo_alltoall(comm, blocks, data, count, dtype);
-    case KOLO_SCAN:
-        return kolo_scan(comm, data, data, count, dtype, op);
-    case KOLO_EXSCAN:
-        return kolo_exscan(comm, data, data, count, dtype, op);
-    case KOLO_ALLREDUCE_APPLY:
-        return kolo_allreduce_apply(comm, data, blocks, count, dtype, op, apply_nothing, NULL);
-    case KOLO_ALLREDUCE_MANY:
-        return make_many(comm, call, data);
-    case KOLO_BARRIER:
-        return kolo_barrier(comm);
-    default:
-        return make_counted_call(comm, call, data, blocks);
-    }
+    kolo_call made = {.collective = collective,
+                      .dtype = call->dtype,
+                      .op = (kolo_op)call->op_or_root,
+                      .root = collective == KOLO_REDUCE ? call->root : root,
+                      .send = sends_blocks(collective) ? blocks : data,
+                      .recv = takes_blocks(collective) ? blocks : data,
+                      .count = call->count,
+                      .send_counts = sent,
+                      .recv_counts = expected,
+                      .tensors = tensors,
+                      .ntensors = 3,
+                      .function = apply_nothing};
+    if (collective == KOLO_GATHERV)
+        made.count = sent[root];
+    else if (collective == KOLO_SCATTERV)
+        made.count = expected[root];
+    return named_call_make(comm, &made);
 }
 
 /* Whether a rank knows the counts of those blocks alone that it sends and receives. */

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collective_shapes.h"
+#include "named_call.h"
 #include "oracle.h"
 #include "own_operations.h"
 
@@ -197,7 +199,7 @@ static void expect_reduced(const struct call *call, int self, int ranks, unsigne
     lay_out(&taken, call, self, ranks, false);
     for (int rank = 0; rank < ranks; rank++)
         sources[rank] = inputs[rank];
-    const int n = call->kind->collective == KOLO_SCAN ? self + 1 : call->kind->collective == KOLO_EXSCAN ? self : ranks;
+    const int n = collective_inputs(call->kind->collective, self, ranks);
     if (n > 0 && own_of(call))
         own_operation_reduce(own_of(call), sources, n, taken.count, expected);
     else if (n > 0 && call->node_of && order_matters(call->dtype, call->op) && !is_half(call->dtype))
@@ -273,62 +275,37 @@ void call_prepare(struct prepared *prepared, const struct call *call, const kolo
         free(inputs[peer]);
 }
 
-/* Makes the prepared call by CALL(name, arguments but the communicator). */
-#define MAKE(CALL)                                                                                                     \
-    const struct call *call = &prepared->call;                                                                         \
-    const struct layout *sent = &prepared->sent, *taken = &prepared->taken;                                            \
-    void *const send = prepared->send, *const recv = prepared->recv;                                                   \
-    const size_t count = call->count;                                                                                  \
-    const kolo_dtype dtype = call->dtype;                                                                              \
-    const kolo_op op = call->op;                                                                                       \
-    const bool packed = call->index % 2 == 0;                                                                          \
-    const size_t *sent_at = packed ? NULL : sent->offsets, *taken_at = packed ? NULL : taken->offsets;                 \
-    switch (call->kind->collective) {                                                                                  \
-    case KOLO_ALLREDUCE:                                                                                               \
-        return CALL(allreduce, send, recv, count, dtype, op);                                                          \
-    case KOLO_BROADCAST:                                                                                               \
-        return CALL(broadcast, recv, count, dtype, call->root);                                                        \
-    case KOLO_ALLGATHER:                                                                                               \
-        return CALL(allgather, send, recv, count, dtype);                                                              \
-    case KOLO_ALLGATHERV:                                                                                              \
-        return CALL(allgatherv, send, recv, taken->counts, taken_at, dtype);                                           \
-    case KOLO_REDUCE:                                                                                                  \
-        return CALL(reduce, send, recv, count, dtype, op, call->root);                                                 \
-    case KOLO_REDUCE_SCATTER:                                                                                          \
-        return CALL(reduce_scatter, send, recv, count, dtype, op);                                                     \
-    case KOLO_REDUCE_SCATTERV:                                                                                         \
-        return CALL(reduce_scatterv, send, recv, sent->counts, dtype, op);                                             \
-    case KOLO_GATHER:                                                                                                  \
-        return CALL(gather, send, recv, count, dtype, call->root);                                                     \
-    case KOLO_GATHERV:                                                                                                 \
-        return CALL(gatherv, send, sent->count, recv, taken->counts, taken_at, dtype, call->root);                     \
-    case KOLO_SCATTER:                                                                                                 \
-        return CALL(scatter, send, recv, count, dtype, call->root);                                                    \
-    case KOLO_SCATTERV:                                                                                                \
-        return CALL(scatterv, send, sent->counts, sent_at, recv, taken->count, dtype, call->root);                     \
-    case KOLO_ALLTOALL:                                                                                                \
-        return CALL(alltoall, send, recv, count, dtype);                                                               \
-    case KOLO_ALLTOALLV:                                                                                               \
-        return CALL(alltoallv, send, sent->counts, sent_at, recv, taken->counts, taken_at, dtype);                     \
-    case KOLO_SCAN:                                                                                                    \
-        return CALL(scan, send, recv, count, dtype, op);                                                               \
-    case KOLO_ALLREDUCE_MANY:                                                                                          \
-        return CALL(allreduce_many, prepared->tensors, prepared->ntensors, dtype, op);                                 \
-    case KOLO_BARRIER:                                                                                                 \
-        return CALL(barrier);                                                                                          \
-    default:                                                                                                           \
-        return CALL(exscan, send, recv, count, dtype, op);                                                             \
-    }
-
-#define BLOCKING(name, ...)   kolo_##name(comm, ##__VA_ARGS__)
-#define BACKGROUND(name, ...) kolo_i##name(comm, ##__VA_ARGS__, request)
+kolo_call call_value(const struct prepared *prepared) {
+    const struct call *call = &prepared->call;
+    const struct kind *kind = call->kind;
+    const struct layout *sent = &prepared->sent, *taken = &prepared->taken;
+    const bool packed = call->index % 2 == 0;
+    return (kolo_call){.call_bytes = sizeof(kolo_call),
+                       .collective = kind->collective,
+                       .dtype = call->dtype,
+                       .op = call->op,
+                       .root = call->root,
+                       .send = prepared->send,
+                       .recv = prepared->recv,
+                       .count = !kind->counted       ? call->count
+                                : kind->sent_by_root ? taken->count
+                                                     : sent->count,
+                       .send_counts = sent->counts,
+                       .send_offsets = packed ? NULL : sent->offsets,
+                       .recv_counts = taken->counts,
+                       .recv_offsets = packed ? NULL : taken->offsets,
+                       .tensors = prepared->tensors,
+                       .ntensors = prepared->ntensors};
+}
 
 int call_make(const struct prepared *prepared, kolo_comm *comm) {
-    MAKE(BLOCKING)
+    const kolo_call call = call_value(prepared);
+    return named_call_make(comm, &call);
 }
 
 int call_issue(const struct prepared *prepared, kolo_comm *comm, kolo_request **request) {
-    MAKE(BACKGROUND)
+    const kolo_call call = call_value(prepared);
+    return named_call_start(comm, &call, request);
 }
 
 /* Memory of calls that failed. */

@@ -64,6 +64,9 @@ void call_tell(const struct call *call, char *words);
 /* Fills the buffers with which this rank of `comm` makes the call. */
 void call_prepare(struct prepared *prepared, const struct call *call, const kolo_comm *comm);
 
+/* The call as a value. */
+kolo_call call_value(const struct prepared *prepared);
+
 /* Makes the call, or issues it in the background, and returns its status. */
 int call_make(const struct prepared *prepared, kolo_comm *comm);
 int call_issue(const struct prepared *prepared, kolo_comm *comm, kolo_request **request);

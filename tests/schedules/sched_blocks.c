@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "comm/step/call_word.h"
+#include "named_call.h"
 
 /* Elements of the block that rank `from` has for rank `to`: where blocks may have any length, 0 to 3/2 of the call's
  * count. */
@@ -73,9 +74,7 @@ static void expect_reduced(const sched_call *call, uint32_t self, uint32_t ranks
                            uint8_t *result) {
     const size_t own = sched_lay_out(call, self, ranks, true).own * kolo_dtype_bytes(call->dtype);
     const size_t count = sched_lay_out(call, self, ranks, false).count;
-    const uint32_t sources_count = call->collective == KOLO_SCAN     ? self + 1
-                                   : call->collective == KOLO_EXSCAN ? self
-                                                                     : ranks;
+    const uint32_t sources_count = (uint32_t)collective_inputs(call->collective, (int)self, (int)ranks);
     const void *sources[SCHED_RANKS_MAX];
     for (uint32_t rank = 0; rank < ranks; rank++)
         sources[rank] = inputs[rank] + own;
@@ -119,50 +118,22 @@ static void take_reduced(void *context, size_t first, size_t count, const void *
 int sched_make_call(kolo_comm *comm, const sched_call *call, void *send, void *recv) {
     const sched_layout sent = sched_lay_out(call, comm->rank, comm->size, true);
     const sched_layout taken = sched_lay_out(call, comm->rank, comm->size, false);
-    const size_t count = call->count;
-    const kolo_dtype dtype = call->dtype;
-    const int root = (int)call->root;
-    size_t element_bytes = kolo_dtype_bytes(dtype);
-    switch (call->collective) {
-    case KOLO_ALLREDUCE:
-        return kolo_allreduce(comm, send, recv, count, dtype, call->op);
-    case KOLO_BROADCAST:
-        return kolo_broadcast(comm, recv, count, dtype, root);
-    case KOLO_ALLGATHER:
-        return kolo_allgather(comm, send, recv, count, dtype);
-    case KOLO_ALLGATHERV:
-        return kolo_allgatherv(comm, send, recv, taken.counts, NULL, dtype);
-    case KOLO_REDUCE:
-        return kolo_reduce(comm, send, recv, count, dtype, call->op, root);
-    case KOLO_REDUCE_SCATTER:
-        return kolo_reduce_scatter(comm, send, recv, count, dtype, call->op);
-    case KOLO_REDUCE_SCATTERV:
-        return kolo_reduce_scatterv(comm, send, recv, sent.counts, dtype, call->op);
-    case KOLO_GATHER:
-        return kolo_gather(comm, send, recv, count, dtype, root);
-    case KOLO_GATHERV:
-        return kolo_gatherv(comm, send, sent.count, recv, taken.counts, NULL, dtype, root);
-    case KOLO_SCATTER:
-        return kolo_scatter(comm, send, recv, count, dtype, root);
-    case KOLO_SCATTERV:
-        return kolo_scatterv(comm, send, sent.counts, NULL, recv, taken.count, dtype, root);
-    case KOLO_ALLTOALL:
-        return kolo_alltoall(comm, send, recv, count, dtype);
-    case KOLO_ALLTOALLV:
-        return kolo_alltoallv(comm, send, sent.counts, NULL, recv, taken.counts, NULL, dtype);
-    case KOLO_SCAN:
-        return kolo_scan(comm, send, recv, count, dtype, call->op);
-    case KOLO_EXSCAN:
-        return kolo_exscan(comm, send, recv, count, dtype, call->op);
-    case KOLO_ALLREDUCE_APPLY:
-        return kolo_allreduce_apply(comm, send, recv, count, dtype, call->op, take_reduced, &element_bytes);
-    case KOLO_ALLREDUCE_MANY:
-        return kolo_allreduce_many(comm,
-                                   (kolo_tensor[]){{recv, first_tensor(call)},
-                                                   {(uint8_t *)recv + first_tensor(call) * kolo_dtype_bytes(dtype),
-                                                    count - first_tensor(call)}},
-                                   2, dtype, call->op);
-    default:
-        return kolo_barrier(comm);
-    }
+    const size_t first = first_tensor(call);
+    size_t element_bytes = kolo_dtype_bytes(call->dtype);
+    const kolo_tensor tensors[] = {{recv, first}, {(uint8_t *)recv + first * element_bytes, call->count - first}};
+    return named_call_make(comm, &(kolo_call){.collective = call->collective,
+                                              .dtype = call->dtype,
+                                              .op = call->op,
+                                              .root = (int)call->root,
+                                              .send = send,
+                                              .recv = recv,
+                                              .count = call->collective == KOLO_GATHERV    ? sent.count
+                                                       : call->collective == KOLO_SCATTERV ? taken.count
+                                                                                           : call->count,
+                                              .send_counts = sent.counts,
+                                              .recv_counts = taken.counts,
+                                              .tensors = tensors,
+                                              .ntensors = 2,
+                                              .function = take_reduced,
+                                              .context = &element_bytes});
 }

@@ -2,6 +2,8 @@
 #include "api/path.h"
 #include "api/requests/queue.h"
 #include "api/short_call.h"
+#include "base/sized.h"
+#include "base/status.h"
 
 static __attribute__((noinline)) int take_long_way(kolo_collective collective, kolo_comm *comm, const void *send,
                                                    void *recv, size_t count, kolo_dtype dtype, kolo_op op, int root) {
@@ -192,4 +194,46 @@ int kolo_allreduce_many(kolo_comm *comm, const kolo_tensor *tensors, size_t nten
 int kolo_iallreduce_many(kolo_comm *comm, const kolo_tensor *tensors, size_t ntensors, kolo_dtype dtype, kolo_op op,
                          kolo_request **request) {
     return kolo_path_issue(KOLO_ALLREDUCE_MANY, __func__, comm, &WITH_TENSORS(tensors, ntensors, dtype, op), request);
+}
+
+/* Reads a call into the arguments of its function. */
+static int read_call(const char *function, const kolo_call *given, const struct kolo_descriptor **row,
+                     struct kolo_arguments *arguments) {
+    static const struct kolo_sized sized = KOLO_SIZED(kolo_call, call_bytes, context);
+    kolo_call call = {0};
+    const int rc = kolo_sized_read(&sized, function, &call, given);
+    if (rc < 0)
+        return rc;
+    *row = &kolo_registry[(unsigned)call.collective < KOLO_COLLECTIVES ? call.collective : KOLO_ALLOC];
+    if ((*row)->way == KOLO_NO_WAY)
+        return kolo_fail(KOLO_ERR_ARG, "%s: collective %d: there is no such collective", function,
+                         (int)call.collective);
+    const kolo_op op = (*row)->has_op ? call.op : KOLO_SUM;
+    const int root = (*row)->has_root ? call.root : 0;
+    const bool sends = (*row)->send == COUNTED, takes = (*row)->recv == COUNTED;
+    if ((*row)->has_tensors)
+        *arguments = WITH_TENSORS(call.tensors, call.ntensors, call.dtype, op);
+    else if (call.collective == KOLO_BARRIER)
+        *arguments = WITH_COUNT(NULL, NULL, 0, KOLO_U8, KOLO_SUM, 0);
+    else
+        *arguments =
+            WITH_COUNTS(call.collective == KOLO_BROADCAST ? call.recv : call.send, call.recv, call.count, call.dtype,
+                        op, root, sends ? call.send_counts : NULL, sends ? call.send_offsets : NULL,
+                        takes ? call.recv_counts : NULL, takes ? call.recv_offsets : NULL);
+    arguments->apply = (struct kolo_apply){.function = call.function, .context = call.context};
+    return 0;
+}
+
+int kolo_call_make(kolo_comm *comm, const kolo_call *call) {
+    const struct kolo_descriptor *row;
+    struct kolo_arguments arguments;
+    const int rc = read_call(__func__, call, &row, &arguments);
+    return rc < 0 ? rc : kolo_path_make(row->collective, row->function, comm, &arguments);
+}
+
+int kolo_start(kolo_comm *comm, const kolo_call *call, kolo_request **request) {
+    const struct kolo_descriptor *row;
+    struct kolo_arguments arguments;
+    const int rc = read_call(__func__, call, &row, &arguments);
+    return rc < 0 ? rc : kolo_path_issue(row->collective, row->function, comm, &arguments, request);
 }
