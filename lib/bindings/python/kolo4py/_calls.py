@@ -22,11 +22,17 @@ class Call:
         self.name, self.arguments, self.result, self.keep = name, arguments, result, keep
 
 
+def collective(name: str, result: Any, keep: object, **fields: Any) -> Call:
+    """A collective with the fields of kolo_call that it has."""
+    call = _library.CollectiveCall(ctypes.sizeof(_library.CollectiveCall), _library.collectives()[name], **fields)
+    return Call("call_make", (ctypes.addressof(call),), result, (call, keep))
+
+
 def bind(caller: "Caller", call: Call) -> "Callable[[], Any]":
     """The call as a function without arguments. It uses a function object without argtypes, and arguments that are
     ctypes objects, so that a call converts nothing."""
     handle, settle = caller.handle, caller.settle
-    kinds = _library.COLLECTIVES[call.name]
+    kinds = _library.CALLS[call.name]
     bound = [value if isinstance(value, ctypes.Array) else _library.KINDS[kind](value)
              for kind, value in zip(kinds, call.arguments)]
     once = functools.partial(handle.library[f"kolo_{call.name}"], handle.comm, *bound)
@@ -83,7 +89,7 @@ class Caller:
             with handle.undivided(begun=False):  # no thread or no descriptor is left: the others are told
                 self._background = Background(handle)
         address = ctypes.c_void_p()
-        status = self._function(f"i{call.name}")(handle.comm, *call.arguments, ctypes.addressof(address))
+        status = self._function(_library.background(call.name))(handle.comm, *call.arguments, ctypes.addressof(address))
         if status:
             with handle.undivided(begun=False):
                 handle.fail(status)

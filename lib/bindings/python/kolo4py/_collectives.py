@@ -9,12 +9,17 @@ With async_=True a call returns a Request at once, and the result by Request.wai
 Errors: ArgumentError and TypeError before anything was done; PeerDead, Timeout, Mismatch, Aborted, Error, after which the
 communicator is broken for every rank; Broken where it was so before."""
 
+import ctypes
 from typing import Any, Callable, Optional, Sequence, Tuple
 
 from . import _elements, _memory
-from ._calls import Call, Caller, bind
+from ._calls import Call, Caller, bind, collective
 from ._errors import ArgumentError
 from ._memory import View
+
+
+def _address(numbers: Any) -> Optional[int]:
+    return None if numbers is None else ctypes.addressof(numbers)
 
 
 class Collectives:
@@ -30,7 +35,8 @@ class Collectives:
         send = _memory.view(x, "x")
         code = _elements.op_code(op, send.element)
         recv = _memory.result(send, out, send.shape)
-        return Call(name, (send.address, recv.address, send.count, send.element.code, code), recv.array, (send, recv))
+        return collective(name, recv.array, (send, recv), send=send.address, recv=recv.address, count=send.count,
+                          dtype=send.element.code, op=code)
 
     def _rows_for_each(self, x: View) -> "Tuple[int, ...]":
         """The shape of one rank's block of x."""
@@ -60,7 +66,8 @@ class Collectives:
                                     " one type")
         tensors = _memory.tensors_of(views)
         code = _elements.op_code(op, element)
-        call = Call("allreduce_many", (tensors, len(views), element.code, code), arrays, (views, tensors))
+        call = collective("allreduce_many", arrays, (views, tensors), tensors=ctypes.addressof(tensors),
+                          ntensors=len(views), dtype=element.code, op=code)
         return self._caller.make(call, async_)
 
     def scan(self, x: Any, out: Any = None, op: str = "sum", async_: bool = False) -> Any:
@@ -80,7 +87,8 @@ class Collectives:
     def broadcast(self, x: Any, root: int = 0, async_: bool = False) -> Any:
         """Copies x of rank `root` into every other rank's x, of the same shape and type. Returns x."""
         here = _memory.view(x, "x", self.rank != root)
-        call = Call("broadcast", (here.address, here.count, here.element.code, self._root(root)), x, here)
+        call = collective("broadcast", x, here, recv=here.address, count=here.count, dtype=here.element.code,
+                          root=self._root(root))
         return self._caller.make(call, async_)
 
     def all_gather(self, x: Any, out: Any = None, counts: Optional[Sequence[int]] = None, async_: bool = False) -> Any:
@@ -91,11 +99,13 @@ class Collectives:
         send = _memory.view(x, "x")
         if counts is None:
             recv = _memory.result(send, out, (self.size, *send.shape))
-            call = Call("allgather", (send.address, recv.address, send.count, send.element.code), recv.array, (send, recv))
+            call = collective("allgather", recv.array, (send, recv), send=send.address, recv=recv.address,
+                              count=send.count, dtype=send.element.code)
             return self._caller.make(call, async_)
         rows = self._counts(counts, send, "counts", self.rank)
         recv = _memory.result(send, out, (sum(counts), *send.shape[1:]))
-        call = Call("allgatherv", (send.address, recv.address, rows, None, send.element.code), recv.array, (send, recv, rows))
+        call = collective("allgatherv", recv.array, (send, recv, rows), send=send.address, recv=recv.address,
+                          recv_counts=_address(rows), dtype=send.element.code)
         return self._caller.make(call, async_)
 
     def _counts(self, counts: Optional[Sequence[int]], x: View, name: str, own: Optional[int]) -> Any:
@@ -116,20 +126,23 @@ class Collectives:
         code = _elements.op_code(op, send.element)
         if counts is None:
             recv = _memory.result(send, out, self._rows_for_each(send))
-            arguments: "Tuple[Any, ...]" = (send.address, recv.address, recv.count, send.element.code, code)
-            return self._caller.make(Call("reduce_scatter", arguments, recv.array, (send, recv)), async_)
+            call = collective("reduce_scatter", recv.array, (send, recv), send=send.address, recv=recv.address,
+                              count=recv.count, dtype=send.element.code, op=code)
+            return self._caller.make(call, async_)
         rows = self._counts(counts, send, "counts", None)
         recv = _memory.result(send, out, (counts[self.rank], *send.shape[1:]))
-        arguments = (send.address, recv.address, rows, send.element.code, code)
-        return self._caller.make(Call("reduce_scatterv", arguments, recv.array, (send, recv, rows)), async_)
+        call = collective("reduce_scatterv", recv.array, (send, recv, rows), send=send.address, recv=recv.address,
+                          send_counts=_address(rows), dtype=send.element.code, op=code)
+        return self._caller.make(call, async_)
 
     def reduce(self, x: Any, out: Any = None, op: str = "sum", root: int = 0, async_: bool = False) -> Any:
         """all_reduce whose result only rank `root` gets. Returns it there, elsewhere None; there `out` is not used."""
         send = _memory.view(x, "x")
         code = _elements.op_code(op, send.element)
         recv = _memory.result(send, out, send.shape) if self.rank == self._root(root) else None
-        arguments = (send.address, recv and recv.address, send.count, send.element.code, code, root)
-        return self._caller.make(Call("reduce", arguments, recv and recv.array, (send, recv)), async_)
+        call = collective("reduce", recv and recv.array, (send, recv), send=send.address, recv=recv and recv.address,
+                          count=send.count, dtype=send.element.code, op=code, root=root)
+        return self._caller.make(call, async_)
 
     def gather(self, x: Any, out: Any = None, root: int = 0, counts: Optional[Sequence[int]] = None,
                async_: bool = False) -> Any:
@@ -142,13 +155,13 @@ class Collectives:
         if counts is None:
             if is_root:
                 recv = _memory.result(send, out, (self.size, *send.shape))
-            arguments: "Tuple[Any, ...]" = (send.address, recv and recv.address, send.count, send.element.code, root)
-            return self._caller.make(Call("gather", arguments, recv and recv.array, (send, recv)), async_)
-        if is_root:
+        elif is_root:
             rows = self._counts(counts, send, "counts", root)
             recv = _memory.result(send, out, (sum(counts), *send.shape[1:]))
-        arguments = (send.address, send.count, recv and recv.address, rows, None, send.element.code, root)
-        return self._caller.make(Call("gatherv", arguments, recv and recv.array, (send, recv, rows)), async_)
+        call = collective("gather" if counts is None else "gatherv", recv and recv.array, (send, recv, rows),
+                          send=send.address, recv=recv and recv.address, count=send.count, recv_counts=_address(rows),
+                          dtype=send.element.code, root=root)
+        return self._caller.make(call, async_)
 
     def scatter(self, x: Any, out: Any = None, root: int = 0, counts: Optional[Sequence[int]] = None,
                 async_: bool = False) -> Any:
@@ -156,21 +169,19 @@ class Collectives:
         used, and out must be given, which tells shape and type. Returns out.
 
         Uneven: the root says in counts how many rows each rank gets, and the others pass counts=() or their own list."""
+        name = "scatter" if counts is None else "scatterv"
+        send, rows = None, None
         if self.rank != self._root(root):
             if out is None:
                 raise ArgumentError("out is missing: only the root knows shape and type of the result")
             recv = _memory.view(out, "out", True)
-            rooted: "Tuple[Any, ...]" = (recv.address, recv.count, recv.element.code, root)
-            call = Call("scatter", (None, *rooted), out, recv) if counts is None else \
-                Call("scatterv", (None, None, None, *rooted), out, recv)
-            return self._caller.make(call, async_)
-        send = _memory.view(x, "x")
-        rows = None if counts is None else self._counts(counts, send, "counts", None)
-        shape = self._rows_for_each(send) if counts is None else (counts[root], *send.shape[1:])
-        recv = _memory.result(send, out, shape)
-        rooted = (recv.address, recv.count, send.element.code, root)
-        call = Call("scatter", (send.address, *rooted), recv.array, (send, recv)) if rows is None else \
-            Call("scatterv", (send.address, rows, None, *rooted), recv.array, (send, recv, rows))
+        else:
+            send = _memory.view(x, "x")
+            rows = None if counts is None else self._counts(counts, send, "counts", None)
+            shape = self._rows_for_each(send) if counts is None else (counts[root], *send.shape[1:])
+            recv = _memory.result(send, out, shape)
+        call = collective(name, recv.array, (send, recv, rows), send=send and send.address, recv=recv.address,
+                          count=recv.count, send_counts=_address(rows), dtype=recv.element.code, root=root)
         return self._caller.make(call, async_)
 
     def all_to_all(self, x: Any, out: Any = None, send_counts: Optional[Sequence[int]] = None,
@@ -184,14 +195,16 @@ class Collectives:
         if send_counts is None and recv_counts is None:
             recv = _memory.result(send, out, send.shape)
             count = _memory.product(self._rows_for_each(send)) * send.element.width
-            arguments: "Tuple[Any, ...]" = (send.address, recv.address, count, send.element.code)
-            return self._caller.make(Call("alltoall", arguments, recv.array, (send, recv)), async_)
+            call = collective("alltoall", recv.array, (send, recv), send=send.address, recv=recv.address, count=count,
+                              dtype=send.element.code)
+            return self._caller.make(call, async_)
         sent = self._counts(send_counts, send, "send_counts", None)
         received = _memory.counts_of(recv_counts, self.size, send.row, "recv_counts")
         recv = _memory.result(send, out, (sum(recv_counts or ()), *send.shape[1:]))
-        arguments = (send.address, sent, None, recv.address, received, None, send.element.code)
-        return self._caller.make(Call("alltoallv", arguments, recv.array, (send, recv, sent, received)), async_)
+        call = collective("alltoallv", recv.array, (send, recv, sent, received), send=send.address, recv=recv.address,
+                          send_counts=_address(sent), recv_counts=_address(received), dtype=send.element.code)
+        return self._caller.make(call, async_)
 
     def barrier(self, async_: bool = False) -> Any:
         """Returns when every rank has called it."""
-        return self._caller.make(Call("barrier", (), None, None), async_)
+        return self._caller.make(collective("barrier", None, None), async_)

@@ -99,15 +99,19 @@ class Tensor(ctypes.Structure):
     _fields_ = [("data", Pointer), ("count", Count)]
 
 
+class CollectiveCall(ctypes.Structure):
+    """kolo_call."""
+    _fields_ = [("call_bytes", Count), ("collective", Int), ("dtype", Int), ("op", Int), ("root", Int),
+                ("send", Pointer), ("recv", Pointer), ("count", Count), ("send_counts", Pointer),
+                ("send_offsets", Pointer), ("recv_counts", Pointer), ("recv_offsets", Pointer), ("tensors", Pointer),
+                ("ntensors", Count), ("function", Pointer), ("context", Pointer)]
+
+
 INTERRUPT_CHECK = ctypes.CFUNCTYPE(Int, Pointer)
 
-# Arguments after the communicator: p pointer, n count, i int. Each has a second form, kolo_i*, with a request behind.
-COLLECTIVES = {
-    "barrier": "", "broadcast": "pnii", "allreduce": "ppnii", "allgather": "ppni", "allgatherv": "ppppi",
-    "reduce": "ppniii", "reduce_scatter": "ppnii", "reduce_scatterv": "pppii", "gather": "ppnii",
-    "gatherv": "pnpppii", "scatter": "ppnii", "scatterv": "ppppnii", "alltoall": "ppni", "alltoallv": "ppppppi",
-    "scan": "ppnii", "exscan": "ppnii", "allreduce_many": "pnii", "send": "pniii", "recv": "pniiip", "sendrecv": "pniipniiip",
-}
+# Arguments after the communicator: p pointer, n count, i int. A message has a second form, kolo_i*, with a request behind;
+# that of kolo_call_make is kolo_start.
+CALLS = {"call_make": "p", "send": "pniii", "recv": "pniiip", "sendrecv": "pniipniiip"}
 OTHERS = {
     "comm_create": "pp", "comm_destroy": "p", "comm_abort": "pi", "comm_shrink": "pp", "comm_split": "piip",
     "comm_dup": "pp", "comm_listen": "ppp", "comm_unlisten": "ip", "comm_grow": "ppp", "comm_join": "pp",
@@ -178,10 +182,22 @@ def load() -> ctypes.CDLL:
     library.kolo_bucket_count.restype = Count
     for name, kinds in OTHERS.items():
         getattr(library, f"kolo_{name}").argtypes = [KINDS[kind] for kind in kinds]
-    for name, kinds in COLLECTIVES.items():
+    for name, kinds in CALLS.items():
         getattr(library, f"kolo_{name}").argtypes = [KINDS[kind] for kind in "p" + kinds]
-        getattr(library, f"kolo_i{name}").argtypes = [KINDS[kind] for kind in "p" + kinds + "p"]
+        getattr(library, f"kolo_{background(name)}").argtypes = [KINDS[kind] for kind in "p" + kinds + "p"]
     return library
+
+
+def background(name: str) -> str:
+    """The function that makes the same call in the background."""
+    return "start" if name == "call_make" else f"i{name}"
+
+
+@functools.lru_cache(maxsize=None)
+def collectives() -> "dict[str, int]":
+    """The library's number of each collective."""
+    names = (load().kolo_collective_name(number) for number in range(32))
+    return {name.decode(): number for number, name in enumerate(names) if name}
 
 
 def read_stats(comm: Any) -> "tuple[int, dict[str, Any]]":
