@@ -6,17 +6,13 @@
 #define KOLO_TORCH_ELEMENTS_H
 
 #include "backend.h"
+#include "element_table.h"
 
 namespace kolo_torch {
 
-/* What an element of a tensor is to kolo. */
-struct Element {
-    kolo_dtype dtype;
-    size_t times;    /* how many of them */
-    bool is_reduced; /* false: bytes, which can only be moved */
-};
-
-Element element_of(const at::Tensor &tensor);
+inline Element element_of(const at::Tensor &tensor) {
+    return element_of(tensor.scalar_type(), static_cast<size_t>(tensor.element_size()));
+}
 
 std::string dtype_of(const at::Tensor &tensor); /* as Python has it: "torch.bool" */
 

@@ -298,7 +298,7 @@ void reduce_all(Issue &issue, const at::Tensor &tensor, const c10d::ReduceOp &re
     if (multiplies)
         issue.step([whole, reduction] { multiply(whole, reduction); });
     void *const data = whole.data_ptr();
-    CALL(issue, allreduce, data, data, static_cast<size_t>(whole.numel()) * element.times, element.dtype, op);
+    CALL(issue, allreduce, data, data, static_cast<size_t>(whole.numel()) * element.width, element.dtype, op);
     issue.written(tensor, whole);
 }
 
@@ -306,7 +306,7 @@ void gather_all(Issue &issue, const at::Tensor &output, const at::Tensor &input,
     check_lengths(output, input, size);
     const Element element = element_of(input);
     const at::Tensor from = issue.input(input), to = issue.output(output, false);
-    CALL(issue, allgather, from.data_ptr(), to.data_ptr(), static_cast<size_t>(from.numel()) * element.times,
+    CALL(issue, allgather, from.data_ptr(), to.data_ptr(), static_cast<size_t>(from.numel()) * element.width,
          element.dtype);
     issue.written(output, to);
 }
@@ -321,7 +321,7 @@ void scatter_reduced(Issue &issue, const at::Tensor &output, const at::Tensor &i
     if (multiplies)
         issue.step([from, reduction] { multiply(from, reduction); });
     const at::Tensor to = issue.output(output, false);
-    CALL(issue, reduce_scatter, from.data_ptr(), to.data_ptr(), static_cast<size_t>(to.numel()) * element.times,
+    CALL(issue, reduce_scatter, from.data_ptr(), to.data_ptr(), static_cast<size_t>(to.numel()) * element.width,
          element.dtype, op);
     issue.written(output, to);
 }
@@ -337,7 +337,7 @@ WorkPointer KoloBackend::broadcast(Tensors &tensors, const c10d::BroadcastOption
     Issue issue(*this, c10d::OpType::BROADCAST, "kolo:broadcast", is_async(options), tensors, tensors);
     const bool is_root = rank_ == options.rootRank;
     const at::Tensor whole = is_root ? issue.input(tensor) : issue.output(tensor, false);
-    CALL(issue, broadcast, whole.data_ptr(), static_cast<size_t>(whole.numel()) * element.times, element.dtype,
+    CALL(issue, broadcast, whole.data_ptr(), static_cast<size_t>(whole.numel()) * element.width, element.dtype,
          static_cast<int>(options.rootRank));
     if (!is_root)
         issue.written(tensor, whole);
@@ -373,7 +373,7 @@ WorkPointer KoloBackend::reduce(Tensors &tensors, const c10d::ReduceOptions &opt
     if (multiplies)
         issue.step([whole, op = options.reduceOp] { multiply(whole, op); });
     void *const data = whole.data_ptr();
-    CALL(issue, reduce, data, is_root ? data : nullptr, static_cast<size_t>(whole.numel()) * element.times,
+    CALL(issue, reduce, data, is_root ? data : nullptr, static_cast<size_t>(whole.numel()) * element.width,
          element.dtype, op, static_cast<int>(options.rootRank));
     if (is_root)
         issue.written(tensor, whole);
@@ -493,7 +493,7 @@ WorkPointer KoloBackend::reduce_scatter(Tensors &outputs, std::vector<Tensors> &
     for (const at::Tensor &tensor : list) {
         check_same(tensor, output);
         multiplies = multiplies_first(options.reduceOp, tensor);
-        counts.push_back(static_cast<size_t>(tensor.numel()) * element.times);
+        counts.push_back(static_cast<size_t>(tensor.numel()) * element.width);
     }
     TORCH_CHECK(list[static_cast<size_t>(rank_)].numel() == output.numel(), "kolo: the output has ", output.numel(),
                 " elements, but input ", rank_, " ", list[static_cast<size_t>(rank_)].numel());
@@ -533,7 +533,7 @@ namespace {
 std::vector<size_t> counts_of_rows(const at::Tensor &tensor, const std::vector<int64_t> &splits, int size,
                                    const Element &element) {
     const int64_t rows = tensor.dim() ? tensor.size(0) : 1;
-    const size_t row = rows ? static_cast<size_t>(tensor.numel() / rows) * element.times : 0;
+    const size_t row = rows ? static_cast<size_t>(tensor.numel() / rows) * element.width : 0;
     if (splits.empty()) {
         TORCH_CHECK(rows % size == 0, "kolo: ", rows, " rows cannot be divided among ", size,
                     " ranks: pass split sizes");

@@ -94,32 +94,31 @@ def cache_folder() -> pathlib.Path:
 class Part(NamedTuple):
     """A shared object, and what it is made of."""
     file: str
-    folder: str  # of its sources, in the source tree
     sources: Tuple[str, ...]
     libraries: List[str]
 
 
 def _parts(torch: Torch) -> List[Part]:
-    backend = Part(torch.file, "backend", SOURCES, torch.libraries)
-    operators = Part("_operators.so", "operators", ("kolo_operators.cpp",),
+    backend = Part(torch.file, SOURCES, torch.libraries)
+    operators = Part("_operators.so", ("kolo_operators.cpp",),
                      [name for name in torch.libraries if name.endswith("/libtorch_cpu.so")])
     return [backend, operators] if torch.is_at_least(2, 11) else [backend]
 
 
-def _sources(part: Part) -> "Tuple[pathlib.Path, pathlib.Path]":
+def _sources() -> "Tuple[pathlib.Path, pathlib.Path]":
     """The folder with the C++ sources, and that with kolo's headers: of an installation, or of the source tree."""
     package = pathlib.Path(__file__).resolve().parent
     for sources, headers in ((package / "source", package / "source/include"),
-                             (package.parents[2] / "torch" / part.folder, package.parents[4] / "include")):
-        if (sources / part.sources[0]).exists() and (headers / "kolo.h").exists():
+                             (package.parents[2] / "torch/backend", package.parents[4] / "include")):
+        if (sources / SOURCES[0]).exists() and (headers / "kolo.h").exists():
             return sources, headers
-    raise ImportError(f"the sources of the {part.folder} are not in {package}: install kolo4py whole")
+    raise ImportError(f"the sources of the backend are not in {package}: install kolo4py whole")
 
 
 def _compile(part: Part, torch: Torch, compiler: str, folder: pathlib.Path) -> pathlib.Path:
     """In that folder."""
     from .. import _library
-    sources, headers = _sources(part)
+    sources, headers = _sources()
     with tempfile.TemporaryDirectory(dir=folder) as place:
         one = pathlib.Path(place, "all.cpp")
         one.write_text("".join(f'#include "{sources / name}"\n' for name in part.sources))

@@ -22,10 +22,13 @@
 #include <vector>
 
 #include <torch/csrc/stable/library.h>
+#include <torch/headeronly/core/ScalarType.h>
 
-#include "kolo.h"
+#include "element_table.h"
 
 namespace {
+
+using kolo_torch::Element;
 
 [[noreturn]] void refuse(const std::string &why) {
     throw std::runtime_error("torch.ops.kolo: " + why);
@@ -53,53 +56,6 @@ kolo_comm *communicator(int64_t number) {
         refuse("the communicator " + std::to_string(number) + " is closed");
     return *entry.place;
 }
-
-// Element types.
-
-constexpr unsigned every_op = (1u << KOLO_OPS) - 1;
-constexpr unsigned ops_of_bool = every_op & ~(1u << KOLO_SUM | 1u << KOLO_AVG | 1u << KOLO_SUM_EXACT);
-constexpr unsigned ops_of_complex = 1u << KOLO_SUM | 1u << KOLO_AVG | 1u << KOLO_SUM_EXACT;
-
-// An element of a tensor: `width` elements of kolo's, with which `ops` can be done. A type that kolo does not know is
-// its bytes, and can only be moved.
-struct Element {
-    kolo_dtype dtype;
-    unsigned width;
-    unsigned ops;
-};
-
-constexpr int32_t DTYPES = 128;
-
-struct Elements {
-    Element of[DTYPES];
-
-    Elements() {
-        for (Element &element : of)
-            element = {KOLO_U8, 0, 0};
-        set(aoti_torch_dtype_int8(), {KOLO_I8, 1, every_op});
-        set(aoti_torch_dtype_uint8(), {KOLO_U8, 1, every_op});
-        set(aoti_torch_dtype_int16(), {KOLO_I16, 1, every_op});
-        set(aoti_torch_dtype_uint16(), {KOLO_U16, 1, every_op});
-        set(aoti_torch_dtype_int32(), {KOLO_I32, 1, every_op});
-        set(aoti_torch_dtype_uint32(), {KOLO_U32, 1, every_op});
-        set(aoti_torch_dtype_int64(), {KOLO_I64, 1, every_op});
-        set(aoti_torch_dtype_uint64(), {KOLO_U64, 1, every_op});
-        set(aoti_torch_dtype_float16(), {KOLO_F16, 1, every_op});
-        set(aoti_torch_dtype_bfloat16(), {KOLO_BF16, 1, every_op});
-        set(aoti_torch_dtype_float32(), {KOLO_F32, 1, every_op});
-        set(aoti_torch_dtype_float64(), {KOLO_F64, 1, every_op});
-        set(aoti_torch_dtype_bool(), {KOLO_U8, 1, ops_of_bool});
-        set(aoti_torch_dtype_complex64(), {KOLO_F32, 2, ops_of_complex});
-        set(aoti_torch_dtype_complex128(), {KOLO_F64, 2, ops_of_complex});
-    }
-
-    void set(int32_t dtype, Element element) {
-        if (dtype >= 0 && dtype < DTYPES)
-            of[dtype] = element;
-    }
-};
-
-const Elements elements;
 
 // Tensors.
 
@@ -186,9 +142,8 @@ struct Items {
 
 Items items_of(const Tensor &tensor) {
     const int32_t dtype = tensor.dtype();
-    Element element = dtype >= 0 && dtype < DTYPES ? elements.of[dtype] : Element{KOLO_U8, 0, 0};
-    if (element.width == 0)
-        element.width = static_cast<unsigned>(aoti_torch_dtype_element_size(dtype));
+    const Element element =
+        kolo_torch::element_of(static_cast<torch::headeronly::ScalarType>(dtype), aoti_torch_dtype_element_size(dtype));
     return {element, static_cast<size_t>(tensor.items()) * element.width};
 }
 
