@@ -7,7 +7,7 @@ import pathlib
 import sysconfig
 from typing import Any, Iterator
 
-from ._errors import VersionMismatch
+from ._errors import Unsupported, VersionMismatch
 
 VERSION = "0.1.0"  # of this package; the library's must be the same
 SONAME = "libkolo.so.0.1"
@@ -119,20 +119,24 @@ OTHERS = {
     "comm_set_timeout": "pt", "comm_timeout": "p", "alloc_with": "pnip", "free": "pp", "share": "ppn",
     "request_test": "pp", "request_wait": "p", "request_wait_all": "pn", "request_wait_any": "pnp",
     "comm_rank": "p", "comm_size": "p", "comm_local_rank": "p", "comm_local_size": "p", "comm_node": "p",
-    "comm_nodes": "p", "exact_create": "pin", "exact_destroy": "p", "exact_add": "pnpn", "exact_add_rows": "ppn",
+    "comm_nodes": "p", "apply_owned": "pinipp",
+}
+PARTS = {"KOLO_TRAINING": {  # by the option of the build that leaves them out
+    "exact_create": "pin", "exact_destroy": "p", "exact_add": "pnpn", "exact_add_rows": "ppn",
     "exact_merge": "pp", "exact_allreduce": "pp", "exact_round": "pp", "exact_reset": "p",
     "optimizer_create": "pppnp", "optimizer_destroy": "p", "optimizer_step": "pppp",
     "optimizer_begin_segment": "pnpp", "optimizer_set_group": "pnp", "optimizer_group": "pnp",
     "optimizer_local_state": "pipp", "optimizer_read_state": "pipi", "optimizer_write_state": "pip",
-    "apply_owned": "pinipp", "optimizer_steps": "pp", "optimizer_set_steps": "pn",
+    "optimizer_steps": "pp", "optimizer_set_steps": "pn",
     "bucket_create": "ppnpp", "bucket_ready": "pn", "bucket_wait": "p", "bucket_count": "p",
     "bucket_destroy": "p",
     "bucket_residual_read": "pnp", "bucket_residual_write": "pnp",
+}, "KOLO_TABLE": {
     "table_create": "ppp", "table_destroy": "p", "table_initialize": "ppi", "table_pull": "puup",
     "table_pull_rows": "ppnp", "table_push": "puup", "table_push_rows": "ppnp", "table_clock": "p", "table_wait": "p",
     "table_serve": "p", "table_set_learning_rate": "pd", "table_owner": "punp", "table_get_stats": "pp",
     "table_save": "ps", "table_load": "ps",
-}
+}}
 KINDS: "dict[str, Any]" = {"p": Pointer, "n": Count, "i": Int, "t": ctypes.c_int64, "u": Number, "d": Real,
                            "s": ctypes.c_char_p}
 
@@ -166,6 +170,18 @@ def _open() -> "tuple[ctypes.CDLL, str]":
                       "KOLO_LIBRARY")
 
 
+def _declare_part(library: ctypes.CDLL, option: str) -> None:
+    """Its functions raise Unsupported where the library has none of them."""
+    def missing(*_arguments: Any) -> int:
+        raise Unsupported(f"the library {library._name} was built with {option}=OFF")
+
+    for name, kinds in PARTS[option].items():
+        try:
+            getattr(library, f"kolo_{name}").argtypes = [KINDS[kind] for kind in kinds]
+        except AttributeError:
+            setattr(library, f"kolo_{name}", missing)
+
+
 @functools.lru_cache(maxsize=None)
 def load() -> ctypes.CDLL:
     """The library with its functions declared. Raises ImportError if there is none, VersionMismatch if it is of another
@@ -179,12 +195,14 @@ def load() -> ctypes.CDLL:
     library.kolo_comm_timeout.restype = ctypes.c_int64
     for name in ("error_message", "algorithm_name", "collective_name", "compression_name"):
         getattr(library, f"kolo_{name}").restype = ctypes.c_char_p
-    library.kolo_bucket_count.restype = Count
     for name, kinds in OTHERS.items():
         getattr(library, f"kolo_{name}").argtypes = [KINDS[kind] for kind in kinds]
     for name, kinds in CALLS.items():
         getattr(library, f"kolo_{name}").argtypes = [KINDS[kind] for kind in "p" + kinds]
         getattr(library, f"kolo_{background(name)}").argtypes = [KINDS[kind] for kind in "p" + kinds + "p"]
+    for option in PARTS:
+        _declare_part(library, option)
+    library.kolo_bucket_count.restype = Count
     return library
 
 
