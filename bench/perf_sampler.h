@@ -1,5 +1,5 @@
 /* Timing a collective, one message size after the other, and verifying what it gives: the same for kolo-perf and for
- * the drivers of comparison/, which differ in how a call is made.
+ * the drivers of compare/, which differ in how a call is made.
  *
  * A row is one message size. It is verified, warmed up, timed and verified again. The time of a sample is that of the
  * slowest rank; all ranks wait for each other before every sample, by kolo_barrier of the sampler's communicator. How

@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BENCH = ROOT / "bench"
 sys.path.insert(0, str(BENCH))
 
-from nodes import net_architectures, net_libraries  # noqa: E402 (the path has to be set first)
+from net import net_architectures, net_libraries  # noqa: E402 (the path has to be set first)
 
 KOLO_BUILD = os.environ["KOLO_BUILD"]
 SKIPPED = 77

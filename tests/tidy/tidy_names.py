@@ -6,7 +6,7 @@ import re
 
 import source_tree
 
-EVERYWHERE = {".clang-format", "CMakeLists.txt", "README.md", "__init__.py", "pyproject.toml"}
+EVERYWHERE = {".clang-format", "CMakeLists.txt", "README.md", "__init__.py", "__main__.py", "pyproject.toml"}
 
 
 def problems(tree):

@@ -4,12 +4,14 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 import unittest
 
 import launching
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SCRIPTS = [str(ROOT / name) for name in ("tools/check", "tools/quickstart", "bench/compare", "bench/net", "bench/staleness")]
+SCRIPTS = [*((str(ROOT / "tools" / name),) for name in ("check", "quickstart")),
+           *((sys.executable, str(ROOT / "bench" / name)) for name in ("compare", "net", "staleness"))]
 COLUMNS_MAX = 80
 GROUP_MAX = 20  # options that one reads through without a heading
 TOOLS = {pathlib.Path(path).name: path for path in os.environ["TOOLS"].split(":")}
@@ -29,25 +31,25 @@ class Help(unittest.TestCase):
     """--help of all programs, scripts included, as a terminal of 80 columns shows it."""
 
     def text(self, command):
-        done = subprocess.run([command, "--help"], capture_output=True, text=True, timeout=launching.PATIENCE_S,
+        done = subprocess.run([*command, "--help"], capture_output=True, text=True, timeout=launching.PATIENCE_S,
                               env=launching.environment(COLUMNS=str(COLUMNS_MAX)), stdin=subprocess.DEVNULL, check=False)
         self.assertEqual((0, ""), (done.returncode, done.stderr))
         return done.stdout
 
     def test_lines_fit_the_terminal(self):
-        for command in (*TOOLS.values(), *SCRIPTS):
+        for command in (*((tool,) for tool in TOOLS.values()), *SCRIPTS):
             with self.subTest(command):
                 for line in self.text(command).splitlines():
                     self.assertLessEqual(len(line), COLUMNS_MAX, line)
 
     def test_many_options_are_in_groups(self):
-        for command in (*TOOLS.values(), *SCRIPTS):
+        for command in (*((tool,) for tool in TOOLS.values()), *SCRIPTS):
             with self.subTest(command):
                 for group in re.split(r"(?m)^\S.*\n", self.text(command)):
                     self.assertLessEqual(len(re.findall(r"(?m)^ {2,6}-", group)), GROUP_MAX, group)
 
     def test_there_is_an_example(self):
-        for command in (*TOOLS.values(), *SCRIPTS):
+        for command in (*((tool,) for tool in TOOLS.values()), *SCRIPTS):
             with self.subTest(command):
                 self.assertRegex(self.text(command), r"(?mi)^examples?\b")
 

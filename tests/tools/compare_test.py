@@ -16,8 +16,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMPARE = ROOT / "bench" / "compare"
 sys.path.insert(0, str(ROOT / "bench"))
 
-from comparison import balance, rounds, states, summary  # noqa: E402 (the path has to be set first)
-from comparison.peers import Peer  # noqa: E402
+from compare import balance, rounds, states, summary  # noqa: E402 (the path has to be set first)
+from compare.peers import Peer  # noqa: E402
 
 KOLO_BUILD = os.environ["KOLO_BUILD"]
 PATIENCE_S = 120

@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "bench" / "staleness"
 sys.path.insert(0, str(ROOT / "bench"))
 
-from stragglers import staleness_command  # noqa: E402 (the path has to be set first)
+from staleness import staleness_command  # noqa: E402 (the path has to be set first)
 
 KOLO_BUILD = os.environ["KOLO_BUILD"]
 

@@ -106,8 +106,8 @@ class Ways(training.TrainingTest):
 
     def draw(self, rate):
         self.compare(2, ("fused", "topk"), "--epochs", 3, "--rate", rate)
-        done = subprocess.run([sys.executable, "-B", ROOT / "bench" / "comparison" / "figures.py",
-                               "comparison.training_plots", self.json, self.folder / "plots"],
+        done = subprocess.run([sys.executable, "-B", ROOT / "bench" / "compare" / "figures.py",
+                               "compare.training_plots", self.json, self.folder / "plots"],
                               capture_output=True, text=True, timeout=100, check=False)
         self.assertEqual((0, ""), (done.returncode, done.stderr))
         drawn = [pathlib.Path(plot["file"]) for plot in json.loads(done.stdout)]
