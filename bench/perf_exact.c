@@ -22,8 +22,8 @@ enum { SUMS = 8, SAMPLES = 15, SAMPLE_BYTES = 64 << 20 };
                 sums[i] += loaded;                                                                                     \
             }                                                                                                          \
         for (size_t i = 0; i < SUMS; i++)                                                                              \
-            for (size_t lane = 0; lane < sizeof(loaded) / sizeof(type); lane++)                                        \
-                total += sums[i][lane];                                                                                \
+            for (size_t element = 0; element < sizeof(loaded) / sizeof(type); element++)                               \
+                total += sums[i][element];                                                                             \
         return (double)total;                                                                                          \
     }
 

@@ -73,7 +73,7 @@ typedef struct perf_options {
     int in_flight;          /* calls in the background at a time; 0: calls are blocking */
     perf_progress progress; /* of calls in the background */
     int threads;            /* with which each rank moves its data; 0: by KOLO_THREADS */
-    bool lanes;             /* these are the program's, and call kolo_*_lane */
+    bool lanes;             /* these are the program's, and each calls in a lane */
     bool limits;            /* measure the hardware first, and show the share of its bound of each all-reduce */
     int ranks;              /* for limits; 0: as many as CPUs or as the launcher says */
 } perf_options;
