@@ -53,10 +53,8 @@ static int conclude(session *s) {
     const int identical = replicas_identical(s->comm, t->model.parameters, t->model.parameters_count);
     if (identical < 0)
         return LOST;
-    if (compares && is_first(s) && !s->options.quiet) {
+    if (compares && is_first(s) && !s->options.quiet)
         printf("\nthe same in one process, to compare ...\n");
-        fflush(stdout);
-    }
     if (compares && comparison_run(&compared, t) < 0)
         return LOST;
     if (is_first(s))
@@ -194,6 +192,7 @@ int main(int argc, char **argv) {
     kolo_options how = KOLO_OPTIONS_INIT;
     how.progress = train_settings_overlap(settings) ? 1 : 0;
     complain_in(&s.comm);
+    setvbuf(stdout, NULL, _IOLBF, 0); /* to be read while it trains */
     mlp_use_one_thread();
     if (s.options.join_job != NULL) {
         join(&s);

@@ -136,7 +136,6 @@ void train_report_heading(const trainer *t) {
     if (settings->elastic)
         printf("join    kolo-train --join %s\n", t->options->job);
     printf("\n%9s  %9s  %9s  %10s  %10s\n", "epoch", "loss", "test", "samples/s", "all-reduce");
-    fflush(stdout);
 }
 
 void train_report_epoch(const trainer *t) {
@@ -144,7 +143,6 @@ void train_report_epoch(const trainer *t) {
     printf("%4zu/%-4zu  %9.6f  %7.2f %%  %10.0f  %8.1f %%\n", t->epochs, t->epochs_planned, result->loss,
            100 * train_report_accuracy(t, result), (double)result->samples / result->seconds,
            100 * result->allreduce_seconds / result->seconds);
-    fflush(stdout);
 }
 
 /* Why training together took longer than alone, and what to do. */

@@ -38,12 +38,10 @@ void worker_report_heading(const worker *w) {
     if (of->step_ms > 0)
         printf("step    computes for %g ms at least\n", of->step_ms);
     printf("\n%9s  %11s  %9s  %10s\n", "clock", "iterations", "seconds", p->kind->measure);
-    fflush(stdout);
 }
 
 void worker_report_evaluation(const evaluation *now) {
     printf("%9.0f  %11.0f  %9.3f  %10.6f\n", now->clocks, now->iterations, now->seconds, now->loss);
-    fflush(stdout);
 }
 
 /* The first evaluation with a loss that --until asks for; NULL: none. */
