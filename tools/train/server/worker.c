@@ -18,187 +18,179 @@ enum { BOARD_COLUMNS = 2, STEPS = 0, STOPS = 1, PAUSE_NS = 200000 };
 enum { BOARD_STALENESS = 1 }; /* nobody ends a clock of it but the worker that waits for all others to leave */
 static const double momentum = 0.9;
 
-static void open_table(row_store *store, train_rule rule, double rate) {
+static void open_table(worker *w) {
     static const kolo_table_rule rules[] = {[TRAIN_RULE_SGD] = KOLO_TABLE_SGD,
                                             [TRAIN_RULE_MOMENTUM] = KOLO_TABLE_SGD,
                                             [TRAIN_RULE_ADAGRAD] = KOLO_TABLE_ADAGRAD,
                                             [TRAIN_RULE_ADAM] = KOLO_TABLE_ADAM};
-    const problem *p = store->problem;
+    const problem *p = &w->problem;
     const server_settings *settings = &p->settings->server;
     kolo_table_options options = KOLO_TABLE_OPTIONS_INIT, board = KOLO_TABLE_OPTIONS_INIT;
     options.name = train_problem_name(settings->problem);
     options.rows = p->rows;
     options.columns = p->columns;
     options.row_columns = p->row_columns;
-    options.rule = rules[rule];
-    options.learning_rate = rate;
-    options.momentum = rule == TRAIN_RULE_MOMENTUM ? momentum : 0;
+    options.rule = rules[w->rule];
+    options.learning_rate = w->rate;
+    options.momentum = w->rule == TRAIN_RULE_MOMENTUM ? momentum : 0;
     options.staleness = settings->server == TRAIN_BSP   ? 0
                         : settings->server == TRAIN_ASP ? KOLO_STALENESS_UNBOUNDED
                                                         : (int64_t)settings->staleness;
     options.backup_workers = settings->backup_workers;
     options.hogwild = settings->hogwild;
     options.servers = settings->servers;
-    check(store->comm, kolo_table_create(store->comm, &options, &store->table), "cannot make the table");
+    check(w->comm, kolo_table_create(w->comm, &options, &w->table), "cannot make the table");
     board.name = "board";
-    board.rows = (uint64_t)kolo_comm_size(store->comm);
+    board.rows = (uint64_t)kolo_comm_size(w->comm);
     board.columns = BOARD_COLUMNS;
     board.dtype = KOLO_F64;
     board.rule = KOLO_TABLE_ASSIGN;
     board.staleness = BOARD_STALENESS;
-    store->board_rows = allocate(board.rows, BOARD_COLUMNS * sizeof *store->board_rows);
-    check(store->comm, kolo_table_create(store->comm, &board, &store->board), "cannot make the board");
+    w->board_rows = allocate(board.rows, BOARD_COLUMNS * sizeof *w->board_rows);
+    check(w->comm, kolo_table_create(w->comm, &board, &w->board), "cannot make the board");
 }
 
-static void open_replicas(row_store *store, train_rule rule, double rate) {
-    const size_t count = store->problem->elements;
+static void open_replicas(worker *w) {
+    const size_t count = w->problem.elements;
     kolo_optimizer_options options = KOLO_OPTIMIZER_OPTIONS_INIT;
     kolo_parameter_group group = KOLO_PARAMETER_GROUP_INIT;
-    options.kind = rule == TRAIN_RULE_ADAM ? KOLO_OPTIMIZER_ADAM : KOLO_OPTIMIZER_SGD;
+    options.kind = w->rule == TRAIN_RULE_ADAM ? KOLO_OPTIMIZER_ADAM : KOLO_OPTIMIZER_SGD;
     options.count = group.end = count;
     options.op = KOLO_SUM;
-    group.learning_rate = rate;
-    group.momentum = rule == TRAIN_RULE_MOMENTUM ? momentum : 0;
-    store->values = allocate(count, sizeof *store->values);
-    store->gradients = allocate(count, sizeof *store->gradients);
-    check(store->comm, kolo_optimizer_create(store->comm, &options, &group, 1, &store->optimizer),
-          "cannot make the optimizer");
+    group.learning_rate = w->rate;
+    group.momentum = w->rule == TRAIN_RULE_MOMENTUM ? momentum : 0;
+    w->replica = allocate(count, sizeof *w->replica);
+    w->replica_gradients = allocate(count, sizeof *w->replica_gradients);
+    check(w->comm, kolo_optimizer_create(w->comm, &options, &group, 1, &w->optimizer), "cannot make the optimizer");
 }
 
-static void store_create(row_store *store, kolo_comm *comm, const problem *p, train_rule rule, double rate) {
-    const server_settings *settings = &p->settings->server;
-    *store = (row_store){.comm = comm, .problem = p, .workers = kolo_comm_size(comm) - settings->servers};
-    if (settings->server == TRAIN_ALLREDUCE)
-        open_replicas(store, rule, rate);
+/* Collective. Rank 0's first values become everybody's. */
+static void open_rows(worker *w) {
+    const problem *p = &w->problem;
+    if (p->settings->server.server == TRAIN_ALLREDUCE)
+        open_replicas(w);
     else
-        open_table(store, rule, rate);
-    float *values = store->table == NULL ? store->values : allocate(p->elements, sizeof *values);
-    if (kolo_comm_rank(comm) == 0)
-        p->kind->initialize(p, values); /* and the others take these over */
-    check(comm,
-          store->table == NULL ? kolo_broadcast(comm, values, p->elements, KOLO_F32, 0)
-                               : kolo_table_initialize(store->table, values, 0),
+        open_table(w);
+    float *values = w->table == NULL ? w->replica : w->all_values;
+    if (kolo_comm_rank(w->comm) == 0)
+        p->kind->initialize(p, values);
+    check(w->comm,
+          w->table == NULL ? kolo_broadcast(w->comm, values, p->elements, KOLO_F32, 0)
+                           : kolo_table_initialize(w->table, values, 0),
           "cannot share the first values");
-    if (store->table != NULL)
-        free(values);
 }
 
-static void store_destroy(row_store *store) {
-    kolo_table_destroy(store->board); /* first, as a server does: all leave the tables in one order */
-    kolo_table_destroy(store->table);
-    kolo_optimizer_destroy(store->optimizer);
-    free(store->board_rows);
-    free(store->values);
-    free(store->gradients);
-    *store = (row_store){0};
+static void close_rows(worker *w) {
+    kolo_table_destroy(w->board); /* first, as a server does: all leave the tables in one order */
+    kolo_table_destroy(w->table);
+    kolo_optimizer_destroy(w->optimizer);
 }
 
-static void pull_all(row_store *store, float *values) {
-    const problem *p = store->problem;
-    if (store->table == NULL)
-        memcpy(values, store->values, p->elements * sizeof *values);
+static void pull_all(worker *w, float *values) {
+    const problem *p = &w->problem;
+    if (w->table == NULL)
+        memcpy(values, w->replica, p->elements * sizeof *values);
     else
-        check(store->comm, kolo_table_pull(store->table, 0, p->rows, values), "cannot pull rows");
+        check(w->comm, kolo_table_pull(w->table, 0, p->rows, values), "cannot pull rows");
 }
 
 /* The rows that were chosen, or all of a problem without choice, one behind the other. */
-static void pull(row_store *store, float *values) {
-    const problem *p = store->problem;
+static void pull(worker *w, float *values) {
+    const problem *p = &w->problem;
     if (p->kind->choose == NULL)
-        pull_all(store, values);
-    else if (store->table != NULL && p->ids_count > 0)
-        check(store->comm, kolo_table_pull_rows(store->table, p->ids, p->ids_count, values), "cannot pull rows");
-    for (size_t i = 0; i < p->ids_count && store->table == NULL; i++)
-        memcpy(values + i * p->columns, store->values + p->ids[i] * p->columns, p->columns * sizeof *values);
+        pull_all(w, values);
+    else if (w->table != NULL && p->ids_count > 0)
+        check(w->comm, kolo_table_pull_rows(w->table, p->ids, p->ids_count, values), "cannot pull rows");
+    for (size_t i = 0; i < p->ids_count && w->table == NULL; i++)
+        memcpy(values + i * p->columns, w->replica + p->ids[i] * p->columns, p->columns * sizeof *values);
 }
 
-static void push(row_store *store, const float *gradients) {
-    const problem *p = store->problem;
+static void push(worker *w, const float *gradients) {
+    const problem *p = &w->problem;
     const bool all = p->kind->choose == NULL;
-    store->steps++;
-    if (store->table == NULL && all)
-        memcpy(store->gradients, gradients, p->elements * sizeof *gradients);
-    for (size_t i = 0; i < p->ids_count && store->table == NULL; i++)
-        memcpy(store->gradients + p->ids[i] * p->columns, gradients + i * p->columns, p->columns * sizeof *gradients);
-    if (store->table == NULL || (!all && p->ids_count == 0))
+    w->steps++;
+    if (w->table == NULL && all)
+        memcpy(w->replica_gradients, gradients, p->elements * sizeof *gradients);
+    for (size_t i = 0; i < p->ids_count && w->table == NULL; i++)
+        memcpy(w->replica_gradients + p->ids[i] * p->columns, gradients + i * p->columns,
+               p->columns * sizeof *gradients);
+    if (w->table == NULL || (!all && p->ids_count == 0))
         return;
-    check(store->comm,
-          all ? kolo_table_push(store->table, 0, p->rows, gradients)
-              : kolo_table_push_rows(store->table, p->ids, p->ids_count, gradients),
+    check(w->comm,
+          all ? kolo_table_push(w->table, 0, p->rows, gradients)
+              : kolo_table_push_rows(w->table, p->ids, p->ids_count, gradients),
           "cannot push rows");
 }
 
-static void end_own_clock(row_store *store) {
-    const problem *p = store->problem;
+static void end_own_clock(worker *w) {
+    const problem *p = &w->problem;
     kolo_table_stats stats = {.stats_bytes = sizeof stats};
-    store->clocks++;
-    if (store->table == NULL) {
-        check(store->comm, kolo_optimizer_step(store->optimizer, store->gradients, store->values, NULL),
+    w->clocks++;
+    if (w->table == NULL) {
+        check(w->comm, kolo_optimizer_step(w->optimizer, w->replica_gradients, w->replica, NULL),
               "cannot sum the gradients");
         for (size_t i = 0; i < p->ids_count; i++)
-            memset(store->gradients + p->ids[i] * p->columns, 0, p->columns * sizeof *store->gradients);
+            memset(w->replica_gradients + p->ids[i] * p->columns, 0, p->columns * sizeof *w->replica_gradients);
         return;
     }
-    check(store->comm, kolo_table_clock(store->table), "cannot end the clock");
-    if (p->settings->server.backup_workers > 0 && kolo_table_get_stats(store->table, &stats) == 0)
-        store->clocks = stats.clock; /* it may have been left out of some */
+    check(w->comm, kolo_table_clock(w->table), "cannot end the clock");
+    if (p->settings->server.backup_workers > 0 && kolo_table_get_stats(w->table, &stats) == 0)
+        w->clocks = stats.clock; /* it may have been left out of some */
 }
 
 /* Notes on the board how far this worker is, and whether all are to stop. With replicas that is known at once. */
-static void note_progress(row_store *store, bool stops) {
-    const uint64_t own = (uint64_t)kolo_comm_rank(store->comm);
-    if (store->table != NULL) {
-        const double row[BOARD_COLUMNS] = {[STEPS] = (double)store->steps, [STOPS] = stops};
-        check(store->comm, kolo_table_push_rows(store->board, &own, 1, row), "cannot write on the board");
-    } else if (store->problem->settings->server.until > 0) {
+static void note_progress(worker *w, bool stops) {
+    const uint64_t own = (uint64_t)kolo_comm_rank(w->comm);
+    if (w->table != NULL) {
+        const double row[BOARD_COLUMNS] = {[STEPS] = (double)w->steps, [STOPS] = stops};
+        check(w->comm, kolo_table_push_rows(w->board, &own, 1, row), "cannot write on the board");
+    } else if (w->problem.settings->server.until > 0) {
         int32_t stop = stops;
-        check(store->comm, kolo_allreduce(store->comm, &stop, &stop, 1, KOLO_I32, KOLO_MAX),
-              "cannot agree on when to stop");
-        store->stops = stop;
+        check(w->comm, kolo_allreduce(w->comm, &stop, &stop, 1, KOLO_I32, KOLO_MAX), "cannot agree on when to stop");
+        w->stops = stop;
     }
 }
 
-/* The steps that all workers together have done; and, in store->stops, whether to stop. */
-static uint64_t look_at_board(row_store *store) {
+/* The steps that all workers together have done; and, in w->stops, whether to stop. */
+static uint64_t look_at_board(worker *w) {
     uint64_t steps = 0;
-    if (store->table == NULL)
-        return (uint64_t)store->workers * store->steps;
-    check(store->comm, kolo_table_pull(store->board, 0, (uint64_t)store->workers, store->board_rows),
-          "cannot read the board");
-    for (int worker = 0; worker < store->workers; worker++) {
-        steps += (uint64_t)store->board_rows[worker * BOARD_COLUMNS + STEPS];
-        store->stops |= store->board_rows[worker * BOARD_COLUMNS + STOPS] > 0;
+    if (w->table == NULL)
+        return (uint64_t)w->workers * w->steps;
+    check(w->comm, kolo_table_pull(w->board, 0, (uint64_t)w->workers, w->board_rows), "cannot read the board");
+    for (int worker = 0; worker < w->workers; worker++) {
+        steps += (uint64_t)w->board_rows[worker * BOARD_COLUMNS + STEPS];
+        w->stops |= w->board_rows[worker * BOARD_COLUMNS + STOPS] > 0;
     }
     return steps;
 }
 
 /* Ends a clock, however long that takes. */
-static void end_clock(row_store *store, kolo_table *table) {
+static void end_clock(worker *w, kolo_table *table) {
     int rc = kolo_table_clock(table);
     while (rc == KOLO_ERR_TIMEOUT)
         rc = kolo_table_wait(table);
-    check(store->comm, rc, "cannot wait for the other workers");
+    check(w->comm, rc, "cannot wait for the other workers");
 }
 
 /* Waits, where workers may be at different clocks, until the others have left or ended: then all that they pushed is
  * there. They need not wait for this worker meanwhile. */
-static void outlast_others(row_store *store) {
+static void outlast_others(worker *w) {
     kolo_table_stats stats = {.stats_bytes = sizeof stats, .workers = 2};
-    const train_server server = store->problem->settings->server.server;
+    const train_server server = w->problem.settings->server.server;
     while (server == TRAIN_SSP && stats.workers > 1) { /* others may wait for this worker, until they leave */
         const struct timespec pause = {.tv_nsec = PAUSE_NS};
         nanosleep(&pause, NULL);
-        end_clock(store, store->table);
-        kolo_table_get_stats(store->table, &stats);
+        end_clock(w, w->table);
+        kolo_table_get_stats(w->table, &stats);
     }
     for (int clock = 0; server == TRAIN_ASP && clock <= BOARD_STALENESS; clock++)
-        end_clock(store, store->board);
+        end_clock(w, w->board);
 }
 
-static void serve(row_store *store) {
-    kolo_table_destroy(store->board); /* nobody is to wait for this rank */
-    store->board = NULL;
-    check(store->comm, kolo_table_serve(store->table), "cannot serve");
+static void serve(worker *w) {
+    kolo_table_destroy(w->board); /* nobody is to wait for this rank */
+    w->board = NULL;
+    check(w->comm, kolo_table_serve(w->table), "cannot serve");
 }
 
 static int rank_of(const worker *w) {
@@ -249,7 +241,7 @@ static void create(worker *w, kolo_comm *comm, const train_options *options, con
     w->losses = allocate(w->clocks_planned, sizeof *w->losses);
     w->evaluations = allocate(w->clocks_planned + 2, sizeof *w->evaluations);
     w->times_of_all = allocate((size_t)kolo_comm_size(comm), sizeof *w->times_of_all);
-    store_create(&w->store, comm, p, w->rule, w->rate);
+    open_rows(w);
 }
 
 static void destroy(worker *w) {
@@ -261,6 +253,9 @@ static void destroy(worker *w) {
     free(w->losses);
     free(w->evaluations);
     free(w->times_of_all);
+    free(w->board_rows);
+    free(w->replica);
+    free(w->replica_gradients);
 }
 
 /* Seconds since *at_s, which becomes now. */
@@ -276,14 +271,14 @@ static bool evaluate(worker *w) {
     evaluation *now = &w->evaluations[w->evaluations_count++];
     double at_s = now_s();
     now->seconds = at_s - w->begin_s;
-    pull_all(&w->store, w->all_values);
-    now->iterations = (double)look_at_board(&w->store);
-    now->clocks = (double)w->store.clocks;
+    pull_all(w, w->all_values);
+    now->iterations = (double)look_at_board(w);
+    now->clocks = (double)w->clocks;
     now->loss = w->problem.kind->loss(&w->problem, w->all_values);
     const bool stops = !isfinite(now->loss) || now->loss <= until;
-    if (!w->options->quiet && (w->store.clocks >= w->shown || stops)) {
+    if (!w->options->quiet && (w->clocks >= w->shown || stops)) {
         worker_report_evaluation(now);
-        w->shown = w->store.clocks + w->clocks_planned / EVALUATIONS;
+        w->shown = w->clocks + w->clocks_planned / EVALUATIONS;
     }
     w->times.evaluate_seconds += lap(&at_s);
     return stops;
@@ -301,7 +296,7 @@ static bool is_slow(const worker *w, size_t clock) {
 /* Sleeps for what is left of a step that takes so long on this rank. */
 static void make_slower(const worker *w, double compute_s, double so_far_s) {
     const server_settings *of = &w->options->settings.server;
-    const double factor = is_slow(w, w->store.clocks) ? of->slow_factor : 1;
+    const double factor = is_slow(w, w->clocks) ? of->slow_factor : 1;
     const double left_s = fmax(compute_s, of->step_ms * 1e-3) * factor - so_far_s;
     if (left_s <= 0)
         return;
@@ -314,14 +309,14 @@ static void make_slower(const worker *w, double compute_s, double so_far_s) {
 static bool run_clock(worker *w, const size_t *examples, size_t count) {
     problem *p = &w->problem;
     worker_times *times = &w->times;
-    const size_t clock = w->store.clocks, first = first_of_share(count, rank_of(w), w->workers);
+    const size_t clock = w->clocks, first = first_of_share(count, rank_of(w), w->workers);
     const size_t own = first_of_share(count, rank_of(w) + 1, w->workers) - first;
     const bool sleeps = w->options->settings.server.step_ms > 0; /* so that there is time to evaluate */
     double at_s = now_s();
     if (p->kind->choose != NULL)
         p->kind->choose(p, examples + first, own);
     const double choose_s = lap(&at_s);
-    pull(&w->store, w->values);
+    pull(w, w->values);
     times->pull_seconds += lap(&at_s);
     const bool stops = rank_of(w) == w->evaluator && clock % w->every == 0 && evaluate(w);
     const double evaluate_s = lap(&at_s);
@@ -330,10 +325,10 @@ static bool run_clock(worker *w, const size_t *examples, size_t count) {
     const double compute_s = choose_s + lap(&at_s);
     make_slower(w, compute_s, compute_s + (sleeps ? evaluate_s : 0));
     times->compute_seconds += compute_s + lap(&at_s);
-    push(&w->store, w->gradients);
+    push(w, w->gradients);
     times->push_seconds += lap(&at_s);
-    note_progress(&w->store, stops);
-    end_own_clock(&w->store);
+    note_progress(w, stops);
+    end_own_clock(w);
     times->clock_seconds += lap(&at_s);
     return stops;
 }
@@ -345,26 +340,26 @@ static void run_clocks(worker *w) {
     size_t ordered = 0; /* epochs */
     bool stops = false;
     w->begin_s = now_s();
-    while (w->store.clocks < w->clocks_planned && !stops && !w->store.stops) {
-        const size_t epoch = w->store.clocks / w->clocks_of_epoch, at = w->store.clocks % w->clocks_of_epoch * batch;
+    while (w->clocks < w->clocks_planned && !stops && !w->stops) {
+        const size_t epoch = w->clocks / w->clocks_of_epoch, at = w->clocks % w->clocks_of_epoch * batch;
         if (ordered != epoch + 1) {
             random_stream stream = random_begin(settings->seed, 1 + epoch);
             random_permutation(&stream, w->order, examples); /* the same on every rank */
             ordered = epoch + 1;
         }
         stops = run_clock(w, w->order + at, smaller(batch, examples - at));
-        look_at_board(&w->store);
+        look_at_board(w);
     }
     w->times.rank = rank_of(w);
-    w->times.steps = (double)w->store.steps;
-    w->times.clocks = (double)w->store.clocks;
+    w->times.steps = (double)w->steps;
+    w->times.clocks = (double)w->clocks;
     w->times.seconds = now_s() - w->begin_s;
 }
 
 /* What a worker has to say of the table before it leaves it. */
 static void note_stats(worker *w) {
     kolo_table_stats stats = {.stats_bytes = sizeof stats};
-    if (w->store.table == NULL || kolo_table_get_stats(w->store.table, &stats) < 0)
+    if (w->table == NULL || kolo_table_get_stats(w->table, &stats) < 0)
         return;
     w->times.waited_seconds = (double)stats.waited_ns * 1e-9;
     w->times.left_out = (double)stats.left_out;
@@ -373,12 +368,12 @@ static void note_stats(worker *w) {
 static void train(worker *w) {
     check(w->comm, kolo_barrier(w->comm), "cannot begin together");
     if (rank_of(w) >= w->workers) {
-        serve(&w->store);
+        serve(w);
         return;
     }
     run_clocks(w);
     if (rank_of(w) == w->evaluator) {
-        outlast_others(&w->store);
+        outlast_others(w);
         evaluate(w);
     }
     note_stats(w);
@@ -430,7 +425,7 @@ int worker_run(kolo_comm **comm, const train_options *options, const dataset *tr
     if (rank_of(&w) == 0 && !options->quiet)
         worker_report_heading(&w);
     train(&w);
-    store_destroy(&w.store); /* the others do not wait for a worker that has left */
+    close_rows(&w); /* the others do not wait for a worker that has left */
     regroup(&w, comm, json);
     gather(&w);
     const double loss = w.evaluations_count > 0 ? w.evaluations[w.evaluations_count - 1].loss : NAN;

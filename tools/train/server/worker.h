@@ -12,26 +12,6 @@
 #include "problem.h"
 #include "train_options.h"
 
-/* Where the rows of a problem are, as one worker sees them: in a table (kolo_table), or, to compare, in a replica of
- * each rank, which are kept the same by an all-reduce of the gradients (kolo_optimizer).
- *
- * Beside the table is a board: another table, in which each worker notes how many steps it has done, and one of them
- * that it is time to stop. */
-typedef struct row_store {
-    kolo_comm *comm;
-    const problem *problem;
-    int workers;        /* ranks below are */
-    kolo_table *table;  /* NULL: replicas */
-    kolo_table *board;  /* with a table */
-    double *board_rows; /* what was last pulled of it */
-    kolo_optimizer *optimizer;
-    float *values;    /* the replica */
-    float *gradients; /* of one clock */
-    uint64_t steps;   /* that this worker has done */
-    uint64_t clocks;  /* that it has ended; with backup workers also those that it was left out of */
-    bool stops;       /* it is time to stop */
-} row_store;
-
 typedef struct evaluation {
     double clocks;     /* of the worker that evaluates */
     double iterations; /* of all workers */
@@ -57,12 +37,23 @@ typedef struct worker {
     kolo_comm *comm;
     const train_options *options;
     problem problem;
-    row_store store;
     int workers;   /* ranks below are */
     int evaluator; /* the rank that evaluates */
     train_rule rule;
     double rate;
     size_t clocks_of_epoch, clocks_planned, every;
+    uint64_t steps;  /* that this worker has done */
+    uint64_t clocks; /* that it has ended; with backup workers also those that it was left out of */
+    bool stops;      /* it is time to stop */
+
+    /* The rows: in a table or, to compare, in a replica of each rank, which are kept the same by an all-reduce of the
+     * gradients. Beside the table is a board: another table, in which each worker notes how many steps it has done, and
+     * one of them that it is time to stop. */
+    kolo_table *table, *board; /* NULL: replicas */
+    double *board_rows;        /* what was last pulled of it */
+    kolo_optimizer *optimizer;
+    float *replica, *replica_gradients; /* of one clock */
+
     size_t *order; /* of the examples, in this epoch */
     float *values, *gradients;
     float *all_values; /* of all rows, where it evaluates */
