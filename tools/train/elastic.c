@@ -29,16 +29,11 @@ int elastic_open(int *listener, kolo_comm *comm, const train_options *options) {
     return check(comm, rc, "cannot listen for those who join");
 }
 
-/* Rank 0's: what it goes by, and how many it has found to fit. */
-typedef struct admission {
-    const train_settings *training;
-    int count;
-} admission;
+static int admitted; /* since rank 0 began to look who asks */
 
 /* Whether one that asks can train with the others. */
 static int fits(void *context, const kolo_joiner *joiner, char *why) {
-    admission *admitting = context;
-    const train_settings *training = admitting->training;
+    const train_settings *training = context;
     const elastic_request *request = joiner->message;
     int is_fit = 0;
     if (joiner->refused != NULL)
@@ -52,26 +47,26 @@ static int fits(void *context, const kolo_joiner *joiner, char *why) {
         is_fit = train_settings_agree(&request->settings, request->given, training, why, KOLO_JOIN_TEXT_BYTES);
     if (!is_fit)
         message_print("refused process %d, which asked to join: %s", joiner->pid, why);
-    admitting->count += is_fit;
+    admitted += is_fit;
     return is_fit;
 }
 
-int elastic_admit(int listener, kolo_comm **comm, const train_settings *training) {
-    admission admitting = {.training = training};
+int elastic_admit(int listener, kolo_comm **comm, train_settings *training) {
+    admitted = 0;
     kolo_grow_options how = KOLO_GROW_INIT;
     kolo_comm *larger = NULL;
     int size = kolo_comm_size(*comm);
     how.listener = listener;
     how.check = fits;
-    how.context = &admitting;
+    how.context = training;
     if (kolo_comm_grow(*comm, &how, &larger) < 0) {
         kolo_failure failure = {.failure_bytes = sizeof failure};
         kolo_comm_failure(*comm, &failure);
         if (failure.status != 0)
             return check(*comm, failure.status, "cannot take in those who join");
         if (kolo_comm_rank(*comm) == 0)
-            message_print("could not take in %d more: %s: going on with %d rank%s", admitting.count,
-                          kolo_error_message(), size, size == 1 ? "" : "s");
+            message_print("could not take in %d more: %s: going on with %d rank%s", admitted, kolo_error_message(),
+                          size, size == 1 ? "" : "s");
         return 0;
     }
     if (larger == NULL)
@@ -86,28 +81,24 @@ void elastic_close(int *listener, const kolo_comm *comm) {
     *listener = -1;
 }
 
-/* A process's part: how often it has asked. */
-typedef struct asking {
-    const char *job;
-    int count;
-} asking;
+static int asked; /* how often this process has */
 
 static void say_asked(void *context) {
-    asking *ask = context;
-    if (ask->count++ == 0)
-        message_print("process %d waits for the end of an epoch, to join '%s'", (int)getpid(), ask->job);
+    const kolo_join_options *how = context;
+    if (asked++ == 0)
+        message_print("process %d waits for the end of an epoch, to join '%s'", (int)getpid(), how->job);
 }
 
 kolo_comm *elastic_join(const train_options *options) {
     const elastic_request request = {.settings = options->settings, .given = options->given};
     const char *job = options->join_job;
-    asking ask = {.job = job};
+    asked = 0;
     kolo_join_options how = KOLO_JOIN_INIT;
     how.job = job;
     how.message = &request;
     how.message_bytes = sizeof(request);
     how.asked = say_asked;
-    how.context = &ask;
+    how.context = &how;
     for (int tries = 0; tries < TRIES_MAX; tries++) {
         kolo_comm *comm;
         const int rc = kolo_comm_join(&comm, &how);
@@ -115,7 +106,7 @@ kolo_comm *elastic_join(const train_options *options) {
             return comm;
         if (rc == KOLO_ERR_ARG)
             give_up("cannot join '%s': %s", job,
-                    ask.count > 0 ? "the training is over" : "no training of that name and user is running");
+                    asked > 0 ? "the training is over" : "no training of that name and user is running");
         if (rc != KOLO_ERR_PEER_DEAD && rc != KOLO_ERR_TIMEOUT)
             give_up("cannot join '%s': %s", job, kolo_error_message());
         complain("could not join '%s', and asks again: %s", job, kolo_error_message());

@@ -13,7 +13,7 @@ int elastic_open(int *listener, kolo_comm *comm, const train_options *options);
 /* Between two epochs: looks whether somebody wants to join, without waiting for one. Collective. Returns how many have
  * joined: then *comm is another communicator, with its old ranks first and then the new ones, who know nothing yet.
  * LOST: the communicator broke; the new ones are not in. */
-int elastic_admit(int listener, kolo_comm **comm, const train_settings *training);
+int elastic_admit(int listener, kolo_comm **comm, train_settings *training);
 
 /* After the last epoch: tells those who still wait. */
 void elastic_close(int *listener, const kolo_comm *comm);
