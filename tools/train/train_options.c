@@ -48,18 +48,20 @@ const char *train_rule_name(unsigned rule) {
 
 const struct train_named_way train_ways[TRAIN_WAYS] = {
     [TRAIN_WAY_PLAIN] = {.name = "plain"},
-    {"overlap", {.overlap = true}, TRAIN_WAY_PLAIN},
-    {"exact", {.exact = true}},
-    [3] = {"fused", {.fused = true}},
-    {"fused+overlap", {.fused = true, .overlap = true}, 3},
-    [5] = {"fused+shared", {.fused = true, .shared_parameters = true}},
-    {"fused+shared+overlap", {.fused = true, .shared_parameters = true, .overlap = true}, 5},
-    {"bf16", {.compress = KOLO_COMPRESSION_BF16}},
-    {"f16", {.compress = KOLO_COMPRESSION_F16}},
-    {"topk", {.compress = KOLO_COMPRESSION_TOPK}},
-    {"topk-no-feedback", {.compress = KOLO_COMPRESSION_TOPK, .no_feedback = true}},
-    {"onebit", {.compress = KOLO_COMPRESSION_ONEBIT}},
-    {"onebit-no-feedback", {.compress = KOLO_COMPRESSION_ONEBIT, .no_feedback = true}},
+    {.name = "overlap", .way = {.overlap = true}, .without_overlap = TRAIN_WAY_PLAIN},
+    {.name = "exact", .way = {.exact = true}},
+    [3] = {.name = "fused", .way = {.fused = true}},
+    {.name = "fused+overlap", .way = {.fused = true, .overlap = true}, .without_overlap = 3},
+    [5] = {.name = "fused+shared", .way = {.fused = true, .shared_parameters = true}},
+    {.name = "fused+shared+overlap",
+     .way = {.fused = true, .shared_parameters = true, .overlap = true},
+     .without_overlap = 5},
+    {.name = "bf16", .way = {.compress = KOLO_COMPRESSION_BF16}},
+    {.name = "f16", .way = {.compress = KOLO_COMPRESSION_F16}},
+    {.name = "topk", .way = {.compress = KOLO_COMPRESSION_TOPK}},
+    {.name = "topk-no-feedback", .way = {.compress = KOLO_COMPRESSION_TOPK, .no_feedback = true}},
+    {.name = "onebit", .way = {.compress = KOLO_COMPRESSION_ONEBIT}},
+    {.name = "onebit-no-feedback", .way = {.compress = KOLO_COMPRESSION_ONEBIT, .no_feedback = true}},
 };
 
 const char *train_way_name(unsigned way) {
