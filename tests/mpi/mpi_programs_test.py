@@ -207,9 +207,9 @@ class Mpi:
         for at in (0, 1):
             def of_two(*variables):
                 return [[library, *variables] if rank == at else [library] for rank in range(2)]
-            self.expect_sums(of_two("KOLO_MPI=after:7"), "sums", kolo=13, says="KOLO_MPI is after:7")
-            self.expect_sums(of_two("KOLO_MPI=comms:0"), "sums", kolo=0, says="allows are in use")
-            self.expect_sums(of_two("KOLO_MPI=0"), "sums", kolo=0, says=f"rank {at} has KOLO_MPI=off")
+            self.expect_sums(of_two("KOLO_MPI=verbose,after:7"), "sums", kolo=13, says="KOLO_MPI is after:7")
+            self.expect_sums(of_two("KOLO_MPI=verbose,comms:0"), "sums", kolo=0, says="allows are in use")
+            self.expect_sums(of_two("KOLO_MPI=verbose,0"), "sums", kolo=0, says=f"rank {at} has KOLO_MPI=off")
             for wrong in ("KOLO_MPI=maybe", "KOLO_MPI=on,loud", "KOLO_WAIT=long"):
                 self.expect_sums(of_two(wrong), "sums", kolo=0,
                                  says=f"rank {at}: all is left to the MPI, on all ranks: {wrong}")
