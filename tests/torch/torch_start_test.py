@@ -127,14 +127,10 @@ def without_compiled_part():
 
 class Start(torch_ranks.JobTest):
     def test_without_an_import(self):
-        before = set(os.listdir("/dev/shm"))
+        before = launching.shm_names()
         for ranks in (1, 2, 3):
             self.run_ranks(meet, ranks, "kolo")
-        left, end_s = set(os.listdir("/dev/shm")) - before, time.monotonic() + 5
-        while left and time.monotonic() < end_s:  # names of other jobs that are just meeting
-            time.sleep(0.1)
-            left &= set(os.listdir("/dev/shm"))
-        self.assertEqual([], [name for name in left if "-torch-" in name])
+        self.assertEqual(set(), launching.shm_names() - before)
 
     def test_name_gloo(self):
         self.run_ranks(with_name_gloo, 2)

@@ -15,6 +15,8 @@ import threading
 import time
 import unittest
 
+import launching
+
 TIMEOUT_S = 300
 
 
@@ -70,6 +72,7 @@ class Served(unittest.TestCase):
     def test_tokens_are_the_same(self):
         outputs, left = {}, {}
         for plugin in ("none", "kolo"):
+            launching.own_shm()
             before = set(os.listdir("/dev/shm"))
             outputs[plugin] = self.start(plugin, "serve").communicate(timeout=TIMEOUT_S)[0]
             left[plugin] = set(os.listdir("/dev/shm")) - before
