@@ -44,7 +44,7 @@ def alone(code, *arguments, **changes):
     return done.stdout, done.stderr
 
 
-class Failures(unittest.TestCase):
+class Latency(unittest.TestCase):
     def test_killed_rank_is_named_within_a_second(self):
         lines, errors = run(3, """
             comm.barrier()
@@ -67,6 +67,8 @@ class Failures(unittest.TestCase):
             f"{r} soon killed")]
         self.assertEqual(expected, lines, errors)
 
+
+class Failures(unittest.TestCase):
     def test_exited_rank(self):
         lines, errors = run(2, """
             if comm.rank == 1:
@@ -388,4 +390,7 @@ class Joining(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    latency = {"Latency", "Interrupts"}  # how soon a call ends: with --latency these, without it all others
+    wanted = [name for name, kind in list(globals().items()) if isinstance(kind, type) and issubclass(kind, unittest.TestCase)
+              and (name in latency) == (sys.argv[1:] == ["--latency"])]
+    unittest.main(argv=[sys.argv[0], *wanted], verbosity=2)

@@ -9,7 +9,7 @@ import source_tree
 
 PARTS = {"core", "machines", "table", "training", "bindings", "tools"}
 KINDS = {"unit", "ranks", "processes", "threads", "system", "net", "lab", "faults", "schedules", "models", "fuzz", "stress",
-         "tidy", "install", "python", "torch", "mpi", "valgrind"}
+         "tidy", "install", "python", "torch", "mpi", "valgrind", "latency"}
 ALONE = {"configs"}  # other presets: they have tests of their own
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 import unittest
 
@@ -14,15 +15,17 @@ import training
 SPARSE = ("logistic", "factorization")
 
 
-class Server(training.TrainingTest):
-    def digits(self, ranks, *options):
-        return self.report(ranks, "--hidden", 40, "--batch", 31, "--steps", 40, *options)
-
+class GeneratedTest(training.TrainingTest):
     def generated(self, ranks, problem, *options):
         """The JSON of a run that must go well."""
         done = training.run(ranks, "--problem", problem, "--json", self.json, "--quiet", *options)
         self.assertEqual((0, ""), (done.returncode, done.stderr), done.stdout)
         return json.loads(self.json.read_text(encoding="utf-8"))
+
+
+class Server(GeneratedTest):
+    def digits(self, ranks, *options):
+        return self.report(ranks, "--hidden", 40, "--batch", 31, "--steps", 40, *options)
 
     def test_synchronous_is_the_allreduce(self):
         """Bit by bit, whoever applies what is pushed."""
@@ -69,38 +72,6 @@ class Server(training.TrainingTest):
                 report = self.report(3, "--hidden", 40, "--batch", 30, "--steps", 150, "--server", *options)
                 self.assertGreater(report["test_accuracy"], 0.8)
                 self.assertLess(report["loss"], 0.6)
-
-    def test_a_slow_worker(self):
-        """Delays all where they wait for it in each step, and less where they need not. It sleeps, so that nothing depends
-        on the number of processors."""
-        def to_loss(*options):
-            report = self.generated(3, "logistic", "--server", *options, "--slow", "2:5", "--step-ms", 10, "--until", 0.42,
-                                    "--every", 1)
-            self.assertLessEqual(report["reached"]["loss"], 0.42)
-            self.assertEqual((2, 5, 10), (report["slow_rank"], report["slow_factor"], report["step_ms"]))
-            return report
-        bsp, ssp, asp = to_loss("bsp"), to_loss("ssp", "--staleness", 10), to_loss("asp")
-        for report in ssp, asp:
-            self.assertLess(report["reached"]["seconds"], 0.8 * bsp["reached"]["seconds"])
-        steps = [each["steps"] for each in bsp["times"]]
-        self.assertLessEqual(max(steps) - min(steps), 1)
-        self.assertGreater(bsp["times"][0]["waited_seconds"], 2 * bsp["times"][0]["compute_seconds"])
-        steps = [each["steps"] for each in ssp["times"]]
-        self.assertLessEqual(max(steps) - min(steps), 11)
-        steps = [each["steps"] for each in asp["times"]]
-        self.assertGreater(steps[0], 2 * steps[2])
-        self.assertEqual(0, asp["times"][0]["waited_seconds"])
-
-    def test_workers_that_are_slow_in_turn(self):
-        """Nobody is behind for long, so that a small bound suffices."""
-        seconds = {}
-        for server in "bsp", "ssp":
-            report = self.generated(3, "logistic", "--server", server, "--slow", "any:5", "--step-ms", 4, "--steps", 40)
-            self.assertEqual("any", report["slow_rank"])
-            seconds[server] = report["times"][0]["seconds"]
-            slow_steps = sum(each["compute_seconds"] - 40 * 0.004 for each in report["times"]) / (4 * 0.004)
-            self.assertGreater(slow_steps, 39.9)
-        self.assertLess(seconds["ssp"], 0.85 * seconds["bsp"])
 
     def test_a_killed_worker(self):
         """The others go on where nobody has to wait for it, else end with an error that names it."""
@@ -163,5 +134,40 @@ class Server(training.TrainingTest):
                 self.assertIn(pattern, done.stderr)
 
 
+class Ratios(GeneratedTest):
+    def test_a_slow_worker(self):
+        """Delays all where they wait for it in each step, and less where they need not. It sleeps, so that nothing depends
+        on the number of processors."""
+        def to_loss(*options):
+            report = self.generated(3, "logistic", "--server", *options, "--slow", "2:5", "--step-ms", 10, "--until", 0.42,
+                                    "--every", 1)
+            self.assertLessEqual(report["reached"]["loss"], 0.42)
+            self.assertEqual((2, 5, 10), (report["slow_rank"], report["slow_factor"], report["step_ms"]))
+            return report
+        bsp, ssp, asp = to_loss("bsp"), to_loss("ssp", "--staleness", 10), to_loss("asp")
+        for report in ssp, asp:
+            self.assertLess(report["reached"]["seconds"], 0.8 * bsp["reached"]["seconds"])
+        steps = [each["steps"] for each in bsp["times"]]
+        self.assertLessEqual(max(steps) - min(steps), 1)
+        self.assertGreater(bsp["times"][0]["waited_seconds"], 2 * bsp["times"][0]["compute_seconds"])
+        steps = [each["steps"] for each in ssp["times"]]
+        self.assertLessEqual(max(steps) - min(steps), 11)
+        steps = [each["steps"] for each in asp["times"]]
+        self.assertGreater(steps[0], 2 * steps[2])
+        self.assertEqual(0, asp["times"][0]["waited_seconds"])
+
+    def test_workers_that_are_slow_in_turn(self):
+        """Nobody is behind for long, so that a small bound suffices."""
+        seconds = {}
+        for server in "bsp", "ssp":
+            report = self.generated(3, "logistic", "--server", server, "--slow", "any:5", "--step-ms", 4, "--steps", 40)
+            self.assertEqual("any", report["slow_rank"])
+            seconds[server] = report["times"][0]["seconds"]
+            slow_steps = sum(each["compute_seconds"] - 40 * 0.004 for each in report["times"]) / (4 * 0.004)
+            self.assertGreater(slow_steps, 39.9)
+        self.assertLess(seconds["ssp"], 0.85 * seconds["bsp"])
+
+
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    # How much less time is waited: with --latency these, without it all others.
+    unittest.main(argv=[sys.argv[0], "Ratios" if sys.argv[1:] == ["--latency"] else "Server"], verbosity=2)

@@ -11,7 +11,7 @@ import unittest
 
 KOLORUN = os.environ["KOLORUN"]
 KOLO_TRAIN = os.environ["KOLO_TRAIN"]
-SECONDS_MAX = 100
+SECONDS_MAX = 300  # of a machine with other work, too
 
 ENVIRONMENT = {name: value for name, value in os.environ.items()
                if not name.startswith(("KOLO_", "OMPI_", "PMI", "SLURM_"))}
