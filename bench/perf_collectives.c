@@ -1,5 +1,6 @@
 #include "perf_collectives.h"
 
+#include "kolo_fusion.h"
 #include "kolo_tools.h"
 #include "perf_tensors.h"
 

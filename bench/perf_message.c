@@ -1,5 +1,7 @@
 #include "perf_message.h"
 
+#include "kolo_tools.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

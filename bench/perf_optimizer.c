@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kolo_optimizer.h"
 #include "perf_buffers.h"
 #include "perf_progress.h"
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "kolo.h"
+#include "kolo_table.h"
 #include "perf_collectives.h"
 #include "perf_keys.h"
 

@@ -1,17 +1,20 @@
-/* kolo: all-reduce and other collectives between the processes of one many-core machine. This header has all that
- * programs call, in parts that it includes:
- *     kolo_types.h        errors, element types, reductions, algorithms, and their names
+/* kolo: all-reduce and other collectives between the processes of one many-core machine. This header has the core, in
+ * parts that it includes:
+ *     kolo_types.h        errors, element types, reductions, algorithms
  *     kolo_comm.h         communicators: create, split, grow, shrink, destroy; what failed, what was done
  *     kolo_collectives.h  collectives that block, operations of the program's own
  *     kolo_memory.h       memory that all ranks have mapped
  *     kolo_requests.h     collectives in the background
  *     kolo_messages.h     messages between two ranks
+ * Programs that want more include it by name:
+ *     kolo_fusion.h       many tensors as one message, and buckets of them
  *     kolo_optimizer.h    an all-reduce that updates parameters on the way, and optimizers made of it
  *     kolo_exact.h        sums of floats that do not depend on who holds which addend
- *     kolo_fusion.h       many tensors as one message, and buckets of them
  *     kolo_table.h        a parameter server's tables
- * kolo_lanes.h is for programs whose ranks have several threads, kolo_tools.h for tools that ask about the machine and
- * about plans, kolo_watch.h for tools that look at running jobs. What stands here holds for all of them.
+ *     kolo_lanes.h        ranks of several threads
+ *     kolo_tools.h        what kolo sees of the machine and would do on it; names
+ *     kolo_watch.h        running jobs, seen from outside
+ * What stands here holds for all of them.
  *
  * Results: a function that returns int returns 0 or a negative KOLO_ERR_*, unless its comment says otherwise. Handles
  * come out through a parameter and are set only on success. Nothing here prints (unless KOLO_LOG asks for it), exits,
@@ -45,13 +48,9 @@
 
 #include "kolo_collectives.h"
 #include "kolo_comm.h"
-#include "kolo_exact.h"
-#include "kolo_fusion.h"
 #include "kolo_memory.h"
 #include "kolo_messages.h"
-#include "kolo_optimizer.h"
 #include "kolo_requests.h"
-#include "kolo_table.h"
 #include "kolo_types.h"
 
 #define KOLO_VERSION_MAJOR 0

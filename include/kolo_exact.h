@@ -1,4 +1,4 @@
-/* Sums of floats that do not depend on who holds which addend. Part of kolo.h, which says what holds for all calls.
+/* Sums of floats that do not depend on who holds which addend. kolo.h says what holds for all calls.
  *
  * A kolo_exact holds sums without rounding them. Each rank adds its own addends, the ranks' sums are all-reduced, and
  * the result is rounded once. So the same addends give the same bits, whether 1, 2 or 100 ranks hold them, in any order

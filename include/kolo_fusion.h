@@ -1,5 +1,5 @@
-/* Many tensors as one message, and buckets of tensors that go out while others are still computed. Part of kolo.h,
- * which says what holds for all calls.
+/* Many tensors as one message, and buckets of tensors that go out while others are still computed. kolo.h says what
+ * holds for all calls. A library that was built with KOLO_TRAINING=OFF lacks buckets and compression.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -29,6 +29,18 @@ KOLO_API int kolo_iallreduce_many(kolo_comm *comm, const kolo_tensor *tensors, s
                                   kolo_op op, kolo_request **request);
 
 /* Buckets. */
+
+/* What is sent for the elements of f32 tensors, in buckets that say so (kolo_fusion.h). */
+typedef enum kolo_compression {
+    KOLO_COMPRESSION_NONE,   /* the elements themselves */
+    KOLO_COMPRESSION_BF16,   /* each rounded to BF16 */
+    KOLO_COMPRESSION_F16,    /* each rounded to F16 */
+    KOLO_COMPRESSION_TOPK,   /* of each tensor those that are largest by magnitude, with their indices */
+    KOLO_COMPRESSION_ONEBIT, /* signs, and of every 512 elements the mean magnitude */
+    KOLO_COMPRESSIONS        /* how many there are */
+} kolo_compression;
+
+KOLO_API const char *kolo_compression_name(kolo_compression kind); /* "none", "bf16", "f16", "topk", "onebit" */
 
 /* Tensors that are reduced in place in every step, such as the gradients of a model, and become ready one by one, in
  * any order, on each rank in another one. They are put together in buckets, each of which is one kolo_iallreduce_many.

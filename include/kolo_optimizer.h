@@ -1,5 +1,5 @@
-/* The training step in one pass: an all-reduce that updates parameters on the way, and optimizers made of it. Part of
- * kolo.h, which says what holds for all calls.
+/* The training step in one pass: an all-reduce that updates parameters on the way, and optimizers made of it.
+ * kolo.h says what holds for all calls. A library that was built with KOLO_TRAINING=OFF lacks optimizers.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -1,5 +1,5 @@
-/* A parameter server: tables of rows that workers pull and push, each at its own pace within a bound. Part of kolo.h,
- * which says what holds for all calls.
+/* A parameter server: tables of rows that workers pull and push, each at its own pace within a bound. kolo.h
+ * says what holds for all calls.
  *
  * Who. A table belongs to the ranks of a communicator. Each is a worker, which pulls, computes, pushes and ends its
  * clock, in a loop of its own. The last `servers` of them can be servers instead, which only apply what is pushed.

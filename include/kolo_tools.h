@@ -17,6 +17,13 @@
 extern "C" {
 #endif
 
+/* Names and traits; NULL or 0 where there is no such value. Never fail. */
+KOLO_API const char *kolo_algorithm_name(kolo_algorithm algorithm);    /* "mesh", ... */
+KOLO_API const char *kolo_collective_name(kolo_collective collective); /* "allreduce", ... */
+KOLO_API int kolo_collective_has_op(kolo_collective collective);       /* 1: it reduces; 0 */
+KOLO_API int kolo_collective_has_root(kolo_collective collective);     /* 1: all ranks name one; 0 */
+KOLO_API int kolo_collective_has_counts(kolo_collective collective);   /* 1: one for each block; 0 */
+
 /* The machine as this process sees it. */
 typedef struct kolo_machine {
     size_t machine_bytes;     /* sizeof(kolo_machine); set by the caller */

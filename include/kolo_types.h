@@ -1,4 +1,4 @@
-/* What calls take and return: errors, element types, reductions, algorithms, and their names. Part of kolo.h, which
+/* What calls take and return: errors, element types, reductions, algorithms. Part of kolo.h, which
  * says what holds for all calls.
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -87,16 +87,6 @@ typedef enum kolo_algorithm {
     KOLO_ALGORITHMS         /* how many there are */
 } kolo_algorithm;
 
-/* What is sent for the elements of f32 tensors, in buckets that say so (kolo_fusion.h). */
-typedef enum kolo_compression {
-    KOLO_COMPRESSION_NONE,   /* the elements themselves */
-    KOLO_COMPRESSION_BF16,   /* each rounded to BF16 */
-    KOLO_COMPRESSION_F16,    /* each rounded to F16 */
-    KOLO_COMPRESSION_TOPK,   /* of each tensor those that are largest by magnitude, with their indices */
-    KOLO_COMPRESSION_ONEBIT, /* signs, and of every 512 elements the mean magnitude */
-    KOLO_COMPRESSIONS        /* how many there are */
-} kolo_compression;
-
 /* One of a list of tensors that a call takes in place of one buffer. */
 typedef struct kolo_tensor {
     void *data;   /* any alignment; NULL only with count 0 */
@@ -135,18 +125,12 @@ typedef enum kolo_collective {
 } kolo_collective;
 
 /* Names are constant strings; NULL where there is no such value. Never fail, never block. */
-KOLO_API const char *kolo_strerror(int status);                        /* "timeout", ...; never NULL */
-KOLO_API const char *kolo_version(void);                               /* "0.1.0" */
-KOLO_API const char *kolo_dtype_name(kolo_dtype dtype);                /* "f32", ... */
-KOLO_API size_t kolo_dtype_bytes(kolo_dtype dtype);                    /* of one element; 0: no such dtype, or OPAQUE */
-KOLO_API const char *kolo_op_name(kolo_op op);                         /* "sum", ... */
-KOLO_API int kolo_op_supports(kolo_op op, kolo_dtype dtype);           /* 1 or 0 */
-KOLO_API const char *kolo_algorithm_name(kolo_algorithm algorithm);    /* "mesh", ... */
-KOLO_API const char *kolo_compression_name(kolo_compression kind);     /* "none", "bf16", "f16", "topk", "onebit" */
-KOLO_API const char *kolo_collective_name(kolo_collective collective); /* "allreduce", ... */
-KOLO_API int kolo_collective_has_op(kolo_collective collective);       /* 1: it reduces; 0 */
-KOLO_API int kolo_collective_has_root(kolo_collective collective);     /* 1: all ranks name one; 0 */
-KOLO_API int kolo_collective_has_counts(kolo_collective collective);   /* 1: one for each block; 0 */
+KOLO_API const char *kolo_strerror(int status);              /* "timeout", ...; never NULL */
+KOLO_API const char *kolo_version(void);                     /* "0.1.0" */
+KOLO_API const char *kolo_dtype_name(kolo_dtype dtype);      /* "f32", ... */
+KOLO_API size_t kolo_dtype_bytes(kolo_dtype dtype);          /* of one element; 0: no such dtype, or OPAQUE */
+KOLO_API const char *kolo_op_name(kolo_op op);               /* "sum", ... */
+KOLO_API int kolo_op_supports(kolo_op op, kolo_dtype dtype); /* 1 or 0 */
 
 /* What went wrong in the calling thread's last failed call: names the value, the rank and what to do. Never NULL; valid
  * until the thread's next call that fails. */

@@ -3,6 +3,8 @@
 #define KOLO_TESTS_NAMED_CALL_H
 
 #include "kolo.h"
+#include "kolo_fusion.h"
+#include "kolo_optimizer.h"
 
 /* Makes the call by CALL(name, arguments but the communicator). */
 #define NAMED_CALL(c, CALL)                                                                                            \

@@ -1,4 +1,5 @@
 /* kolo-simulate: predicts all-reduce times on a machine that is described in a file. */
+#include "kolo_tools.h"
 #include "sim_options.h"
 
 #include <limits.h>

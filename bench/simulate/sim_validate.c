@@ -1,3 +1,4 @@
+#include "kolo_tools.h"
 #include "sim_options.h"
 
 #include <inttypes.h>

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "kolo.h"
+#include "kolo_fusion.h"
 
 enum phase {
     PHASE_CREATE,

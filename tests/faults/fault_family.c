@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "kolo_tools.h"
 #include "collective_shapes.h"
 #include "fault_memory.h"
 #include "named_call.h"

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "kolo_optimizer.h"
 #include "kolo_fusion.h"
 
 static float sum_at(const struct training_step *call, size_t index) {

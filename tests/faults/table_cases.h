@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "kolo_table.h"
 #include "fault_board.h"
 
 enum {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kolo_optimizer.h"
 #include "harness.h"
 #include "node_files.h"
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kolo_tools.h"
 #include "collective_shapes.h"
 #include "harness.h"
 #include "named_call.h"

@@ -2,6 +2,7 @@
 #ifndef KOLO_TESTS_NODES_TABLE_PARTS_H
 #define KOLO_TESTS_NODES_TABLE_PARTS_H
 
+#include "kolo_table.h"
 #include "harness.h"
 
 /* The last rank's values are everybody's. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kolo_optimizer.h"
 #include "harness.h"
 
 enum { SLOT_BYTES = 4096, BUFFER_BYTES = 1 << 18, PENDING = 4 };

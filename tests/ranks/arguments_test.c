@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "kolo_fusion.h"
 #include "kolo_tools.h"
 #include "kolo_watch.h"
 #include "harness.h"

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kolo_fusion.h"
 #include "harness.h"
 #include "oracle.h"
 

@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "kolo.h"
+#include "kolo_fusion.h"
 
 /* How many elements of a tensor TOPK sends. */
 size_t reference_chosen(double share, size_t count);

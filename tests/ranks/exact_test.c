@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kolo_exact.h"
 #include "harness.h"
 #include "oracle.h"
 

@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "kolo_tools.h"
 #include "forked_team.h"
 #include "held_time.h"
 #include "number_option.h"

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "harness.h"
+#include "kolo_tools.h"
 #include "kolo_watch.h"
 #include "named_call.h"
 

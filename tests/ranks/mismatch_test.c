@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "kolo_fusion.h"
+#include "kolo_tools.h"
 #include "comm/step/call_word.h"
 #include "collective_shapes.h"
 #include "harness.h"

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kolo_optimizer.h"
 #include "harness.h"
 
 enum { SLOT_BYTES = 4096, GROUPS_MAX = 4, SEGMENTS_MAX = 4, STEPS = 4 };

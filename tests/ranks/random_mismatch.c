@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kolo_tools.h"
 #include "own_operations.h"
 #include "random_program.h"
 

@@ -8,6 +8,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "kolo_tools.h"
 #include "kolo_lanes.h"
 #include "oracle.h"
 #include "own_operations.h"

@@ -9,6 +9,7 @@
 #include <xmmintrin.h>
 #endif
 
+#include "kolo_tools.h"
 #include "harness.h"
 #include "oracle.h"
 

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "kolo_optimizer.h"
 #include "harness.h"
 #include "oracle.h"
 #include "own_operations.h"

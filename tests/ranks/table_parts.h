@@ -2,6 +2,7 @@
 #ifndef KOLO_TESTS_TABLE_PARTS_H
 #define KOLO_TESTS_TABLE_PARTS_H
 
+#include "kolo_table.h"
 #include "harness.h"
 
 struct table_setup {

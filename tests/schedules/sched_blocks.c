@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "kolo_tools.h"
 #include "comm/step/call_word.h"
 #include "named_call.h"
 

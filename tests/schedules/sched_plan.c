@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "kolo_tools.h"
 #include "sched_blocks.h"
 #include "sched_engine.h"
 #include "splitmix64.h"

@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "kolo_table.h"
 #include "comm/comm.h"
 #include "sched_control.h"
 #include "sched_engine.h"

@@ -29,7 +29,7 @@ def problems(tree):
     if not paths:
         return []
     check = subprocess.run([CLANG_FORMAT, "--dry-run", "--Werror", "--style=file", *paths], cwd=tree.root,
-                           capture_output=True, text=True, timeout=50)
+                           capture_output=True, text=True, timeout=300)
     if check.returncode == 0:
         return []
     first_lines = {}

@@ -13,6 +13,7 @@
  *     step 300: loss 0.0000
  */
 #include <kolo.h>
+#include <kolo_optimizer.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

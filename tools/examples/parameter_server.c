@@ -9,9 +9,11 @@
  *     worst error of 1000 weights: 0.00
  */
 #include <kolo.h>
+#include <kolo_table.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
+
 enum { WEIGHTS = 1000, FEATURES = 3, SAMPLES = 50, CLOCKS = 3000 };
 
 static float true_weight(uint64_t i) { /* what is to be learnt */

@@ -9,7 +9,9 @@
  *     weights 2.00 4.00 6.00 8.00, bias 1.00
  */
 #include <kolo.h>
+#include <kolo_fusion.h>
 #include <stdio.h>
+
 enum { INPUTS = 4, SAMPLES = 64, STEPS = 200, WEIGHTS = 0, BIAS = 1 };
 
 static float input(int rank, int sample, int i) { /* each rank has its own */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "kolo.h"
+#include "kolo_tools.h"
 #include "kolo_watch.h"
 #include "messages.h"
 #include "process_files.h"

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kolo_tools.h"
 #include "kolo_watch.h"
 #include "messages.h"
 #include "top_sample.h"

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "kolo.h"
+#include "kolo_table.h"
 #include "top_text.h"
 
 #define NS 1e-9

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "kolo.h"
+#include "kolo_fusion.h"
 
 typedef enum train_on_failure { TRAIN_STOP, TRAIN_SHRINK } train_on_failure;
 typedef enum train_optimizer { TRAIN_SGD, TRAIN_ADAMW } train_optimizer;

@@ -11,6 +11,7 @@
 
 #include "dataset.h"
 #include "kolo.h"
+#include "kolo_optimizer.h"
 #include "mlp.h"
 #include "train_options.h"
 

@@ -1,4 +1,5 @@
 /* The collectives, as programs call them: each begins the path that all take (api/path.h). */
+#include "kolo_fusion.h"
 #include "api/path.h"
 #include "api/requests/queue.h"
 #include "api/short_call.h"

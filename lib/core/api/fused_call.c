@@ -1,4 +1,5 @@
 /* kolo_allreduce_apply, and which rank owns which elements. */
+#include "kolo_optimizer.h"
 #include "algo/fusion/apply.h"
 #include "api/path.h"
 #include "base/status.h"

@@ -1,4 +1,7 @@
 /* Names and sizes of the public enumerations, one table each, and the operations that programs add. */
+#include "kolo_fusion.h"
+#include "kolo_table.h"
+#include "kolo_tools.h"
 #include "algo/registry.h"
 #include "base/status.h"
 #include "reduce/own/own_ops.h"

@@ -2,6 +2,7 @@
 #ifndef KOLO_TRAINING_BUCKETS_BUCKET_MESSAGE_H
 #define KOLO_TRAINING_BUCKETS_BUCKET_MESSAGE_H
 
+#include "kolo_fusion.h"
 #include "training/buckets/bucket_state.h"
 
 /* Packs a bucket, all tensors of which are ready, and issues its message. The caller has the lock. Waits for no rank.

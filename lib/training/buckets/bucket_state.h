@@ -8,6 +8,7 @@
 
 #include "training/compress/compressed.h"
 #include "kolo.h"
+#include "kolo_fusion.h"
 
 /* A range of the tensors in their agreed order, which go out in one message. */
 struct kolo_bucket {

@@ -22,6 +22,7 @@
 
 #include <stdbool.h>
 
+#include "kolo_fusion.h"
 #include "comm/comm.h"
 #include "training/kernels/training_kernels.h"
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kolo_exact.h"
 #include "api/path.h"
 #include "base/environment.h"
 #include "base/status.h"

@@ -1,6 +1,6 @@
-/* One instance of the kernels of training, which each instruction set's file beside this one makes of its vectors. That file
- * has included what reduce/template/vector_types.h asks for, and defined INSTANCE: the kolo_training_kernels that is
- * defined here. */
+/* One instance of the kernels of training, which each instruction set's file beside this one makes of its vectors. That
+ * file has included what reduce/template/vector_types.h asks for, and defined INSTANCE: the kolo_training_kernels that
+ * is defined here. */
 #include "training/kernels/adder_template.h"
 #include "training/kernels/compress_template.h"
 

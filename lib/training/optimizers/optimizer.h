@@ -13,6 +13,7 @@
 #define KOLO_TRAINING_OPTIMIZERS_OPTIMIZER_H
 
 #include "kolo.h"
+#include "kolo_optimizer.h"
 #include "comm/step/items.h"
 #include "reduce/steps/steps.h"
 #include "reduce/reducer.h"

@@ -9,6 +9,8 @@
 
 #include "dataset.h"
 #include "kolo.h"
+#include "kolo_optimizer.h"
+#include "kolo_table.h"
 #include "problem.h"
 #include "train_options.h"
 

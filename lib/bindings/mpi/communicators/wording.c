@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kolo_tools.h"
 #include "types/operations.h"
 
 static const char *const functions[KOLO_COLLECTIVES] = {[KOLO_BARRIER] = "MPI_Barrier",

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "kolo_tools.h"
 #include "api/other_parts.h"
 #include "base/clock.h"
 #include "base/file.h"

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kolo_tools.h"
 #include "base/awake.h"
 #include "base/clock.h"
 #include "base/environment.h"

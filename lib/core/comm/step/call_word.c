@@ -1,6 +1,8 @@
 /* The word of a call, and the call in words. */
 #include "comm/step/call_word.h"
 
+#include "kolo_tools.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

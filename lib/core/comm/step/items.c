@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kolo_fusion.h"
+#include "kolo_table.h"
 #include "comm/step/call_word.h"
 
 struct kolo_item kolo_item_real(const char *name, double value) {
