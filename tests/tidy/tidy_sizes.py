@@ -1,4 +1,5 @@
-"""A file fits a short reading and a function a screen: at most 800 and 70 lines; a public header, 350."""
+"""A file fits a short reading and a function a screen: at most 800 and 70 lines; a public header 350, README.md 200. All
+guides together have 36,000 words."""
 
 import ast
 import re
@@ -7,7 +8,9 @@ import source_tree
 
 FILE_LINES_MAX = 800
 PUBLIC_HEADER_LINES_MAX = 350
+README_LINES_MAX = 200
 FUNCTION_LINES_MAX = 70
+GUIDES_WORDS_MAX = 36000
 UNLIMITED = ("LICENSE", "CHANGELOG.md")
 DATA = (".png", ".svg", ".csv")
 C_FUNCTION_HEAD = re.compile(r"^[^=]*\)\s*$")
@@ -73,12 +76,16 @@ def problems(tree):
     shell_scripts = {*tree.scripts("bash"), *tree.scripts("/sh")}
     for path in tree.paths():
         lines = tree.text(path).count("\n")
-        limit = PUBLIC_HEADER_LINES_MAX if path.startswith("include/") else FILE_LINES_MAX
+        limit = (PUBLIC_HEADER_LINES_MAX if path.startswith("include/")
+                 else README_LINES_MAX if path == "README.md" else FILE_LINES_MAX)
         if lines > limit and path not in UNLIMITED and not path.endswith(DATA):
             found.append(f"{path}:1: {lines} lines, {limit} at most: make it two files")
         for name, first, last in functions(tree, path, shell_scripts):
             if last - first + 1 > FUNCTION_LINES_MAX:
                 found.append(f"{path}:{first}: {name} has {last - first + 1} lines, {FUNCTION_LINES_MAX} at most")
+    words = sum(len(tree.text(path).split()) for path in tree.paths() if path.endswith(".md"))
+    if words > GUIDES_WORDS_MAX:
+        found.append(f"*.md: {words} words in all, {GUIDES_WORDS_MAX} at most: say each thing once")
     return found
 
 
@@ -119,6 +126,12 @@ class Sizes(source_tree.Rule):
 
     def test_rejects_long_public_header(self):
         self.check("include/kolo_a.h", "int a;\n" * 351, "351 lines, 350 at most")
+
+    def test_rejects_long_readme(self):
+        self.check("README.md", "a\n" * 201, "201 lines, 200 at most")
+
+    def test_rejects_many_words(self):
+        self.check("tools/GUIDE.md", "word " * 36001, "36001 words in all")
 
     def test_accepts_the_limits(self):
         files = {"lib/core/base/a.c": c_function(70), "lib/core/base/b.c": "int a;\n" * 800,
