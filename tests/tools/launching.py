@@ -163,15 +163,23 @@ class LaunchingTest(unittest.TestCase):
         return output, errors
 
 
-def run_launcher(begin, timeout_s=PATIENCE_S):
-    """begin() starts an mpirun: the process that has ended, and what it said. On a busy machine Hydra itself, also where
+def run_again(run):
+    """run() runs an mpirun to its end: (its exit status, what else it returns). On a busy machine Hydra itself, also where
     nothing of kolo runs, may be ended by SIGPIPE: it answers one of its own processes that has ended meanwhile. Such a
     run says nothing of kolo, and is made once more. Of a program that SIGPIPE ends Hydra tells by its exit code."""
     for is_last in (False, True):
+        status, said = run()
+        if is_last or status != -signal.SIGPIPE:
+            return said
+
+
+def run_launcher(begin, timeout_s=PATIENCE_S):
+    """begin() starts an mpirun: the process that has ended, and what it said; see run_again."""
+    def run():
         process = begin()
         output, errors = process.communicate(timeout=timeout_s)
-        if is_last or process.returncode != -signal.SIGPIPE:
-            return process, output, errors
+        return process.returncode, (process, output, errors)
+    return run_again(run)
 
 
 def signal_name(number):

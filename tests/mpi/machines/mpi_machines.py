@@ -8,7 +8,7 @@ import shlex
 import shutil
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "net"))
+sys.path[:0] = (str(pathlib.Path(__file__).resolve().parents[2] / folder) for folder in ("net", "tools"))
 
 import lab  # noqa: E402 (the path has to be set first)
 
