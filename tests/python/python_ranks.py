@@ -1,4 +1,6 @@
-"""What the Python tests that run as ranks share: one communicator for the whole process."""
+"""What the Python tests that run as ranks share: one communicator for the whole process.
+
+    kolorun -n 2 python3 python_ranks.py MODULE...    the tests of several files, one after another"""
 
 import sys
 import unittest
@@ -29,14 +31,20 @@ class RankTest(unittest.TestCase):
         self.assertEqual(list(expected), values_of(x), self.kind)
 
 
-def main(**options):
-    """Runs the calling script's tests as one rank. A failure breaks the communicator, so that the others end, too."""
+def main(modules=(), **options):
+    """Runs the tests of these modules, or else of the calling script, as one rank. A failure breaks the communicator, so
+    that the others end, too."""
     global comm
     sys.modules.setdefault("python_ranks", sys.modules[__name__])
     with kolo.init(timeout=60, **options) as made:
         comm = made
-        result = unittest.main(module="__main__", exit=False, failfast=True).result
+        result = unittest.main(module=None if modules else "__main__", argv=[sys.argv[0], *modules] if modules else None,
+                               exit=False, failfast=True).result
         if not result.wasSuccessful() and comm.failure is None:
             comm.abort(1)
         comm = None
     sys.exit(not result.wasSuccessful())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
