@@ -147,10 +147,6 @@ int kolo_arguments_resolve(const struct kolo_descriptor *descriptor, const char 
         call->send = NULL;
     if (descriptor->recv_at_root && !is_root)
         call->recv = NULL;
-    if (descriptor->send != COUNTED && descriptor->recv != COUNTED &&
-        call->count <= KOLO_COUNT_MAX / comm->global_size &&
-        kolo_arguments_fit(descriptor, comm, call->send, call->recv, call->count * element_bytes, call->root))
-        return 0;
     const bool is_one = descriptor->has_root && !descriptor->send_at_root && !descriptor->recv_at_root;
     struct buffer send = {.name = is_one ? "buffer" : "send",
                           .begin = call->send,
@@ -225,9 +221,8 @@ int kolo_arguments_count_tensors(const char *function, const kolo_comm *comm, st
     return 0;
 }
 
-int kolo_arguments_check(const struct kolo_descriptor *descriptor, const char *function, const kolo_comm *comm,
-                         struct kolo_arguments *call, size_t *const *offsets) {
-    call->kernel = kolo_arguments_kernel(comm, call->dtype, call->op);
+int kolo_arguments_check_all(const struct kolo_descriptor *descriptor, const char *function, const kolo_comm *comm,
+                             struct kolo_arguments *call, size_t *const *offsets) {
     if (!call->kernel)
         call->kernel = own_kernel(call);
     if (!call->kernel)

@@ -74,11 +74,37 @@ static inline __attribute__((always_inline)) bool kolo_arguments_fit(const struc
     return !has_send || !has_recv || s + own_in_send == r + own_in_recv || s + sent <= r || r + taken <= s;
 }
 
+/* The check of a call that kolo_arguments_accept has not accepted. 0 or KOLO_ERR_ARG. */
+int kolo_arguments_check_all(const struct kolo_descriptor *descriptor, const char *function, const kolo_comm *comm,
+                             struct kolo_arguments *call, size_t *const *offsets);
+
+/* The check of most calls, at a glance: nothing in them is of the program's own, nor a list, and all is right. Fills in
+ * the rest of the arguments. */
+static inline bool kolo_arguments_accept(const struct kolo_descriptor *descriptor, const kolo_comm *comm,
+                                         struct kolo_arguments *call) {
+    call->kernel = kolo_arguments_kernel(comm, call->dtype, call->op);
+    if (!call->kernel || descriptor->send == COUNTED || descriptor->recv == COUNTED || descriptor->has_tensors ||
+        descriptor->applies || call->count > KOLO_COUNT_MAX / KOLO_RANKS_MAX ||
+        (descriptor->has_root && (uint32_t)call->root >= comm->global_size) ||
+        !kolo_arguments_fit(descriptor, comm, call->send, call->recv, call->count * call->kernel->element_bytes,
+                            call->root))
+        return false;
+    if (descriptor->send_at_root && comm->global_rank != (uint32_t)call->root)
+        call->send = NULL;
+    if (descriptor->recv_at_root && comm->global_rank != (uint32_t)call->root)
+        call->recv = NULL;
+    return true;
+}
+
 /* Checks the arguments of a call, and fills in the rest of them: its kernel, and where blocks begin, which is in
  * offsets[0] for those to send, in offsets[1] for those to receive, with room for a number per rank. function: for
  * messages. 0 or KOLO_ERR_ARG. */
-int kolo_arguments_check(const struct kolo_descriptor *descriptor, const char *function, const kolo_comm *comm,
-                         struct kolo_arguments *call, size_t *const *offsets);
+static inline int kolo_arguments_check(const struct kolo_descriptor *descriptor, const char *function,
+                                       const kolo_comm *comm, struct kolo_arguments *call, size_t *const *offsets) {
+    return __builtin_expect(kolo_arguments_accept(descriptor, comm, call), 1)
+               ? 0
+               : kolo_arguments_check_all(descriptor, function, comm, call, offsets);
+}
 
 /* The parts of the check once the kernel is known: of a list of tensors, and of other calls. */
 int kolo_arguments_count_tensors(const char *function, const kolo_comm *comm, struct kolo_arguments *call);

@@ -72,20 +72,24 @@ static bool may_be_direct(const kolo_comm *comm, const struct kolo_message *mess
 /* What the plan, which lies below the registry, has to know of a row. */
 struct kolo_traits kolo_traits_of(kolo_collective collective) {
     const struct kolo_descriptor *row = &kolo_registry[collective];
-    struct kolo_traits traits = {.table = row->table,
-                                 .choices = row->choices,
-                                 .has_lines = row->lines,
-                                 .sends_blocks = row->send != WHOLE || row->applies,
-                                 .has_heads = row->is_unequal,
-                                 .is_list = row->has_tensors};
-    for (int i = 0; row->table != KOLO_TABLE_SINGLE && i < KOLO_ALGORITHMS; i++)
-        traits.algorithms |= (uint32_t)(row->algorithms[i] != NULL) << i;
+    const struct kolo_traits traits = {.table = row->table,
+                                       .choices = row->choices,
+                                       .has_lines = row->lines,
+                                       .sends_blocks = row->send != WHOLE || row->applies,
+                                       .has_heads = row->is_unequal,
+                                       .is_list = row->has_tensors};
     return traits;
 }
 
+bool kolo_traits_force(kolo_collective collective, kolo_algorithm algorithm) {
+    const struct kolo_descriptor *row = &kolo_registry[collective];
+    return row->table != KOLO_TABLE_SINGLE && row->algorithms[algorithm];
+}
+
 /* Plans and runs a message. lanes: the message is a slice of one that so many lanes share; 0: it is whole. */
-static int plan_and_run(const struct kolo_descriptor *descriptor, kolo_comm *comm, struct kolo_message *message,
-                        size_t longest, uint32_t lanes) {
+static inline __attribute__((always_inline)) int plan_and_run(const struct kolo_descriptor *descriptor, kolo_comm *comm,
+                                                              struct kolo_message *message, size_t longest,
+                                                              uint32_t lanes) {
     const kolo_kernel *kernel = message->kernel;
     const struct kolo_question question = {.collective = descriptor->collective,
                                            .count = longest,
@@ -130,7 +134,7 @@ static void *or_nothing(const void *buffer) {
     return buffer ? (void *)buffer : &nothing;
 }
 
-static int run_whole(const struct path *path, kolo_comm *comm) {
+static inline int run_whole(const struct path *path, kolo_comm *comm) {
     const struct kolo_descriptor *descriptor = path->descriptor;
     const struct kolo_arguments *call = path->call;
     struct kolo_message message; /* only the fields that are needed are initialized: small messages come here, too */
@@ -255,6 +259,10 @@ static void copy_alone(const struct kolo_descriptor *descriptor, const struct ko
 static int make_checked(const struct kolo_descriptor *descriptor, kolo_comm *comm, const struct kolo_arguments *call) {
     struct path path = {.descriptor = descriptor, .call = call};
     const bool is_first = comm == comm->first;
+    if (!comm->first->lanes && descriptor->send != COUNTED && descriptor->recv != COUNTED && !descriptor->applies) {
+        path.longest = call->count;
+        path.slices = 1;
+    }
     if (call->by_lane && !descriptor->is_unequal)
         divide(&path, comm);
     if (!is_first && (comm->global_size == 1 || (path.slices && !takes_part(&path, comm))))
@@ -296,23 +304,19 @@ static int check_and_make_in_lane(const struct kolo_descriptor *descriptor, cons
     return rc < 0 ? rc : check_and_make(descriptor, function, lane, call);
 }
 
-static int enter_and_make(const struct kolo_descriptor *descriptor, const char *function, kolo_comm *comm,
-                          struct kolo_arguments *call) {
-    const int rc = kolo_enter(function, comm);
-    return rc < 0 ? rc : check_and_make(descriptor, function, comm, call);
-}
-
 int kolo_path_make(kolo_collective collective, const char *function, kolo_comm *comm, struct kolo_arguments *call) {
     const struct kolo_descriptor *descriptor = &kolo_registry[collective];
-    if (kolo_is_ready(comm))
-        return enter_and_make(descriptor, function, comm, call);
-    if (comm && comm->is_lane)
+    const bool is_ready = kolo_is_ready(comm);
+    if (!is_ready && comm && comm->is_lane)
         return check_and_make_in_lane(descriptor, function, comm, call);
-    int rc = kolo_queue_claim(function, comm, true);
+    int rc = is_ready ? 0 : kolo_queue_claim(function, comm, true);
     if (rc < 0)
         return rc;
-    rc = enter_and_make(descriptor, function, comm, call);
-    kolo_queue_release(comm, rc);
+    rc = kolo_enter(function, comm);
+    if (rc == 0)
+        rc = check_and_make(descriptor, function, comm, call);
+    if (!is_ready)
+        kolo_queue_release(comm, rc);
     return rc;
 }
 

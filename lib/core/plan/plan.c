@@ -15,10 +15,6 @@ static size_t whole_lines(size_t bytes) {
     return (bytes + KOLO_LINE_BYTES - 1) / KOLO_LINE_BYTES * KOLO_LINE_BYTES;
 }
 
-static bool is_forced(const struct kolo_traits *of, const struct kolo_shared_settings *settings) {
-    return of->algorithms >> settings->algorithm & 1;
-}
-
 static const struct kolo_shared_band *band_of(size_t bytes, const struct kolo_shared_table *table) {
     uint32_t band = 0;
     while (band + 1 < table->bands && bytes > table->band[band].bytes_max)
@@ -47,9 +43,8 @@ static bool fits_tree_lines(const struct kolo_question *question, const struct k
     return question->count * question->acc_bytes <= KOLO_LINES / levels * KOLO_LINE_PAYLOAD - sizeof(uint64_t);
 }
 
-static size_t lines_bytes_end(const struct kolo_traits *of, const struct kolo_shared_settings *settings) {
+static size_t lines_bytes_end(const struct kolo_traits *of, bool forced, const struct kolo_shared_settings *settings) {
     const struct kolo_shared_band *first = &settings->tables[of->table].band[0];
-    const bool forced = is_forced(of, settings);
     if (!of->has_lines || (forced ? settings->algorithm : first->algorithm) != KOLO_ALGORITHM_ONESHOT)
         return 0;
     return 1 + (forced ? KOLO_LINES_BYTES_MAX : smaller(KOLO_LINES_BYTES_MAX, first->bytes_max));
@@ -58,18 +53,19 @@ static size_t lines_bytes_end(const struct kolo_traits *of, const struct kolo_sh
 void kolo_plan_make(const struct kolo_question *question, const struct kolo_shared_settings *settings,
                     size_t slot_bytes, struct kolo_answer *answer) {
     const struct kolo_traits of = kolo_traits_of(question->collective);
+    const bool forced = kolo_traits_force(question->collective, (kolo_algorithm)settings->algorithm);
     const size_t bytes = question->count * question->element_bytes,
                  sent_bytes = bytes * (of.sends_blocks ? question->ranks : 1);
     const struct kolo_shared_table *table = &settings->tables[of.table];
     const struct kolo_shared_band *band = band_of(bytes, table);
-    kolo_algorithm algorithm = (kolo_algorithm)(is_forced(&of, settings) ? settings->algorithm : band->algorithm);
+    kolo_algorithm algorithm = (kolo_algorithm)(forced ? settings->algorithm : band->algorithm);
     if (((question->keeps_order || question->is_whole) && algorithm == KOLO_ALGORITHM_RING) ||
         (question->is_whole && algorithm == KOLO_ALGORITHM_TREE) || (of.is_list && bytes > question->packed_bytes_max))
         algorithm = KOLO_ALGORITHM_MESH;
     answer->algorithm = algorithm;
-    answer->lines =
-        !question->lanes && ((sent_bytes <= KOLO_LINES_BYTES_MAX && sent_bytes < lines_bytes_end(&of, settings)) ||
-                             (algorithm == KOLO_ALGORITHM_TREE && fits_tree_lines(question, settings)));
+    answer->lines = !question->lanes &&
+                    ((sent_bytes <= KOLO_LINES_BYTES_MAX && sent_bytes < lines_bytes_end(&of, forced, settings)) ||
+                     (algorithm == KOLO_ALGORITHM_TREE && fits_tree_lines(question, settings)));
     answer->blocks = 1;
     answer->head_bytes = 0;
     answer->chunks = 1; /* a call with no elements still synchronises */
@@ -114,7 +110,10 @@ bool kolo_plan_settings_valid(const struct kolo_shared_settings *settings) {
         return false;
     for (int i = 0; i < KOLO_COLLECTIVES; i++) {
         const struct kolo_traits of = kolo_traits_of((kolo_collective)i);
-        if (of.table != KOLO_TABLE_SINGLE && !table_is_valid(&settings->tables[of.table], of.algorithms))
+        uint32_t algorithms = 0;
+        for (int algorithm = 0; algorithm < KOLO_ALGORITHMS; algorithm++)
+            algorithms |= (uint32_t)kolo_traits_force((kolo_collective)i, (kolo_algorithm)algorithm) << algorithm;
+        if (of.table != KOLO_TABLE_SINGLE && !table_is_valid(&settings->tables[of.table], algorithms))
             return false;
     }
     uint32_t below = 1;
@@ -130,7 +129,8 @@ bool kolo_plan_settings_valid(const struct kolo_shared_settings *settings) {
 void kolo_plan_lines(const struct kolo_shared_settings *settings, size_t bytes_end[KOLO_COLLECTIVES]) {
     for (int i = 0; i < KOLO_COLLECTIVES; i++) {
         const struct kolo_traits of = kolo_traits_of((kolo_collective)i);
-        bytes_end[i] = lines_bytes_end(&of, settings);
+        bytes_end[i] =
+            lines_bytes_end(&of, kolo_traits_force((kolo_collective)i, (kolo_algorithm)settings->algorithm), settings);
     }
 }
 

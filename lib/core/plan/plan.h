@@ -7,20 +7,22 @@
 #include "kolo.h"
 #include "shm/layout.h"
 
-/* What the plan has to know of a collective. DIRECT is in no bits: it is for buffers of kolo_alloc, and calls with
- * other buffers go by band. */
+/* What the plan has to know of a collective. */
 struct kolo_traits {
-    uint32_t table;      /* which of the settings' `tables`; KOLO_TABLE_SINGLE: it has one algorithm only, in slots */
-    uint32_t algorithms; /* a bit for each that can be forced */
-    uint32_t choices;    /* a bit for each that rank 0 may choose where nobody forces one: all give the same bits */
-    bool has_lines;      /* ONESHOT can go through lines */
-    bool sends_blocks;   /* a rank sends a block to each other */
-    bool has_heads;      /* a block comes with its count */
-    bool is_list;        /* a list of tensors */
+    uint32_t table;    /* which of the settings' `tables`; KOLO_TABLE_SINGLE: it has one algorithm only, in slots */
+    uint32_t choices;  /* a bit for each that rank 0 may choose where nobody forces one: all give the same bits */
+    bool has_lines;    /* ONESHOT can go through lines */
+    bool sends_blocks; /* a rank sends a block to each other */
+    bool has_heads;    /* a block comes with its count */
+    bool is_list;      /* a list of tensors */
 };
 
 /* The registry, which is above the plan, has them. */
 struct kolo_traits kolo_traits_of(kolo_collective collective);
+
+/* Whether an algorithm can be forced on a collective. Never DIRECT, which is for buffers of kolo_alloc: calls with
+ * other buffers then go by band. */
+bool kolo_traits_force(kolo_collective collective, kolo_algorithm algorithm);
 
 /* The question. */
 struct kolo_question {
