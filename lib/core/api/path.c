@@ -72,13 +72,12 @@ static bool may_be_direct(const kolo_comm *comm, const struct kolo_message *mess
 /* What the plan, which lies below the registry, has to know of a row. */
 struct kolo_traits kolo_traits_of(kolo_collective collective) {
     const struct kolo_descriptor *row = &kolo_registry[collective];
-    const struct kolo_traits traits = {.table = row->table,
-                                       .choices = row->choices,
-                                       .has_lines = row->lines,
-                                       .sends_blocks = row->send != WHOLE || row->applies,
-                                       .has_heads = row->is_unequal,
-                                       .is_list = row->has_tensors};
-    return traits;
+    return (struct kolo_traits){.table = row->table,
+                                .choices = row->choices,
+                                .has_lines = row->lines,
+                                .sends_blocks = row->send != WHOLE || row->applies,
+                                .has_heads = row->is_unequal,
+                                .is_list = row->has_tensors};
 }
 
 bool kolo_traits_force(kolo_collective collective, kolo_algorithm algorithm) {

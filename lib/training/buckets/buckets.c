@@ -17,7 +17,6 @@
 #include <string.h>
 
 #include "api/checks.h"
-#include "api/checks.h"
 #include "training/buckets/bucket_message.h"
 #include "base/sized.h"
 #include "base/status.h"
