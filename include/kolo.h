@@ -7,7 +7,7 @@
  *     kolo_requests.h     collectives in the background
  *     kolo_messages.h     messages between two ranks
  * Programs that want more include it by name:
- *     kolo_fusion.h       many tensors as one message, and buckets of them
+ *     kolo_fusion.h       buckets of tensors that become ready one by one, and their compression
  *     kolo_optimizer.h    an all-reduce that updates parameters on the way, and optimizers made of it
  *     kolo_exact.h        sums of floats that do not depend on who holds which addend
  *     kolo_table.h        a parameter server's tables

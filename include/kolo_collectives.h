@@ -171,6 +171,17 @@ KOLO_API int kolo_op_create(kolo_op *op, kolo_op_function *function, void *conte
  * this does if it does not exist. */
 KOLO_API int kolo_op_destroy(kolo_op op);
 
+/* An all-reduce in place of `ntensors` tensors, as one message: for each tensor t, tensors[t].data[i] = op over all
+ * ranks of tensors[t].data[i], for i in 0 .. tensors[t].count-1. The bits are those of kolo_allreduce, tensor by
+ * tensor, but KOLO_ALGORITHM_RING is done as KOLO_ALGORITHM_MESH above 32 KiB in all. Tensors must not overlap; they
+ * need not be in order, and may have no elements. All ranks pass the same counts in the same order, at addresses of
+ * their own: MISMATCH where they divide the same number of elements differently, too. Blocks until this rank's tensors
+ * hold the result. Without tensors, or elements, it still synchronises. What is more than 32 KiB is copied once into
+ * shared memory and once out of it, and nowhere else.
+ *     KOLO_ERR_ARG: as kolo_allreduce, also tensors NULL with ntensors > 0. All other errors as kolo_allreduce. */
+KOLO_API int kolo_allreduce_many(kolo_comm *comm, const kolo_tensor *tensors, size_t ntensors, kolo_dtype dtype,
+                                 kolo_op op);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,5 +1,5 @@
-/* Many tensors as one message, and buckets of tensors that go out while others are still computed. kolo.h says what
- * holds for all calls. A library that was built with KOLO_TRAINING=OFF lacks buckets and compression.
+/* Buckets of tensors that go out while others are still computed, and their compression. kolo.h says what holds for all
+ * calls. A library that was built with KOLO_TRAINING=OFF lacks them.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -11,24 +11,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* An all-reduce in place of `ntensors` tensors, as one message: for each tensor t, tensors[t].data[i] = op over all
- * ranks of tensors[t].data[i], for i in 0 .. tensors[t].count-1. The bits are those of kolo_allreduce, tensor by
- * tensor, but KOLO_ALGORITHM_RING is done as KOLO_ALGORITHM_MESH above 32 KiB in all. Tensors must not overlap; they
- * need not be in order, and may have no elements. All ranks pass the same counts in the same order, at addresses of
- * their own: MISMATCH where they divide the same number of elements differently, too. Blocks until this rank's tensors
- * hold the result. Without tensors, or elements, it still synchronises. What is more than 32 KiB is copied once into
- * shared memory and once out of it, and nowhere else.
- *     KOLO_ERR_ARG: as kolo_allreduce, also tensors NULL with ntensors > 0. All other errors as kolo_allreduce. */
-KOLO_API int kolo_allreduce_many(kolo_comm *comm, const kolo_tensor *tensors, size_t ntensors, kolo_dtype dtype,
-                                 kolo_op op);
-
-/* The same in the background; see kolo_requests.h. The list is copied; the tensors belong to kolo until the request is
- * complete. */
-KOLO_API int kolo_iallreduce_many(kolo_comm *comm, const kolo_tensor *tensors, size_t ntensors, kolo_dtype dtype,
-                                  kolo_op op, kolo_request **request);
-
-/* Buckets. */
 
 /* What is sent for the elements of f32 tensors, in buckets that say so (kolo_fusion.h). */
 typedef enum kolo_compression {

@@ -107,6 +107,11 @@ KOLO_API int kolo_request_wait_any(kolo_request **requests, size_t count, int *i
  * KOLO_ERR_SYSTEM. */
 KOLO_API int kolo_comm_eventfd(kolo_comm *comm, int *fd);
 
+/* kolo_allreduce_many in the background. The list is copied; the tensors belong to kolo until the request is
+ * complete. */
+KOLO_API int kolo_iallreduce_many(kolo_comm *comm, const kolo_tensor *tensors, size_t ntensors, kolo_dtype dtype,
+                                  kolo_op op, kolo_request **request);
+
 #ifdef __cplusplus
 }
 #endif
