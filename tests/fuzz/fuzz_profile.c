@@ -13,13 +13,13 @@ static void require_usable(const kolo_profile_section *section) {
     struct kolo_shared_settings settings = {.algorithm = KOLO_ALGORITHM_AUTO};
     for (int i = 0; i < KOLO_TABLES; i++)
         settings.tables[i] = any;
-    struct kolo_shared_table *table = &settings.tables[kolo_traits_of(section->collective).table];
+    struct kolo_shared_table *table = &settings.tables[kolo_descriptor_of(section->collective)->table];
     REQUIRE(section->ranks >= 2 && section->ranks <= KOLO_RANKS_MAX);
     kolo_profile_apply(section, table);
     REQUIRE(kolo_plan_settings_valid(&settings));
     REQUIRE(table->band[table->bands - 1].bytes_max == UINT64_MAX);
     for (unsigned shift = 0; shift < 40; shift++) {
-        const struct kolo_question question = {.collective = section->collective,
+        const struct kolo_question question = {.descriptor = kolo_descriptor_of(section->collective),
                                                .count = (size_t)1 << shift,
                                                .ranks = 2,
                                                .element_bytes = 8,

@@ -28,7 +28,7 @@ static struct kolo_shared_settings forced(kolo_algorithm algorithm) {
 
 static struct kolo_answer plan(kolo_collective collective, size_t count, const struct kolo_shared_settings *settings) {
     const struct kolo_question question = {
-        .collective = collective, .count = count, .ranks = 4, .element_bytes = 4, .acc_bytes = 4};
+        .descriptor = kolo_descriptor_of(collective), .count = count, .ranks = 4, .element_bytes = 4, .acc_bytes = 4};
     struct kolo_answer answer;
     kolo_plan_make(&question, settings, SLOT_BYTES, &answer);
     return answer;
@@ -65,8 +65,8 @@ static void test_forced(void **state) {
 
 static void test_single(void **state) {
     (void)state;
-    assert_int_equal(kolo_traits_of(KOLO_BROADCAST).table, KOLO_TABLE_SINGLE);
-    assert_int_equal(kolo_traits_of(KOLO_BARRIER).table, KOLO_TABLE_SINGLE);
+    assert_int_equal(kolo_descriptor_of(KOLO_BROADCAST)->table, KOLO_TABLE_SINGLE);
+    assert_int_equal(kolo_descriptor_of(KOLO_BARRIER)->table, KOLO_TABLE_SINGLE);
     struct kolo_answer answer = plan(KOLO_BARRIER, 0, &by_band);
     assert_true(answer.lines && answer.algorithm == KOLO_ALGORITHM_ONESHOT && answer.chunk_count > 0);
     for (size_t count = 0; count < 10000; count += 999) {
@@ -92,8 +92,11 @@ static void test_blocks(void **state) {
     assert_int_equal(answer.chunk_count * 4, SLOT_BYTES / 4 - KOLO_REGION_HEAD_BYTES);
     answer = plan(KOLO_GATHERV, 100000, &by_band);
     assert_true(answer.blocks == 1 && answer.chunk_count * 4 == SLOT_BYTES - KOLO_REGION_HEAD_BYTES);
-    const struct kolo_question many = {
-        .collective = KOLO_REDUCE_SCATTERV, .count = 100, .ranks = 1000, .element_bytes = 8, .acc_bytes = 8};
+    const struct kolo_question many = {.descriptor = kolo_descriptor_of(KOLO_REDUCE_SCATTERV),
+                                       .count = 100,
+                                       .ranks = 1000,
+                                       .element_bytes = 8,
+                                       .acc_bytes = 8};
     kolo_plan_make(&many, &by_band, SLOT_BYTES, &answer);
     assert_int_equal(answer.blocks, SLOT_BYTES / KOLO_LINE_BYTES);
     assert_int_equal(answer.chunk_count * 8, KOLO_LINE_BYTES);
@@ -104,7 +107,7 @@ static void test_blocks(void **state) {
  * up the chunk. */
 static void check_elements(kolo_collective collective, uint32_t element_bytes, uint32_t ranks,
                            const struct kolo_shared_settings *settings) {
-    const struct kolo_question question = {.collective = collective,
+    const struct kolo_question question = {.descriptor = kolo_descriptor_of(collective),
                                            .count = 5000,
                                            .ranks = ranks,
                                            .element_bytes = element_bytes,
@@ -187,7 +190,7 @@ static void test_damaged(void **state) {
 }
 
 static bool may_choose(kolo_collective collective, kolo_algorithm algorithm) {
-    return kolo_traits_of(collective).choices >> algorithm & 1;
+    return kolo_descriptor_of(collective)->choices >> algorithm & 1;
 }
 
 static void test_choices(void **state) {
@@ -212,8 +215,11 @@ static struct kolo_shared_settings settings_for(uint32_t ranks, bool is_intel, u
 
 static bool reads(kolo_collective collective, uint32_t ranks, size_t bytes,
                   const struct kolo_shared_settings *settings) {
-    const struct kolo_question question = {
-        .collective = collective, .count = bytes / 4, .ranks = ranks, .element_bytes = 4, .acc_bytes = 4};
+    const struct kolo_question question = {.descriptor = kolo_descriptor_of(collective),
+                                           .count = bytes / 4,
+                                           .ranks = ranks,
+                                           .element_bytes = 4,
+                                           .acc_bytes = 4};
     struct kolo_answer answer;
     kolo_plan_make(&question, settings, SLOT_BYTES, &answer);
     return answer.reads;

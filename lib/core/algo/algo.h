@@ -45,13 +45,6 @@ struct kolo_message {
     size_t tensors_first;       /* the message's first element among theirs */
 };
 
-/* Runs a call. */
-typedef int kolo_run_fn(kolo_comm *comm, const struct kolo_message *message);
-
-/* Runs a call whose message fits this rank's lines. For KOLO_ALLREDUCE_MANY `send` is the list of tensors. */
-typedef int kolo_lines_fn(kolo_comm *comm, const void *send, void *recv, size_t count, const kolo_kernel *kernel,
-                          uint32_t root);
-
 kolo_lines_fn kolo_oneshot_lines, kolo_broadcast_lines, kolo_allgather_lines, kolo_reduce_lines,
     kolo_reduce_scatter_lines, kolo_gather_lines, kolo_scatter_lines, kolo_alltoall_lines, kolo_scan_lines,
     kolo_exscan_lines, kolo_many_lines;

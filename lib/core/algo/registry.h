@@ -1,6 +1,5 @@
-/* The registry: one row for each collective. All that the library knows of a collective is in its row: its name, what
- * its buffers have, what the plan has to know, its functions, and the way that its data takes between machines. A new
- * collective is a row here and a file with its functions.
+/* The registry: one row (plan/plan.h) for each collective, with all that the library knows of it. A new collective is a
+ * row here and a file with its functions.
  *
  * The table is in this header so that the short way of a small call (api/short_call.h) is compiled for one row at a
  * time, without what that collective does not have. */
@@ -8,36 +7,6 @@
 #define KOLO_ALGO_REGISTRY_H
 
 #include "algo/algo.h"
-
-/* The contents of a buffer, in elements: `count`; a block of `count` for each rank; or blocks of any length. */
-enum shape { WHOLE, BLOCKS, COUNTED };
-
-/* How the data gets from machine to machine (internode/hierarchy/collectives.h). NO_WAY: it is no collective that moves
- * data, and its row has a name only. */
-enum kolo_way { KOLO_NO_WAY, KOLO_WAY_REDUCE, KOLO_WAY_SPREAD, KOLO_WAY_MOVE, KOLO_WAY_SCAN, KOLO_WAY_APPLY };
-
-/* A row. */
-struct kolo_descriptor {
-    const char *function; /* that blocks; its name behind kolo_ is the name of the collective */
-    kolo_collective collective;
-
-    bool has_op;   /* it reduces */
-    bool has_root; /* a rank that all name */
-    enum shape send, recv;
-    bool send_at_root, recv_at_root; /* that only the root has */
-    bool applies;                    /* a function to the ranges of the message that ranks own */
-    bool is_unequal;                 /* the counts of blocks are known to their sender and receiver alone */
-    bool has_tensors;                /* a list of them is in place of both buffers */
-    bool leaves_own_out;             /* a rank's result is without its own input */
-    enum kolo_way way;
-
-    /* With more than one algorithm in slots: its table in struct kolo_shared_settings, and those that rank 0 may choose
-     * where nobody forces one, a bit each. All of these give the same bits. */
-    uint32_t table, choices;
-    kolo_lines_fn *lines;                     /* messages that fit lines; NULL: none go there */
-    kolo_run_fn *algorithms[KOLO_ALGORITHMS]; /* in slots: what the plan chooses from; the only one is at ONESHOT */
-    kolo_run_fn *direct;                      /* tried first where others' buffers may be reached; NULL: none */
-};
 
 #define KOLO_CHOICE(algorithm) (1u << KOLO_ALGORITHM_##algorithm)
 

@@ -69,20 +69,8 @@ static bool may_be_direct(const kolo_comm *comm, const struct kolo_message *mess
                                        !(message->plan.algorithm == KOLO_ALGORITHM_TREE && message->plan.stream)));
 }
 
-/* What the plan, which lies below the registry, has to know of a row. */
-struct kolo_traits kolo_traits_of(kolo_collective collective) {
-    const struct kolo_descriptor *row = &kolo_registry[collective];
-    return (struct kolo_traits){.table = row->table,
-                                .choices = row->choices,
-                                .has_lines = row->lines,
-                                .sends_blocks = row->send != WHOLE || row->applies,
-                                .has_heads = row->is_unequal,
-                                .is_list = row->has_tensors};
-}
-
-bool kolo_traits_force(kolo_collective collective, kolo_algorithm algorithm) {
-    const struct kolo_descriptor *row = &kolo_registry[collective];
-    return row->table != KOLO_TABLE_SINGLE && row->algorithms[algorithm];
+const struct kolo_descriptor *kolo_descriptor_of(kolo_collective collective) {
+    return &kolo_registry[collective];
 }
 
 /* Plans and runs a message. lanes: the message is a slice of one that so many lanes share; 0: it is whole. */
@@ -90,7 +78,7 @@ static inline __attribute__((always_inline)) int plan_and_run(const struct kolo_
                                                               struct kolo_message *message, size_t longest,
                                                               uint32_t lanes) {
     const kolo_kernel *kernel = message->kernel;
-    const struct kolo_question question = {.collective = descriptor->collective,
+    const struct kolo_question question = {.descriptor = descriptor,
                                            .count = longest,
                                            .ranks = comm->size,
                                            .element_bytes = kernel->element_bytes,

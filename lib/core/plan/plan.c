@@ -43,28 +43,36 @@ static bool fits_tree_lines(const struct kolo_question *question, const struct k
     return question->count * question->acc_bytes <= KOLO_LINES / levels * KOLO_LINE_PAYLOAD - sizeof(uint64_t);
 }
 
-static size_t lines_bytes_end(const struct kolo_traits *of, bool forced, const struct kolo_shared_settings *settings) {
+/* Returns whether an algorithm can be forced on a collective. Never DIRECT, which is for buffers of kolo_alloc: calls
+ * with other buffers then go by band. */
+static bool can_force(const struct kolo_descriptor *of, uint32_t algorithm) {
+    return of->table != KOLO_TABLE_SINGLE && of->algorithms[algorithm];
+}
+
+static size_t lines_bytes_end(const struct kolo_descriptor *of, bool forced,
+                              const struct kolo_shared_settings *settings) {
     const struct kolo_shared_band *first = &settings->tables[of->table].band[0];
-    if (!of->has_lines || (forced ? settings->algorithm : first->algorithm) != KOLO_ALGORITHM_ONESHOT)
+    if (!of->lines || (forced ? settings->algorithm : first->algorithm) != KOLO_ALGORITHM_ONESHOT)
         return 0;
     return 1 + (forced ? KOLO_LINES_BYTES_MAX : smaller(KOLO_LINES_BYTES_MAX, first->bytes_max));
 }
 
 void kolo_plan_make(const struct kolo_question *question, const struct kolo_shared_settings *settings,
                     size_t slot_bytes, struct kolo_answer *answer) {
-    const struct kolo_traits of = kolo_traits_of(question->collective);
-    const bool forced = kolo_traits_force(question->collective, (kolo_algorithm)settings->algorithm);
+    const struct kolo_descriptor *of = question->descriptor;
+    const bool forced = can_force(of, settings->algorithm), sends_blocks = of->send != WHOLE || of->applies;
     const size_t bytes = question->count * question->element_bytes,
-                 sent_bytes = bytes * (of.sends_blocks ? question->ranks : 1);
-    const struct kolo_shared_table *table = &settings->tables[of.table];
+                 sent_bytes = bytes * (sends_blocks ? question->ranks : 1);
+    const struct kolo_shared_table *table = &settings->tables[of->table];
     const struct kolo_shared_band *band = band_of(bytes, table);
     kolo_algorithm algorithm = (kolo_algorithm)(forced ? settings->algorithm : band->algorithm);
     if (((question->keeps_order || question->is_whole) && algorithm == KOLO_ALGORITHM_RING) ||
-        (question->is_whole && algorithm == KOLO_ALGORITHM_TREE) || (of.is_list && bytes > question->packed_bytes_max))
+        (question->is_whole && algorithm == KOLO_ALGORITHM_TREE) ||
+        (of->has_tensors && bytes > question->packed_bytes_max))
         algorithm = KOLO_ALGORITHM_MESH;
     answer->algorithm = algorithm;
     answer->lines = !question->lanes &&
-                    ((sent_bytes <= KOLO_LINES_BYTES_MAX && sent_bytes < lines_bytes_end(&of, forced, settings)) ||
+                    ((sent_bytes <= KOLO_LINES_BYTES_MAX && sent_bytes < lines_bytes_end(of, forced, settings)) ||
                      (algorithm == KOLO_ALGORITHM_TREE && fits_tree_lines(question, settings)));
     answer->blocks = 1;
     answer->head_bytes = 0;
@@ -78,18 +86,18 @@ void kolo_plan_make(const struct kolo_question *question, const struct kolo_shar
     size_t chunk_bytes = slot_chunk_bytes(algorithm, question, slot_bytes);
     if (algorithm == (kolo_algorithm)band->algorithm)
         chunk_bytes = smaller(chunk_bytes, larger(band->chunk_bytes, element_lines_bytes));
-    if (of.sends_blocks) { /* regions begin on lines */
+    if (sends_blocks) { /* regions begin on lines */
         answer->blocks = (uint32_t)smaller(question->ranks, chunk_bytes / element_lines_bytes);
         chunk_bytes = chunk_bytes / answer->blocks / KOLO_LINE_BYTES * KOLO_LINE_BYTES;
     }
-    if (of.has_heads)
+    if (of->is_unequal)
         answer->head_bytes = KOLO_REGION_HEAD_BYTES;
     answer->chunk_count = (chunk_bytes - answer->head_bytes) / question->element_bytes;
     if (question->count > answer->chunk_count)
         answer->chunks = (question->count + answer->chunk_count - 1) / answer->chunk_count;
     answer->stream = bytes * (question->lanes ? question->lanes : 1) >= table->stream_bytes_min;
-    answer->reads = bytes > 0 && bytes >= settings->reads[question->collective].bytes_min &&
-                    bytes <= settings->reads[question->collective].bytes_max;
+    answer->reads = bytes > 0 && bytes >= settings->reads[of->collective].bytes_min &&
+                    bytes <= settings->reads[of->collective].bytes_max;
 }
 
 /* Returns whether the bands of a collective are valid. `algorithms`: those that may stand there, a bit each. */
@@ -109,11 +117,11 @@ bool kolo_plan_settings_valid(const struct kolo_shared_settings *settings) {
     if (settings->algorithm >= KOLO_ALGORITHMS || !table_is_valid(&settings->tables[KOLO_TABLE_SINGLE], BIT(ONESHOT)))
         return false;
     for (int i = 0; i < KOLO_COLLECTIVES; i++) {
-        const struct kolo_traits of = kolo_traits_of((kolo_collective)i);
+        const struct kolo_descriptor *of = kolo_descriptor_of((kolo_collective)i);
         uint32_t algorithms = 0;
-        for (int algorithm = 0; algorithm < KOLO_ALGORITHMS; algorithm++)
-            algorithms |= (uint32_t)kolo_traits_force((kolo_collective)i, (kolo_algorithm)algorithm) << algorithm;
-        if (of.table != KOLO_TABLE_SINGLE && !table_is_valid(&settings->tables[of.table], algorithms))
+        for (uint32_t algorithm = 0; algorithm < KOLO_ALGORITHMS; algorithm++)
+            algorithms |= (uint32_t)can_force(of, algorithm) << algorithm;
+        if (of->table != KOLO_TABLE_SINGLE && !table_is_valid(&settings->tables[of->table], algorithms))
             return false;
     }
     uint32_t below = 1;
@@ -128,9 +136,8 @@ bool kolo_plan_settings_valid(const struct kolo_shared_settings *settings) {
 
 void kolo_plan_lines(const struct kolo_shared_settings *settings, size_t bytes_end[KOLO_COLLECTIVES]) {
     for (int i = 0; i < KOLO_COLLECTIVES; i++) {
-        const struct kolo_traits of = kolo_traits_of((kolo_collective)i);
-        bytes_end[i] =
-            lines_bytes_end(&of, kolo_traits_force((kolo_collective)i, (kolo_algorithm)settings->algorithm), settings);
+        const struct kolo_descriptor *of = kolo_descriptor_of((kolo_collective)i);
+        bytes_end[i] = lines_bytes_end(of, can_force(of, settings->algorithm), settings);
     }
 }
 

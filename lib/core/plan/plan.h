@@ -1,32 +1,58 @@
 /* The plan of a call: its algorithm and its pieces. It is a pure function of the question and of what rank 0 decided
- * when the communicator was made, so that every rank gets the same answer. The
- * traits of each collective come from its row in the registry (algo/registry.h). */
+ * when the communicator was made, so that every rank gets the same answer. */
 #ifndef KOLO_PLAN_PLAN_H
 #define KOLO_PLAN_PLAN_H
 
 #include "kolo.h"
+#include "reduce/reducer.h"
 #include "shm/layout.h"
 
-/* What the plan has to know of a collective. */
-struct kolo_traits {
-    uint32_t table;    /* which of the settings' `tables`; KOLO_TABLE_SINGLE: it has one algorithm only, in slots */
-    uint32_t choices;  /* a bit for each that rank 0 may choose where nobody forces one: all give the same bits */
-    bool has_lines;    /* ONESHOT can go through lines */
-    bool sends_blocks; /* a rank sends a block to each other */
-    bool has_heads;    /* a block comes with its count */
-    bool is_list;      /* a list of tensors */
+struct kolo_message; /* see algo/algo.h */
+
+/* The contents of a buffer, in elements: `count`; a block of `count` for each rank; or blocks of any length. */
+enum shape { WHOLE, BLOCKS, COUNTED };
+
+/* How the data gets from machine to machine (internode/hierarchy/collectives.h). NO_WAY: it is no collective that moves
+ * data, and its row has a name only. */
+enum kolo_way { KOLO_NO_WAY, KOLO_WAY_REDUCE, KOLO_WAY_SPREAD, KOLO_WAY_MOVE, KOLO_WAY_SCAN, KOLO_WAY_APPLY };
+
+/* Runs a call. */
+typedef int kolo_run_fn(kolo_comm *comm, const struct kolo_message *message);
+
+/* Runs a call whose message fits this rank's lines. For KOLO_ALLREDUCE_MANY `send` is the list of tensors. */
+typedef int kolo_lines_fn(kolo_comm *comm, const void *send, void *recv, size_t count, const kolo_kernel *kernel,
+                          uint32_t root);
+
+/* A collective's row in the registry (algo/registry.h): its name, what its buffers have, what the plan has to know, its
+ * functions, and the way that its data takes between machines. */
+struct kolo_descriptor {
+    const char *function; /* that blocks; its name behind kolo_ is the name of the collective */
+    kolo_collective collective;
+
+    bool has_op;   /* it reduces */
+    bool has_root; /* a rank that all name */
+    enum shape send, recv;
+    bool send_at_root, recv_at_root; /* that only the root has */
+    bool applies;                    /* a function to the ranges of the message that ranks own */
+    bool is_unequal;                 /* the counts of blocks are known to their sender and receiver alone */
+    bool has_tensors;                /* a list of them is in place of both buffers */
+    bool leaves_own_out;             /* a rank's result is without its own input */
+    enum kolo_way way;
+
+    /* With more than one algorithm in slots: its table in struct kolo_shared_settings, and those that rank 0 may choose
+     * where nobody forces one, a bit each. All of these give the same bits. */
+    uint32_t table, choices;
+    kolo_lines_fn *lines;                     /* messages that fit lines; NULL: none go there */
+    kolo_run_fn *algorithms[KOLO_ALGORITHMS]; /* in slots: what the plan chooses from; the only one is at ONESHOT */
+    kolo_run_fn *direct;                      /* tried first where others' buffers may be reached; NULL: none */
 };
 
-/* The registry, which is above the plan, has them. */
-struct kolo_traits kolo_traits_of(kolo_collective collective);
-
-/* Whether an algorithm can be forced on a collective. Never DIRECT, which is for buffers of kolo_alloc: calls with
- * other buffers then go by band. */
-bool kolo_traits_force(kolo_collective collective, kolo_algorithm algorithm);
+/* Returns a collective's row. */
+const struct kolo_descriptor *kolo_descriptor_of(kolo_collective collective);
 
 /* The question. */
 struct kolo_question {
-    kolo_collective collective;
+    const struct kolo_descriptor *descriptor;
     size_t count; /* elements of the message, or of its longest block, as the call gives them */
     uint32_t ranks;
     uint32_t element_bytes;

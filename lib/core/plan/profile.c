@@ -160,7 +160,7 @@ static bool parse_collective(struct reader *reader, const char *word, kolo_colle
     char list[LIST_BYTES] = "";
     for (int i = 0; i < KOLO_COLLECTIVES; i++) {
         *collective = (kolo_collective)i;
-        if (!kolo_traits_of(*collective).choices)
+        if (!kolo_descriptor_of(*collective)->choices)
             continue;
         if (strcmp(word, kolo_collective_name(*collective)) == 0)
             return true;
@@ -203,7 +203,7 @@ static bool parse_algorithm(struct reader *reader, const char *word, kolo_algori
     char list[LIST_BYTES] = "";
     for (int i = 0; i < KOLO_ALGORITHMS; i++) {
         *algorithm = (kolo_algorithm)i;
-        if (!(kolo_traits_of(section_of(reader)->collective).choices >> i & 1))
+        if (!(kolo_descriptor_of(section_of(reader)->collective)->choices >> i & 1))
             continue;
         if (strcmp(word, kolo_algorithm_name(*algorithm)) == 0)
             return true;

@@ -189,7 +189,7 @@ static void use_sections(struct kolo_shared_settings *settings, uint32_t ranks, 
         const kolo_profile_section *section = kolo_profile_find(profile, collective, ranks);
         if (!section)
             continue;
-        kolo_profile_apply(section, &settings->tables[kolo_traits_of(collective).table]);
+        kolo_profile_apply(section, &settings->tables[kolo_descriptor_of(collective)->table]);
         used += (size_t)snprintf(source->text + used, sizeof source->text - used, "%s %s", source->tuned ? "," : "",
                                  kolo_collective_name(collective));
         source->tuned |= 1u << i;

@@ -63,7 +63,7 @@ int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int ranks, kol
         &source);
     const kolo_kernel *kernel = &kolo_reducer_select(settings.features)->kernels[dtype][used];
     const struct kolo_question question = {
-        .collective = collective,
+        .descriptor = &kolo_registry[collective],
         .count = kolo_registry[collective].applies ? kolo_apply_longest(count, kernel->element_bytes, (uint32_t)ranks)
                                                    : count,
         .ranks = (uint32_t)ranks,
@@ -97,7 +97,7 @@ static const struct kolo_sized sized_section = KOLO_SIZED(kolo_profile_section, 
 
 int kolo_profile_may_choose(kolo_collective collective, kolo_algorithm algorithm) {
     return (unsigned)collective < KOLO_COLLECTIVES && (unsigned)algorithm < KOLO_ALGORITHMS &&
-           kolo_traits_of(collective).choices >> algorithm & 1;
+           kolo_descriptor_of(collective)->choices >> algorithm & 1;
 }
 
 int kolo_profile_section_get(const char *path, size_t index, kolo_profile_section *section) {

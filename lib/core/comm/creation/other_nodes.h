@@ -11,7 +11,7 @@
 
 struct kolo_internode_calls;
 struct kolo_message;    /* see algo/algo.h */
-struct kolo_descriptor; /* see algo/registry.h */
+struct kolo_descriptor; /* see plan/plan.h */
 
 /* The ranks of other nodes with which a communicator is being created. The layer above extends this struct. */
 struct kolo_remote_ranks {
