@@ -1,10 +1,10 @@
-/* Files of sysfs and of control groups (cpu/sysfs.h, cpu/limits/cgroup.h), as lists, numbers, lines and pairs of
+/* Files of sysfs and of control groups (cpu/sysfs.h, cpu/limits.h), as lists, numbers, lines and pairs of
  * numbers. */
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "cpu/limits/cgroup.h"
+#include "cpu/limits.h"
 #include "cpu/sysfs.h"
 #include "fuzz_target.h"
 

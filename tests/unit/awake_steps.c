@@ -6,7 +6,6 @@
 
 #include <cmocka.h>
 
-#include "base/awake.h"
 #include "base/clock.h"
 
 #define MS KOLO_NS_PER_MS

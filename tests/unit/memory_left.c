@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "cpu/limits/memory.h"
+#include "cpu/limits.h"
 
 static void test_left(void **state) {
     (void)state;

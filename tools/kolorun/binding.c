@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cpu/limits/quota.h"
+#include "cpu/limits.h"
 #include "neighbours.h"
 #include "placement.h"
 

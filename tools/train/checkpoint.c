@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/files/new_file.h"
+#include "base/new_file.h"
 #include "complain.h"
 #include "messages.h"
 

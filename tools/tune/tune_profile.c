@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/files/new_file.h"
+#include "base/new_file.h"
 #include "messages.h"
 
 static int complain(const char *what, const char *path) {

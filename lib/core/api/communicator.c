@@ -11,7 +11,6 @@
 #include "api/lanes/lanes.h"
 #include "api/other_parts.h"
 #include "api/requests/queue.h"
-#include "base/awake.h"
 #include "base/clock.h"
 #include "base/environment.h"
 #include "base/sized.h"

@@ -1,4 +1,4 @@
-/* The monotonic clock, in nanoseconds. */
+/* The monotonic clock, and awake time by it: one look at the clock counts for an eighth of the limit at most. */
 #include "base/clock.h"
 
 #include <time.h>
@@ -12,4 +12,35 @@ int64_t kolo_clock_ns(void) {
 void kolo_clock_sleep(int64_t ns) {
     struct timespec duration = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
     nanosleep(&duration, NULL);
+}
+
+#define STEP_NS_MIN (100 * KOLO_NS_PER_MS)
+#define STEP_NS_MAX (1000 * KOLO_NS_PER_MS)
+
+enum { STEPS_PER_LIMIT = 8 };
+
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+int64_t kolo_awake_begin(struct kolo_awake *awake, int64_t limit_ns) {
+    const int64_t step_ns = smaller(limit_ns / STEPS_PER_LIMIT, STEP_NS_MAX);
+    awake->step_ns_max = step_ns > STEP_NS_MIN ? step_ns : STEP_NS_MIN;
+    awake->ns = awake->seen_ns = kolo_clock_ns();
+    return awake->ns;
+}
+
+int64_t kolo_awake_after(struct kolo_awake *awake, int64_t ns) {
+    const int64_t now_ns = kolo_clock_ns();
+    awake->ns += smaller(now_ns - awake->seen_ns, ns + awake->step_ns_max);
+    awake->seen_ns = now_ns;
+    return awake->ns;
+}
+
+int64_t kolo_awake_ns(struct kolo_awake *awake) {
+    return kolo_awake_after(awake, 0);
+}
+
+int64_t kolo_awake_slice(const struct kolo_awake *awake, int64_t ns) {
+    return smaller(ns, awake->step_ns_max / 2);
 }

@@ -1,5 +1,6 @@
-/* Error messages: the text behind kolo_error_message(). Each thread has one buffer, which is written on failure
- * only. */
+/* What users read: the message of a failed call, behind kolo_error_message(), and lines of the log on standard error,
+ * if KOLO_LOG asks for them. Each thread has one buffer for messages, which is written on failure only. The level of
+ * the log is the communicator's own. */
 #ifndef KOLO_BASE_STATUS_H
 #define KOLO_BASE_STATUS_H
 
@@ -15,5 +16,11 @@ int kolo_fail_system(int errno_value, const char *format, ...) __attribute__((fo
 
 /* Returns "KILL" for SIGKILL; NULL for real-time signals, and for numbers that are no signal. */
 const char *kolo_signal_name(int number);
+
+typedef enum kolo_log_level { KOLO_LOG_OFF, KOLO_LOG_ERROR, KOLO_LOG_WARN, KOLO_LOG_INFO } kolo_log_level;
+
+/* Writes "kolo: rank R: text" in one write if `level` is within `limit`. */
+void kolo_log(kolo_log_level limit, kolo_log_level level, int rank, const char *format, ...)
+    __attribute__((format(printf, 4, 5), cold));
 
 #endif

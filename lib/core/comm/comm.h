@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "kolo.h"
-#include "base/log.h"
+#include "base/status.h"
 #include "comm/channels/channels.h"
 #include "comm/step/heap.h"
 #include "comm/failure/liveness.h"

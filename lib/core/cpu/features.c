@@ -1,4 +1,4 @@
-/* The instruction sets of this CPU, less those that KOLO_CPU masks. */
+/* The instruction sets of this CPU, less those that KOLO_CPU masks, and its model. */
 #include "cpu/features.h"
 
 #include <stdio.h>
@@ -126,4 +126,24 @@ void kolo_cpu_features_format(uint32_t features, char *text, size_t text_bytes) 
         if (features & names[index].feature)
             used += (size_t)snprintf(text + used, text_bytes - used, "%s%s", used ? " " : "", names[index].name);
     }
+}
+
+void kolo_cpu_model(char *model, size_t model_bytes) {
+    model[0] = '\0';
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    if (!file)
+        return;
+    char line[512];
+    while (!model[0] && fgets(line, sizeof line, file)) {
+        char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", 10) != 0 || !colon)
+            continue;
+        colon += strspn(colon, ": \t");
+        colon[strcspn(colon, "\n")] = '\0';
+        snprintf(model, model_bytes, "%s", colon);
+    }
+    fclose(file);
+    size_t length = strlen(model);
+    while (length > 0 && (model[length - 1] == ' ' || model[length - 1] == '\t'))
+        model[--length] = '\0';
 }

@@ -1,5 +1,5 @@
-/* Instruction sets of this CPU that have a reducer instance, found once per call from CPUID or the auxiliary
- * vector. */
+/* What CPU this is: the instruction sets of which there is a reducer instance, found once per call from CPUID or the
+ * auxiliary vector, and the name of the model. */
 #ifndef KOLO_CPU_FEATURES_H
 #define KOLO_CPU_FEATURES_H
 
@@ -28,5 +28,8 @@ int kolo_cpu_mask_parse(const char *text, uint32_t *mask);
 
 /* Writes "avx2 avx512", or "none", to text. */
 void kolo_cpu_features_format(uint32_t features, char *text, size_t text_bytes);
+
+/* Writes the model's name from /proc/cpuinfo, without blanks at its end, cut to fit; "" where there is none. */
+void kolo_cpu_model(char *model, size_t model_bytes);
 
 #endif

@@ -1,7 +1,9 @@
-/* The choice of spare CPUs for a rank's helper thread, from near to far. */
+/* The choice of spare CPUs for a thread beside a rank, from near to far, and the move there. */
 #include "cpu/spare.h"
 
 #include <string.h>
+
+#include "cpu/limits.h"
 
 /* Returns whether two CPUs are in one group of `group_of`; NULL: the machine is the only group. */
 static bool are_near(const uint16_t *group_of, uint32_t a, uint32_t b) {
@@ -61,4 +63,29 @@ void kolo_spare_choose(kolo_cpu_set *spare, const kolo_topology *topology, const
                 return;
         }
     *spare = unused;
+}
+
+/* A quota for no more processors than there are ranks leaves nothing for their threads, however many the machine
+ * has. */
+static bool has_quota_left(uint32_t ranks) {
+    const uint32_t millicpus = kolo_quota_read();
+    return millicpus == 0 || millicpus > 1000 * ranks;
+}
+
+bool kolo_spare_take(const kolo_cpu_set *own, const kolo_cpu_set *const *rank_cpus, uint32_t ranks, uint32_t rank) {
+    kolo_cpu_set permitted, spare, all;
+    kolo_topology topology;
+    memset(&all, 0xff, sizeof all);
+    if (!kolo_cpu_set_bind(&all))
+        return false;
+    kolo_cpu_set_allowed(&permitted);
+    all = permitted;
+    for (uint32_t i = 0; i < ranks; i++)
+        kolo_cpu_set_merge(&all, rank_cpus[i]);
+    kolo_topology_read(&topology, &all);
+    kolo_spare_choose(&spare, &topology, &permitted, rank_cpus, ranks, rank);
+    if (kolo_cpu_set_count(&spare) > 0 && kolo_cpu_set_bind(&spare))
+        return has_quota_left(ranks);
+    kolo_cpu_set_bind(own);
+    return kolo_cpu_set_count(&all) > ranks && has_quota_left(ranks);
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "kolo.h"
-#include "cpu/model.h"
+#include "cpu/features.h"
 #include "plan/plan.h"
 
 enum { LINE_BYTES = 256, QUOTE_CHARS = 40, LIST_BYTES = 160 };

@@ -11,7 +11,7 @@
 
 #include "base/status.h"
 #include "shm/layout.h"
-#include "sync/common_lock.h"
+#include "sync/thread.h"
 #include "sync/point.h"
 
 #ifndef MADV_POPULATE_WRITE

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "sync/common_lock.h"
+#include "sync/thread.h"
 #include "base/file.h"
 #include "sync/point.h"
 
@@ -51,7 +51,7 @@ struct guard {
 };
 
 static struct {
-    uint64_t forks; /* see sync/common_lock.h */
+    uint64_t forks; /* see sync/thread.h */
     uint64_t users; /* communicators */
     struct guard *newest;
 } own;

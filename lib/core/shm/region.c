@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/status.h"
-#include "cpu/limits/memory.h"
+#include "cpu/limits.h"
 #include "shm/segment.h"
 #include "sync/point.h"
 

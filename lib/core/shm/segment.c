@@ -13,10 +13,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "sync/common_lock.h"
+#include "sync/thread.h"
 #include "base/file.h"
 #include "base/status.h"
-#include "cpu/limits/memory.h"
+#include "cpu/limits.h"
 #include "shm/guard.h"
 #include "sync/point.h"
 
@@ -189,7 +189,7 @@ void kolo_segment_borrow(struct kolo_segment *segment, void *mapping) {
 
 /* The number of descriptors that kolo_segment_close has kept. */
 static struct {
-    uint64_t forks; /* see sync/common_lock.h */
+    uint64_t forks; /* see sync/thread.h */
     uint32_t count;
 } kept;
 

@@ -3,9 +3,8 @@
 
 #include <sched.h>
 
-#include "base/awake.h"
 #include "base/clock.h"
-#include "sync/futex.h"
+#include "sync/thread.h"
 #include "sync/point.h"
 
 enum {

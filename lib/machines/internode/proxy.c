@@ -7,13 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/awake.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "comm/failure/failure.h"
 #include "cpu/fpenv.h"
 #include "internode/relay/relay.h"
-#include "sync/futex.h"
 #include "sync/point.h"
 #include "sync/thread.h"
 

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
-#include "base/awake.h"
+#include "base/clock.h"
 #include "net/engine.h"
 #include "sync/atomic.h"
 

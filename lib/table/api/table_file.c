@@ -26,7 +26,7 @@
 #include "table/api/table_checks.h"
 #include "table/api/table_file.h"
 #include "base/file.h"
-#include "base/files/new_file.h"
+#include "base/new_file.h"
 #include "base/status.h"
 #include "sync/point.h"
 #include "sync/thread.h"

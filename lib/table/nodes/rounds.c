@@ -8,7 +8,6 @@
 #include <time.h>
 
 #include "api/sharing.h"
-#include "base/awake.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "comm/failure/failure.h"

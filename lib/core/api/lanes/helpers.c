@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/awake.h"
+#include "base/clock.h"
 #include "base/status.h"
 #include "comm/failure/failure.h"
 #include "sync/point.h"

@@ -8,12 +8,10 @@
 #include <unistd.h>
 
 #include "api/lanes/lanes.h"
-#include "api/requests/spare_processors.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "comm/failure/failure.h"
-#include "sync/common_lock.h"
-#include "sync/futex.h"
+#include "cpu/spare.h"
 #include "sync/point.h"
 #include "sync/thread.h"
 
@@ -485,10 +483,20 @@ static void wait_for_transfers(struct kolo_queue *queue, bool is_alone) {
     queue->thread_transfers = false;
 }
 
+/* Moves this thread to processors that the ranks leave. Returns whether there is one for it. */
+static bool take_spare_processors(const kolo_comm *comm) {
+    const kolo_cpu_set *rank_cpus[KOLO_RANKS_MAX];
+    kolo_cpu_set own;
+    kolo_cpu_set_allowed(&own);
+    for (uint32_t rank = 0; rank < comm->size; rank++)
+        rank_cpus[rank] = comm->segment.header ? &comm->segment.members[rank].cpus : &own;
+    return kolo_spare_take(&own, rank_cpus, comm->size, comm->rank);
+}
+
 static void *run(void *argument) {
     struct kolo_queue *queue = argument;
     pthread_setname_np(pthread_self(), "kolo-progress");
-    const bool has_spare = kolo_spare_processors_take(queue->comm);
+    const bool has_spare = take_spare_processors(queue->comm);
     const bool is_alone = !queue->comm->segment.header; /* waits for no other rank, once its transfers are begun */
     KOLO_POINT("progress.starting");
     kolo_common_lock();

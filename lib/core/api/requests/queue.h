@@ -14,7 +14,7 @@
  * Other calls. A call that is not in the background first has the queue's collectives carried out. If it is a
  * collective, a send or a receive, it then owns the communicator until it is over (kolo_queue_claim), and the transfers
  * go on meanwhile; all other calls wait for the transfers, too (kolo_get_ready). So collectives happen in the order in
- * which they are made, and stamps and history see no difference. The common lock (sync/common_lock.h) guards all
+ * which they are made, and stamps and history see no difference. The common lock (sync/thread.h) guards all
  * queues: a forked child finds them consistent, each with its requests, which it can only free.
  *
  * Ends. A failure that breaks the communicator, its destruction and its abort complete all requests, in their order.

@@ -4,7 +4,7 @@
 
 #include "api/requests/queue.h"
 #include "base/status.h"
-#include "sync/common_lock.h"
+#include "sync/thread.h"
 
 /* A kolo_carry_out_fn. */
 static int call_function(const struct kolo_descriptor *descriptor, kolo_comm *comm, const struct kolo_arguments *call) {

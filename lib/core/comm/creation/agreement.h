@@ -41,7 +41,7 @@
 #ifndef KOLO_COMM_CREATION_AGREEMENT_H
 #define KOLO_COMM_CREATION_AGREEMENT_H
 
-#include "base/awake.h"
+#include "base/clock.h"
 #include "comm/comm.h"
 #include "comm/ranks.h"
 

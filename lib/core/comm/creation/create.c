@@ -20,7 +20,7 @@
 #include "comm/creation/outcome.h"
 #include "comm/ranks.h"
 #include "comm/creation/rendezvous.h"
-#include "cpu/limits/quota.h"
+#include "cpu/limits.h"
 #include "shm/guard.h"
 #include "shm/memory_file.h"
 #include "sync/point.h"

@@ -2,7 +2,7 @@
 #ifndef KOLO_COMM_CREATION_CREATION_JOB_H
 #define KOLO_COMM_CREATION_CREATION_JOB_H
 
-#include "base/awake.h"
+#include "base/clock.h"
 #include "comm/creation/options.h"
 #include "comm/creation/other_nodes.h"
 #include "shm/layout.h"

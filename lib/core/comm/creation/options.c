@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "kolo_tools.h"
-#include "base/awake.h"
 #include "base/clock.h"
 #include "base/environment.h"
 #include "base/sized.h"

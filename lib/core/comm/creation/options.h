@@ -3,7 +3,7 @@
 #define KOLO_COMM_CREATION_OPTIONS_H
 
 #include "kolo.h"
-#include "base/log.h"
+#include "base/status.h"
 #include "comm/creation/launcher.h"
 #include "cpu/levels.h"
 #include "shm/layout.h"

@@ -4,7 +4,7 @@
 #ifndef KOLO_COMM_CREATION_OTHER_NODES_H
 #define KOLO_COMM_CREATION_OTHER_NODES_H
 
-#include "base/awake.h"
+#include "base/clock.h"
 #include "comm/comm.h"
 #include "comm/creation/options.h"
 #include "comm/nodes.h"

@@ -13,7 +13,7 @@
 #include "comm/failure/watchdog.h"
 #include "comm/ranks.h"
 #include "shm/guard.h"
-#include "sync/futex.h"
+#include "sync/thread.h"
 #include "sync/point.h"
 
 #define PAUSE_NS_FIRST 20000

@@ -14,7 +14,7 @@
 #include "comm/failure/watchdog.h"
 #include "comm/failure/progress_report.h"
 #include "comm/ranks.h"
-#include "sync/common_lock.h"
+#include "sync/thread.h"
 #include "sync/point.h"
 
 /* The time for which a wait for other nodes goes on beyond the deadline. By then a rank that shares memory with the

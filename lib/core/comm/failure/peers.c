@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "sync/common_lock.h"
+#include "sync/thread.h"
 #include "base/file.h"
 #include "comm/failure/process.h"
 #include "sync/point.h"
@@ -34,7 +34,7 @@ struct kolo_peer {
 };
 
 static struct {
-    uint64_t forks; /* see sync/common_lock.h */
+    uint64_t forks; /* see sync/thread.h */
     uint32_t pidfds;
     struct kolo_peer *buckets[BUCKETS];
 } known;

@@ -6,7 +6,7 @@
 
 #include "base/status.h"
 #include "sync/atomic.h"
-#include "sync/common_lock.h"
+#include "sync/thread.h"
 
 /* The bytes that are folded at a time: a few such blocks are on the stack, one for each level of the tree over the
  * inputs. */

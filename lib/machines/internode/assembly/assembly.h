@@ -24,7 +24,7 @@
 #ifndef KOLO_INTERNODE_ASSEMBLY_ASSEMBLY_H
 #define KOLO_INTERNODE_ASSEMBLY_ASSEMBLY_H
 
-#include "base/awake.h"
+#include "base/clock.h"
 #include "internode/assembly/assembly_message.h"
 #include "comm/nodes.h"
 #include "comm/creation/other_nodes.h"

@@ -29,7 +29,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/awake.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "comm/ranks.h"

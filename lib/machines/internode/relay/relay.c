@@ -8,7 +8,6 @@
 #include "base/status.h"
 #include "base/wire.h"
 #include "comm/channels/rings.h"
-#include "sync/futex.h"
 #include "sync/point.h"
 #include "sync/thread.h"
 

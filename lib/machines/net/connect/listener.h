@@ -16,8 +16,8 @@
 #include <stdint.h>
 
 #include "kolo.h"
-#include "base/awake.h"
-#include "base/log.h"
+#include "base/clock.h"
+#include "base/status.h"
 #include "net/connect/address.h"
 #include "net/connect/handshake.h"
 #include "net/connect/secret.h"

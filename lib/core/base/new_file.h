@@ -5,8 +5,8 @@
  * file is PLACE.new-PID, in the same folder, and locked (flock). A file that a process left when it ended is removed:
  * it must be a regular file of this user's that nobody has locked. Nothing that other users have put there is followed
  * or written to. */
-#ifndef KOLO_BASE_FILES_NEW_FILE_H
-#define KOLO_BASE_FILES_NEW_FILE_H
+#ifndef KOLO_BASE_NEW_FILE_H
+#define KOLO_BASE_NEW_FILE_H
 
 #include <limits.h>
 #include <stddef.h>

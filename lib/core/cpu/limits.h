@@ -1,8 +1,15 @@
-/* The memory that is left for this process. */
-#ifndef KOLO_CPU_LIMITS_MEMORY_H
-#define KOLO_CPU_LIMITS_MEMORY_H
+/* The CPU time and the memory that control groups, version 1 or 2, and the machine leave to this process. */
+#ifndef KOLO_CPU_LIMITS_H
+#define KOLO_CPU_LIMITS_H
 
 #include <stdint.h>
+
+/* Up to two numbers at the start of `directory`/`name`; returns how many there were ("max" is none). */
+int kolo_cgroup_read(const char *directory, const char *name, int64_t *first, int64_t *second);
+
+/* Returns the tightest limit on this process, of cgroup v2 (cpu.max) or v1 (cpu.cfs_quota_us), in thousandths of a CPU;
+ * 0 where there is none or it cannot be read. */
+uint32_t kolo_quota_read(void);
 
 /* Returns the bytes that can still be had without swapping: what the machine has left or what the control groups (v2:
  * memory.max, v1: memory.limit_in_bytes) leave, whichever is less; UINT64_MAX where neither can be read. */

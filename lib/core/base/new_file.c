@@ -1,5 +1,5 @@
 /* Files that appear whole: see new_file.h. */
-#include "base/files/new_file.h"
+#include "base/new_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
