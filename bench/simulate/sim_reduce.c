@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "reduce/copy.h"
-#include "reduce/take.h"
 #include "reduce/reducer.h"
 #include "sim_check.h"
 #include "sim_engine.h"

@@ -19,7 +19,7 @@
 
 #include "kolo_tools.h"
 #include "harness.h"
-#include "shm/handover.h"
+#include "shm/memory_file.h"
 
 enum { OWNER = 54321, ATTACKER = 54322, CREATE_MS = 20000 };
 

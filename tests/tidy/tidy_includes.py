@@ -22,11 +22,11 @@ SEEN_OF_CORE = {
         "api/memory/buffers.h", "api/other_parts.h", "api/requests/queue.h", "api/sharing.h", "api/tools/watch.h",
         "comm/comm.h", "comm/failure/failure.h", "comm/failure/process.h", "comm/failure/watchdog.h", "comm/open_files.h",
         "comm/step/call_word.h", "cpu/fpenv.h", "reduce/reducer.h", "reduce/steps/steps.h", "shm/layout.h",
-        "shm/region.h"},
+        "shm/memory_file.h", "shm/region.h"},
     "training": {
         "api/checks.h", "api/path.h", "api/sharing.h", "comm/comm.h", "comm/step/call_word.h", "comm/step/items.h",
         "cpu/features.h", "cpu/fpenv.h", "reduce/exact/wide_sum.h", "reduce/float16.h", "reduce/isa/avx2_vectors.h",
-        "reduce/isa/avx512_vectors.h", "reduce/isa/neon_vectors.h", "reduce/own/own_ops.h", "reduce/reducer.h",
+        "reduce/isa/avx512_vectors.h", "reduce/isa/neon_vectors.h", "reduce/own_ops.h", "reduce/reducer.h",
         "reduce/steps/steps.h", "reduce/template/vector_access.h", "reduce/template/vector_arithmetic.h"},
 }
 SEEN_BY_ALL = ("base", "sync")

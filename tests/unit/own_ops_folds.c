@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "reduce/own/own_ops.h"
+#include "reduce/own_ops.h"
 
 enum { COUNT_MAX = 900, SOURCES_MAX = KOLO_RANKS_MAX };
 

@@ -12,7 +12,6 @@
 #include <cmocka.h>
 
 #include "reduce/copy.h"
-#include "reduce/take.h"
 #include "reducer_support.h"
 
 enum {

@@ -15,7 +15,7 @@
 #include "host/mpi_progress.h"
 #include "report.h"
 #include "settings.h"
-#include "shm/handover.h"
+#include "shm/memory_file.h"
 #include "types/operations.h"
 
 /* Marks. A rank without the library must see nothing of it: it would take what is said to it for the program's own. So

@@ -7,7 +7,6 @@
 #include "plan/plan.h"
 #include "comm/comm.h"
 #include "reduce/copy.h"
-#include "reduce/take.h"
 #include "sync/fence.h"
 
 /* Blocks of any length, indexed by rank among the ranks of all nodes. */

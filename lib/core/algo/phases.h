@@ -65,7 +65,7 @@ static inline __attribute__((always_inline)) int kolo_phases_show_ahead(kolo_com
 /* The ways of kolo_phase_fold, as bits. */
 enum {
     KOLO_FOLD_TAKE =
-        1, /* it takes over (reduce/take.h) the lines of others' slots that it has read, as nobody else reads them */
+        1, /* it takes over (reduce/copy.h) the lines of others' slots that it has read, as nobody else reads them */
     KOLO_FOLD_STREAM = 2 /* the result goes past the caches */
 };
 

@@ -3,7 +3,7 @@
 
 #include "base/status.h"
 #include "comm/step/call_word.h"
-#include "reduce/own/own_ops.h"
+#include "reduce/own_ops.h"
 
 static int refuse_null(const char *function, const kolo_comm *comm, const char *name, size_t count) {
     return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: %s is NULL with count %zu", comm->global_rank, function, name, count);

@@ -4,7 +4,7 @@
 #include "kolo_tools.h"
 #include "algo/registry.h"
 #include "base/status.h"
-#include "reduce/own/own_ops.h"
+#include "reduce/own_ops.h"
 
 #define TEXT(x)   #x
 #define STRING(x) TEXT(x)

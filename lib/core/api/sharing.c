@@ -14,7 +14,7 @@
 #include "comm/ranks.h"
 #include "comm/step/progress.h"
 #include "comm/creation/create.h"
-#include "shm/handover.h"
+#include "shm/memory_file.h"
 #include "sync/point.h"
 
 enum { STATUSES = -KOLO_ERR_STATE + 1, WORDS_MAX = KOLO_LINES_BYTES_MAX / sizeof(uint64_t) };
@@ -76,7 +76,7 @@ int kolo_words_max(kolo_comm *comm, const uint64_t *own, uint64_t *max) {
 /* A giver's offer to the others: its file. */
 struct offer {
     uint64_t status; /* why there is none, negated; 0: there is one */
-    uint64_t secret; /* see shm/handover.h */
+    uint64_t secret; /* see shm/memory_file.h */
     uint64_t rank;
     uint64_t user;
     struct kolo_memory_file file;

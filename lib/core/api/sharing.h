@@ -40,7 +40,7 @@ struct kolo_handing {
 
 /* On entry a giver's *fd is its descriptor, or the negative status with which it could not make its file. On return *fd
  * is a descriptor for the caller to close, or a negative status with its message set. A rank that may not open the file
- * through /proc gets it through a socket (shm/handover.h). */
+ * through /proc gets it through a socket (shm/memory_file.h). */
 int kolo_file_hand_out(kolo_comm *comm, const struct kolo_handing *handing, int *fd);
 
 /* The same where rank 0 gives, and all others take. */

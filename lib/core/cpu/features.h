@@ -18,7 +18,7 @@ enum {
 uint32_t kolo_cpu_features(void);
 
 /* True for a CPU made by Intel, whose cores pass cache lines to each other in another way than AMD's: see
- * reduce/take.h. */
+ * reduce/copy.h. */
 bool kolo_cpu_is_intel(void);
 
 /* Reads a KOLO_CPU value: a comma-separated list of instruction sets that may be used ("avx512,avx2",

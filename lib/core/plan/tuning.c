@@ -38,7 +38,7 @@ static uint64_t stream_bytes_min(uint32_t ranks, const kolo_topology *topology) 
  * the same time if the message has several chunks. An Intel keeps lines in the writer's L2, where slots of 256 KiB
  * displace the message: with 64 KiB between two ranks (Emerald Rapids) a broadcast of 256 KiB took 0.7 of the time, one
  * of 1 MiB and a reduction 0.8 to 0.9; 32 KiB were as fast, or slower. On a Zen 5, which takes lines over
- * (reduce/take.h), larger ones are faster. It was not measured with more ranks, each of which has its part of a chunk
+ * (reduce/copy.h), larger ones are faster. It was not measured with more ranks, each of which has its part of a chunk
  * where they exchange blocks. */
 static uint32_t copied_chunk_bytes(const struct kolo_tuning_question *question) {
     enum { INTEL_BYTES = 32 << 10 }; /* for each rank */

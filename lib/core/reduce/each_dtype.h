@@ -1,7 +1,7 @@
 /* Includes the file DTYPE_TEMPLATE for each dtype, with these parameters, which that file undefines:
  *
  *   DTYPE    the enumerator without KOLO_, as in U8; functions end in it
- *   KIND     UNSIGNED, SIGNED, FLOAT or HALF, as kernel_names.h explains them
+ *   KIND     UNSIGNED, SIGNED, FLOAT or HALF, as instances.h explains them
  *   ELEMENT  C type of an element in memory
  *   BITS     of an element
  *

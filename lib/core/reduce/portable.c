@@ -4,9 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "reduce/exact/exact_element.h"
+#include "reduce/exact/wide_sum.h"
 #include "reduce/float16.h"
-#include "reduce/kernel_table.h"
 #include "reduce/steps/steps.h"
 
 /* The operations, in the widest type of each kind. Integers are computed modulo 2^64 and stored modulo 2^width, which

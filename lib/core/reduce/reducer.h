@@ -56,7 +56,7 @@ typedef struct kolo_kernel {
     kolo_fold_fn *finish; /* fold, but of partial results; a 16-bit float's must not overlap dst */
     uint32_t element_bytes;
     uint32_t acc_bytes; /* of one element of the accumulation type */
-    bool is_own;        /* of kolo_op_create, without widen: reduce/own/own_ops.h */
+    bool is_own;        /* of kolo_op_create, without widen: reduce/own_ops.h */
     bool keeps_order;   /* and not commutative: sources must be in the order of their ranks */
     bool is_whole;      /* has no partial results but the inputs, widened: KOLO_SUM_EXACT. Then chain, chain_end and
                            fold_partials are NULL, fold_partial takes one source, and finish needs those of all ranks */

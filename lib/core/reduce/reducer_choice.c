@@ -6,7 +6,6 @@
 #include "cpu/features.h"
 #include "reduce/copy.h"
 #include "reduce/instances.h"
-#include "reduce/take.h"
 
 #if defined(__x86_64__)
 /* The instance avx512 with some folds of its own: it is put together here, in code for all CPUs, and not in the file of

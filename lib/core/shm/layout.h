@@ -29,7 +29,6 @@
 #include "kolo.h"
 #include "base/wire.h"
 #include "cpu/topology.h"
-#include "shm/memory_file.h"
 #include "sync/wait.h"
 
 #define KOLO_LINE_BYTES     128
@@ -82,6 +81,13 @@ struct kolo_shared_process {
 };
 
 /* The job file. */
+
+/* The name of a nameless file (shm/memory_file.h): where it is open, and which file it is. The struct consists of
+ * words, so that ranks can exchange it as it is. */
+struct kolo_memory_file {
+    uint64_t pid; /* of the thread that has the file open: a process whose first thread has ended shows no files */
+    uint64_t fd, device, inode;
+};
 
 /* The place that rank 0 has given to the segment of a creation. */
 struct kolo_shared_offer {
@@ -225,7 +231,7 @@ struct kolo_pair_call {
     uint64_t detail;
 };
 
-/* The items that a rank has passed in a mismatched call, see comm/failure/difference.h. That rank writes them. */
+/* The items that a rank has passed in a mismatched call, see comm/failure/findings.h. That rank writes them. */
 struct kolo_shared_difference {
     KOLO_ALIGNED kolo_atomic_u64 levels; /* levels that the rank has shown; stored after their words */
     kolo_bell bell;                      /* of `levels` */
@@ -253,7 +259,7 @@ struct kolo_shared_member {
     uint64_t failure_words[2];   /* call failure_call, of the reporter and of the rank at fault; 0: not known */
     struct kolo_pair_call failure_pair[2]; /* the send or receive of the reporter, and the one that it did not match */
     kolo_atomic_u64 looked_ns; /* time of its last look at whether others live, see comm/failure/watchdog.h */
-    kolo_atomic_u64 processor; /* its last in a wait, plus one; 0: not known. See comm/step/oversubscription.h */
+    kolo_atomic_u64 processor; /* its last in a wait, plus one; 0: not known. See comm/step/progress.h */
 
     struct kolo_shared_difference difference;
 
@@ -352,7 +358,7 @@ struct kolo_shared_ring {
 
 /* A rank's stream, through which it sends messages that do not fit a cell, to one rank after another. Chunk c is
  * chunks[c % KOLO_CHUNKS], counted over all such messages. The receiver leaves a chunk's contents as they are, but
- * takes its lines over (reduce/take.h). */
+ * takes its lines over (reduce/copy.h). */
 struct kolo_shared_stream {
     KOLO_ALIGNED kolo_atomic_u64 filled; /* chunks, by its rank */
     KOLO_ALIGNED kolo_atomic_u64 taken;  /* chunks, by the receiver of the message under way */

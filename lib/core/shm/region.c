@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "cpu/limits.h"
+#include "shm/memory_file.h"
 #include "shm/segment.h"
 #include "sync/point.h"
 

@@ -9,7 +9,6 @@
 #include <stdint.h>
 
 #include "shm/adoption.h"
-#include "shm/memory_file.h"
 
 /* The properties of a region. */
 struct kolo_region_shape {

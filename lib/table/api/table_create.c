@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "comm/failure/failure.h"
 #include "comm/failure/process.h"
+#include "shm/memory_file.h"
 #include "shm/region.h"
 #include "sync/point.h"
 #include "table/clocks.h"

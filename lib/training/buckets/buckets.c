@@ -20,7 +20,7 @@
 #include "training/buckets/bucket_message.h"
 #include "base/sized.h"
 #include "base/status.h"
-#include "reduce/own/own_ops.h"
+#include "reduce/own_ops.h"
 
 static const struct kolo_sized sized = KOLO_SIZED(kolo_bucket_options, options_bytes, error_feedback);
 

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/wire.h"
-#include "shm/handover.h"
+#include "shm/memory_file.h"
 #include "sync/point.h"
 
 #define REQUEST_MAGIC UINT64_C(0x326e696f6a6f6b6f)

@@ -8,7 +8,7 @@
 #include "comm/failure/failure.h"
 #include "comm/ranks.h"
 #include "comm/step/call_word.h"
-#include "reduce/take.h"
+#include "reduce/copy.h"
 #include "sync/point.h"
 
 /* Returns the first receive that has no message yet and would take one from `from` with that tag (KOLO_ANY_TAG: with

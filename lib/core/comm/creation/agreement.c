@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "shm/memory_file.h"
 #include "sync/point.h"
 
 #define PAUSE_NS_FIRST 20000

@@ -1,10 +1,10 @@
 /* The common part of the templates of kernels: the lengths in which they go through their buffers and, from
- * kernel_names.h, the names of their functions. The including file has defined VECTOR_BYTES. */
+ * instances.h, the names of their functions. The including file has defined VECTOR_BYTES. */
 #ifndef KOLO_REDUCE_TEMPLATE_TEMPLATE_NAMES_H
 #define KOLO_REDUCE_TEMPLATE_TEMPLATE_NAMES_H
 
 #include "kolo.h"
-#include "reduce/kernel_names.h"
+#include "reduce/instances.h"
 
 enum {
     FIXED_MAX = 8,                              /* largest number of sources that has a loop of its own */

@@ -1,5 +1,5 @@
 /* Own operations: their places, and how their functions fold. See own_ops.h. */
-#include "reduce/own/own_ops.h"
+#include "reduce/own_ops.h"
 
 #include <assert.h>
 #include <string.h>

@@ -7,8 +7,8 @@
  *
  * The type of accumulation is the element itself. Inputs are folded in the canonical order (reduce/reducer.h), each
  * source to the left of those after it. */
-#ifndef KOLO_REDUCE_OWN_OWN_OPS_H
-#define KOLO_REDUCE_OWN_OWN_OPS_H
+#ifndef KOLO_REDUCE_OWN_OPS_H
+#define KOLO_REDUCE_OWN_OPS_H
 
 #include <stdbool.h>
 
