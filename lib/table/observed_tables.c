@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "comm/failure/process.h"
-#include "comm/open_files.h"
+#include "comm/observer.h"
 
 static_assert(sizeof((kolo_watched_table *)0)->name == KOLO_TABLE_NAME_BYTES, "a table's name fits");
 static_assert(offsetof(struct kolo_shared_table_header, workers) == 72, "up to there for all versions");

@@ -16,11 +16,11 @@ SEEN_OF_CORE = {
     "machines": {
         "algo/fusion/apply.h", "algo/fusion/tensor_cursor.h", "algo/registry.h", "comm/channels/rings.h", "comm/comm.h",
         "comm/creation/options.h", "comm/creation/other_nodes.h", "comm/creation/rendezvous.h", "comm/failure/failure.h",
-        "comm/nodes.h", "comm/ranks.h", "comm/step/call_word.h", "comm/step/progress.h", "cpu/fpenv.h", "plan/plan.h",
+        "comm/ranks.h", "comm/step/call_word.h", "comm/step/progress.h", "cpu/fpenv.h", "plan/plan.h",
         "shm/layout.h"},
     "table": {
         "api/memory/buffers.h", "api/other_parts.h", "api/requests/queue.h", "api/sharing.h", "api/tools/watch.h",
-        "comm/comm.h", "comm/failure/failure.h", "comm/failure/process.h", "comm/failure/watchdog.h", "comm/open_files.h",
+        "comm/comm.h", "comm/failure/failure.h", "comm/failure/process.h", "comm/failure/watchdog.h", "comm/observer.h",
         "comm/step/call_word.h", "cpu/fpenv.h", "reduce/reducer.h", "reduce/steps/steps.h", "shm/layout.h",
         "shm/memory_file.h", "shm/region.h"},
     "training": {

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "comm/nodes.h"
+#include "comm/ranks.h"
 
 static void test_mixed(void **state) {
     (void)state;

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "comm/step/oversubscription.h"
+#include "comm/step/progress.h"
 
 enum { RANKS = 130, SELF = 3, NEIGHBOUR = 129, CALLS = 7, PROGRESS = 40 };
 

@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "comm/nodes.h"
+#include "comm/ranks.h"
 #include "comm/step/peer_memory.h"
 #include "comm/step/progress.h"
 #include "sync/fence.h"

@@ -17,7 +17,6 @@
 #include "base/status.h"
 #include "comm/creation/create.h"
 #include "comm/failure/failure.h"
-#include "comm/creation/shrink.h"
 #include "sync/point.h"
 
 /* A kolo_decide_fn: decides the settings that bind all ranks, by the CPUs on which they run. */

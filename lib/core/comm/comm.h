@@ -12,7 +12,7 @@
 #include "comm/failure/liveness.h"
 #include "comm/step/call.h"
 #include "comm/creation/options.h"
-#include "comm/nodes.h"
+#include "comm/ranks.h"
 #include "reduce/reducer.h"
 #include "shm/segment.h"
 #include "sync/wait.h"
@@ -25,14 +25,14 @@ struct kolo_token {
     kolo_atomic_u64 ready; /* 1: a call may begin at once: usable, and no request in flight, see api/requests/queue.h */
 };
 
-/* The state of warnings about long waits, see comm/failure/progress_report.h. */
+/* The state of warnings about long waits, see comm/failure/findings.h. */
 struct kolo_stall {
     int64_t warn_ns; /* of a wait, before the first warning; 0: never */
     int64_t next_ns; /* of the wait last warned about */
     uint64_t wait;   /* the number of that wait, as waiter.slept counts them */
 };
 
-/* The ranks that run on this one's processor, see comm/step/oversubscription.h. */
+/* The ranks that run on this one's processor, see comm/step/progress.h. */
 struct kolo_oversubscription {
     uint64_t processor;              /* as in kolo_shared_member */
     uint32_t next;                   /* the rank to look at next */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "comm/channels/ends.h"
+#include "comm/channels/rings.h"
 #include "comm/failure/failure.h"
 #include "comm/ranks.h"
 #include "comm/step/call_word.h"

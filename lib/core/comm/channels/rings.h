@@ -1,4 +1,5 @@
-/* The places of the rings and streams of sends and receives, by ranks of all nodes, and what fits into them.
+/* The places of the rings and streams of sends and receives, by ranks of all nodes, what fits into them, and how sender
+ * and receiver publish (comm/channels/transfer.h).
  *
  * With one node there is a ring for each pair. With several, a node has the rings of all pairs of which one rank is its
  * own: first those from its ranks, then those from other nodes' ranks to its own. A pair on two nodes has a ring on
@@ -8,6 +9,7 @@
 #define KOLO_COMM_CHANNELS_RINGS_H
 
 #include "comm/comm.h"
+#include "sync/point.h"
 
 /* In place of kolo_shared_cell.chunks_before: the message waits until its receiver asks for it. */
 #define KOLO_NOT_STREAMED UINT64_MAX
@@ -43,6 +45,35 @@ static inline uint64_t kolo_chunks_of(size_t bytes) {
 static inline size_t kolo_chunk_bytes(size_t bytes, uint64_t chunk) {
     const size_t left = bytes - chunk * KOLO_CHUNK_BYTES;
     return left < KOLO_CHUNK_BYTES ? left : KOLO_CHUNK_BYTES;
+}
+
+/* Tells the relay that this rank has news for a rank of another node. */
+static inline void kolo_tell_relay(kolo_comm *comm, uint32_t peer) {
+    struct kolo_shared_relay *relay = &comm->segment.internode->relay;
+    KOLO_POINT("transfer.telling");
+    kolo_set_bits(&comm->segment.mailboxes[comm->rank].news[peer / 64], UINT64_C(1) << peer % 64);
+    kolo_set_bits(&relay->news[comm->rank / 64], UINT64_C(1) << comm->rank % 64);
+    kolo_fetch_add(&relay->events, 1);
+    kolo_bell_ring(&comm->waiter, &relay->bell);
+    KOLO_POINT("transfer.told");
+}
+
+/* Publishes `value` in this rank's own flag, for `peer`. */
+static inline void kolo_publish_to(kolo_comm *comm, kolo_atomic_u64 *flag, uint64_t value, uint32_t peer) {
+    comm->channels.moves++;
+    if (!kolo_is_near(comm, peer)) {
+        kolo_store_release(flag, value); /* pairs with the relay's look */
+        kolo_tell_relay(comm, peer);
+        return;
+    }
+    struct kolo_shared_mailbox *mailbox = &comm->segment.mailboxes[kolo_local_of(comm, peer)];
+    kolo_publish(&comm->waiter, flag, value, &comm->signal->bell);
+    if (kolo_load_relaxed(&mailbox->listens)) {
+        KOLO_POINT("transfer.counting");
+        kolo_fetch_add(&mailbox->events, 1);
+        kolo_bell_ring(&comm->waiter, &mailbox->bell);
+    }
+    KOLO_POINT("transfer.published");
 }
 
 #endif

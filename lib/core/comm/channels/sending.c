@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "comm/channels/ends.h"
+#include "comm/channels/rings.h"
 #include "sync/point.h"
 
 int kolo_sending_prepare(kolo_comm *comm, const struct kolo_sending *sending) {

@@ -15,7 +15,7 @@
 #include "base/status.h"
 #include "comm/failure/failure.h"
 #include "comm/step/history.h"
-#include "comm/step/oversubscription.h"
+#include "comm/step/progress.h"
 #include "comm/failure/watchdog.h"
 #include "comm/creation/outcome.h"
 #include "comm/ranks.h"
@@ -200,7 +200,7 @@ static void introduce(kolo_comm *comm, const struct kolo_job *job) {
  * wake-up from the kernel would cost more than most waits last. Where ranks outnumber processors, a rank that spins may
  * keep its peer from running. There a rank yields almost at once (50 looks instead of 4 cost 40 % of 8 bytes between
  * four ranks on two processors, and 75 % between sixteen), unless all ranks that share the processor are as far
- * (comm/step/oversubscription.h); but it sleeps only after many others have had their turn. */
+ * (comm/step/progress.h); but it sleeps only after many others have had their turn. */
 static void set_waiting(kolo_comm *comm, kolo_wait_mode mode) {
     enum { SPINS_AS_FAR = 100 };
     static const struct {
@@ -303,6 +303,43 @@ static int await_completion(kolo_comm *comm, struct kolo_job *job, void *lent) {
     return 0;
 }
 
+/* Returns the bytes of a call's scratch memory where all ranks are on one node. */
+static size_t call_bytes(uint32_t ranks) {
+    const struct kolo_call_state *call = NULL;
+    return ranks * (sizeof *call->peer_steps + sizeof *call->sources + 2 * sizeof *call->offsets[0] +
+                    sizeof *call->targets + KOLO_LINE_SET_BYTES) +
+           KOLO_STREAMED_PIECE_BYTES + KOLO_PACKED_BYTES_MAX;
+}
+
+static int allocate_call(struct kolo_call_state *call, uint32_t ranks, uint32_t global_ranks) {
+    const size_t unpacked_bytes = ranks * KOLO_LINE_SET_BYTES;
+    call->peer_steps = calloc(ranks, sizeof *call->peer_steps);
+    call->sources = calloc(ranks, sizeof *call->sources);
+    for (int i = 0; i < 2; i++)
+        call->offsets[i] = calloc(global_ranks, sizeof *call->offsets[i]);
+    call->targets = calloc(ranks, sizeof *call->targets);
+    call->unpacked = aligned_alloc(KOLO_LINE_BYTES, unpacked_bytes);
+    call->stage = aligned_alloc(KOLO_PAGE_BYTES, KOLO_STREAMED_PIECE_BYTES);
+    call->packed = aligned_alloc(KOLO_PAGE_BYTES, KOLO_PACKED_BYTES_MAX);
+    if (!call->offsets[0] || !call->offsets[1] || !call->peer_steps || !call->sources || !call->targets ||
+        !call->unpacked || !call->stage || !call->packed)
+        return kolo_fail(KOLO_ERR_SYSTEM, "out of memory for %u ranks", ranks);
+    memset(call->unpacked, 0, unpacked_bytes);
+    return 0;
+}
+
+/* Frees it, also if only a part was allocated. */
+static void free_call(struct kolo_call_state *call) {
+    free(call->peer_steps);
+    free(call->sources);
+    free(call->offsets[0]);
+    free(call->offsets[1]);
+    free(call->targets);
+    free(call->unpacked);
+    free(call->stage);
+    free(call->packed);
+}
+
 static int allocate_own(kolo_comm *comm) {
     comm->token = mmap(NULL, KOLO_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (comm->token == MAP_FAILED) {
@@ -314,12 +351,12 @@ static int allocate_own(kolo_comm *comm) {
     comm->token->ours = true;
     kolo_store_relaxed(&comm->token->usable, 1);
     kolo_store_relaxed(&comm->token->ready, 1);
-    const int rc = kolo_call_allocate(&comm->call, comm->size, comm->global_size);
+    const int rc = allocate_call(&comm->call, comm->size, comm->global_size);
     return rc < 0 ? rc : kolo_liveness_create(&comm->liveness, comm->size, comm->rank);
 }
 
 size_t kolo_comm_bytes(uint32_t ranks) {
-    return sizeof(kolo_comm) + KOLO_PAGE_BYTES + kolo_call_bytes(ranks) + ranks * sizeof(struct kolo_watched);
+    return sizeof(kolo_comm) + KOLO_PAGE_BYTES + call_bytes(ranks) + ranks * sizeof(struct kolo_watched);
 }
 
 /* The last part of all ranks, once all are attached and rank 0 has decided the settings. */
@@ -380,7 +417,7 @@ void kolo_comm_free(kolo_comm *comm) {
         close(comm->segment.fd);
     KOLO_POINT("destroy.left");
     kolo_liveness_destroy(&comm->liveness, forked);
-    kolo_call_free(&comm->call);
+    free_call(&comm->call);
     if (comm->token)
         munmap(comm->token, KOLO_PAGE_BYTES);
     KOLO_POINT("destroy.freeing");

@@ -1,4 +1,5 @@
-/* The creation of a communicator: settings, meeting the other ranks, the segment, and how to wait. */
+/* The creation of a communicator: settings, meeting the other ranks, the segment, and how to wait. After a failure, the
+ * creation of one by those that are left. */
 #ifndef KOLO_COMM_CREATION_CREATE_H
 #define KOLO_COMM_CREATION_CREATE_H
 
@@ -34,5 +35,14 @@ size_t kolo_comm_bytes(uint32_t ranks);
 /* Fills in the settings for a communicator of all or some of `comm`'s ranks: those of `comm`, without a place to
  * meet. */
 void kolo_settings_inherit(struct kolo_settings *settings, const kolo_comm *comm, uint32_t rank, uint32_t size);
+
+/* kolo_comm_shrink: the survivors of a broken communicator agree on which ranks are left, and make a communicator of
+ * them. shrink.c says how they do that, and why it holds whichever rank dies, and when. */
+
+/* See kolo_comm_shrink. `comm` is broken, and this process's own. KOLO_ERR_TIMEOUT, NO_SPACE, SYSTEM, VERSION. */
+int kolo_shrink_run(kolo_comm *comm, kolo_comm **shrunk);
+
+/* Frees the places of ranks whose processes have ended, so that the last rank that leaves knows that it is the last. */
+void kolo_shrink_mark_dead(kolo_comm *comm);
 
 #endif

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "comm/comm.h"
 #include "comm/creation/options.h"
-#include "comm/nodes.h"
+#include "comm/ranks.h"
 
 struct kolo_internode_calls;
 struct kolo_message;    /* see algo/algo.h */

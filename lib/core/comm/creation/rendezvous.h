@@ -20,7 +20,7 @@
 #include <dirent.h>
 #include <sys/stat.h>
 
-#include "comm/creation/creation_job.h"
+#include "comm/creation/outcome.h"
 
 #define KOLO_JOB_DIRECTORY "/dev/shm"
 #define KOLO_JOB_PATH      KOLO_JOB_DIRECTORY "/kolo-%u-" /* of a user's jobs, before the job's name */

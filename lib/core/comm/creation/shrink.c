@@ -14,7 +14,6 @@
  * Several nodes. Each node's ranks agree in the segment of their own, with generations of their own. Then the leader
  * agrees with those of the other nodes (comm/creation/other_nodes.h), and offers, with the file, which ranks of all go
  * on and where they meet. The creation ends alike on all nodes, or nearly so (internode/assembly/shrink_nodes.c). */
-#include "comm/creation/shrink.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -67,12 +67,4 @@ struct kolo_call_state {
     uint64_t tree_readers[KOLO_RANK_WORDS];            /* see algo/allreduce/tree.c */
 };
 
-/* Allocates the scratch memory, for ranks of this node and of all nodes. KOLO_ERR_SYSTEM: out of memory. kolo_call_free
- * frees it, also if only a part was allocated. */
-int kolo_call_allocate(struct kolo_call_state *call, uint32_t ranks, uint32_t global_ranks);
-void kolo_call_free(struct kolo_call_state *call);
-
-/* Returns the bytes of that memory where all ranks are on one node. */
-size_t kolo_call_bytes(uint32_t ranks);
-
 #endif

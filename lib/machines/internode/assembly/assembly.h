@@ -26,7 +26,7 @@
 
 #include "base/clock.h"
 #include "internode/assembly/assembly_message.h"
-#include "comm/nodes.h"
+#include "comm/ranks.h"
 #include "comm/creation/other_nodes.h"
 
 struct kolo_assembly; /* see internode/assembly/assembly_peers.h */

@@ -14,7 +14,7 @@
 
 #include <stdbool.h>
 
-#include "comm/nodes.h"
+#include "comm/ranks.h"
 
 #define KOLO_PREFIX_UNUSED UINT32_MAX
 

@@ -9,7 +9,7 @@
 #define KOLO_INTERNODE_ASSEMBLY_SUBTREES_H
 
 #include "kolo.h"
-#include "comm/nodes.h"
+#include "comm/ranks.h"
 
 struct kolo_subtree {
     uint32_t node;

@@ -1,3 +1,9 @@
+/* What messages tell beside the failure: the item that two ranks pass differently, and where the ranks stand. */
+#ifndef KOLO_COMM_FAILURE_FINDINGS_H
+#define KOLO_COMM_FAILURE_FINDINGS_H
+
+#include "comm/comm.h"
+
 /* The difference of two ranks: the first item that they pass differently in a call (comm/step/items.h). Messages name
  * it once a mismatch is published.
  *
@@ -10,13 +16,23 @@
  * A communicator has one failure, so that each rank writes its words once. They are written before `levels` (release),
  * and read after it (acquire). Only the words of a message depend on them: the communicator is broken already, and the
  * others do without a rank that dies here. */
-#ifndef KOLO_COMM_FAILURE_DIFFERENCE_H
-#define KOLO_COMM_FAILURE_DIFFERENCE_H
-
-#include "comm/comm.h"
 
 /* The thread that is in call `call`, which has items, calls this: finds the item in which ranks[0] and ranks[1] of this
  * node differ, and keeps it in words for messages. `names`: the numbers by which messages call those ranks. */
 void kolo_difference_find(kolo_comm *comm, uint64_t call, const uint32_t ranks[2], const uint32_t names[2]);
+
+/* Progress reports: how far the ranks have come, in words, for warnings about long waits and for deadlines. */
+
+/* Returns the rank, other than this one, that is furthest behind: fewest calls, then fewest steps. Among equals that is
+ * a stopped one, since steps do not show how far a rank has come in lines; else `peer`. The rank that a wait is for may
+ * itself wait for another. In a send or a receive, unless any rank will do, the result is the rank that is waited for
+ * in the end. */
+uint32_t kolo_progress_report_last(const kolo_comm *comm, uint32_t peer);
+
+/* Returns the words for what kolo_process_activity says: "stopped (by a signal such as SIGSTOP, or a debugger)". */
+const char *kolo_progress_report_activity(char activity);
+
+/* Logs a warning if `wait` has lasted for long, and another each time that it has doubled. */
+void kolo_progress_report_warn(kolo_comm *comm, const struct kolo_wait *wait);
 
 #endif
