@@ -1,8 +1,33 @@
-/* The arguments of a call, and the checks of them. */
+/* What is checked before a call: which thread is in a call, whether the communicator can be used, and the arguments. */
 #ifndef KOLO_API_ARGUMENTS_H
 #define KOLO_API_ARGUMENTS_H
 
 #include "algo/registry.h"
+#include "comm/comm.h"
+
+/* A call takes this at its begin and gives it up at its end where assertions are on. Where two threads are in one
+ * communicator at once, the second gets KOLO_ERR_STATE. */
+#ifdef NDEBUG
+static inline int kolo_enter(const char *function, kolo_comm *comm) {
+    (void)function, (void)comm;
+    return 0;
+}
+
+static inline void kolo_leave(kolo_comm *comm) {
+    (void)comm;
+}
+#else
+int kolo_enter(const char *function, kolo_comm *comm);
+void kolo_leave(kolo_comm *comm);
+#endif
+
+/* Says why `function` cannot use the communicator, and returns the status. */
+__attribute__((cold)) int kolo_unusable(const char *function, const kolo_comm *comm);
+
+/* Refuses NULL, a communicator that was inherited through fork, and a lane that kolo_comm_lane has handed out. */
+static inline int kolo_check_whole(const char *function, const kolo_comm *comm) {
+    return comm && comm->token->ours && !comm->is_lane ? 0 : kolo_unusable(function, comm);
+}
 
 /* More elements than memory can hold, of any size, so that no number of bytes overflows. */
 #define KOLO_COUNT_MAX (SIZE_MAX / (2 * KOLO_OP_ELEMENT_BYTES_MAX))

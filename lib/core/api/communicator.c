@@ -84,10 +84,11 @@ int kolo_comm_create(kolo_comm **comm, const kolo_options *options) {
 }
 
 int kolo_comm_shrink(kolo_comm *comm, kolo_comm **shrunk) {
-    if (!comm || !shrunk)
-        return kolo_fail(KOLO_ERR_ARG, "kolo_comm_shrink: %s is NULL", comm ? "shrunk" : "comm");
-    if (!comm->token->ours || comm->is_lane)
-        return kolo_unusable("kolo_comm_shrink", comm);
+    if (comm && !shrunk)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_comm_shrink: shrunk is NULL");
+    int rc = kolo_check_whole("kolo_comm_shrink", comm);
+    if (rc < 0)
+        return rc;
     kolo_failure failure;
     kolo_failure_describe(comm, &failure);
     if (comm->shrunk || (!failure.status && kolo_comm_is_usable(comm)))
@@ -99,7 +100,6 @@ int kolo_comm_shrink(kolo_comm *comm, kolo_comm **shrunk) {
     kolo_comm_break(comm);
     kolo_lanes_break(comm);
     kolo_comm *made, *broken = comm;
-    int rc;
     /* A rank that ends while the new communicator is prepared breaks that one. The loop tries again, each time with one
      * rank fewer. */
     do {
@@ -173,18 +173,14 @@ int kolo_comm_abort(kolo_comm *comm, int code) {
 }
 
 int kolo_comm_set_interrupt(kolo_comm *comm, kolo_interrupt_check *check, void *context) {
-    if (!comm)
-        return kolo_fail(KOLO_ERR_ARG, "kolo_comm_set_interrupt: comm is NULL");
-    if (comm->is_lane)
+    if (!comm || comm->is_lane)
         return kolo_unusable("kolo_comm_set_interrupt", comm);
     comm->interrupt = (struct kolo_interrupt){.check = check, .context = context, .thread = gettid()};
     return 0;
 }
 
 int kolo_comm_set_progress(kolo_comm *comm, kolo_progress_function *progress, void *context) {
-    if (!comm)
-        return kolo_fail(KOLO_ERR_ARG, "kolo_comm_set_progress: comm is NULL");
-    if (comm->is_lane)
+    if (!comm || comm->is_lane)
         return kolo_unusable("kolo_comm_set_progress", comm);
     comm->waiter.progress = progress;
     comm->waiter.progress_context = context;
@@ -192,15 +188,14 @@ int kolo_comm_set_progress(kolo_comm *comm, kolo_progress_function *progress, vo
 }
 
 int kolo_comm_set_timeout(kolo_comm *comm, int64_t timeout_ms) {
-    if (!comm)
-        return kolo_fail(KOLO_ERR_ARG, "kolo_comm_set_timeout: comm is NULL");
+    const int rc = kolo_check_whole("kolo_comm_set_timeout", comm);
+    if (rc < 0)
+        return rc;
     if (timeout_ms < 0 || timeout_ms > KOLO_TIMEOUT_MS_MAX)
         return kolo_fail(KOLO_ERR_ARG,
                          "rank %u: kolo_comm_set_timeout: timeout_ms %" PRId64 ": must be from 0 to %" PRId64
                          " ms; 0 is no limit",
                          comm->global_rank, timeout_ms, KOLO_TIMEOUT_MS_MAX);
-    if (!comm->token->ours || comm->is_lane)
-        return kolo_unusable("kolo_comm_set_timeout", comm);
     const int64_t timeout_ns = timeout_ms ? timeout_ms * KOLO_NS_PER_MS : KOLO_NEVER_NS;
     for (uint32_t lane = 0; lane < kolo_lanes_count(comm); lane++)
         kolo_store_relaxed(&(lane ? comm->lanes->lane[lane] : comm)->waiter.timeout_ns, (uint64_t)timeout_ns);

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "algo/registry.h"
-#include "api/checks.h"
+#include "api/arguments.h"
 #include "base/status.h"
 #include "comm/failure/failure.h"
 #include "comm/ranks.h"

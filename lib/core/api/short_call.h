@@ -5,7 +5,7 @@
 #ifndef KOLO_API_SHORT_CALL_H
 #define KOLO_API_SHORT_CALL_H
 
-#include "api/checks.h"
+#include "api/arguments.h"
 #include "api/path.h"
 
 /* Whether the call may take this way, on a communicator that is ready. */

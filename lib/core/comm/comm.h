@@ -85,7 +85,8 @@ struct kolo_comm {
     struct kolo_liveness liveness;
     bool is_blind; /* there is a rank of which it cannot see whether it lives, see comm/failure/watchdog.h */
     struct kolo_stall stall;
-    kolo_atomic_u64 user; /* the thread that is in a call; 0: none. In builds with assertions only, see api/checks.h */
+    kolo_atomic_u64
+        user; /* the thread that is in a call; 0: none. In builds with assertions only, see api/arguments.h */
     kolo_atomic_u64 failure; /* in lane 0, where there is no segment: as the header's; failure_code belongs to it */
     int64_t failure_code;
     kolo_atomic_u64 has_difference; /* in lane 0: 1: `difference` is complete, and stays as it is */

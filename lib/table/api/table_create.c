@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "api/memory/buffers.h"
+#include "api/buffers.h"
 #include "api/requests/queue.h"
 #include "api/sharing.h"
 #include "table/api/table_checks.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "api/path.h"
-#include "api/checks.h"
+#include "api/arguments.h"
 #include "base/status.h"
 
 enum { SETTINGS = 4 };

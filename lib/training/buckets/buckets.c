@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/checks.h"
+#include "api/arguments.h"
 #include "training/buckets/bucket_message.h"
 #include "base/sized.h"
 #include "base/status.h"

@@ -1,10 +1,14 @@
-/* Makes, finds and ends the lanes of a communicator. */
+/* Makes, hands out, enters and ends the lanes of a communicator, and reads their counters. */
 #include "api/lanes/lanes.h"
 
 #include <stdlib.h>
+#include <string.h>
 
+#include "kolo_lanes.h"
+#include "api/arguments.h"
 #include "api/groups/derive.h"
 #include "api/lanes/helpers.h"
+#include "base/environment.h"
 #include "base/status.h"
 #include "comm/failure/failure.h"
 
@@ -29,6 +33,25 @@ static int allocate(kolo_comm *comm, uint32_t count) {
     return comm->global_size > 1 ? kolo_failure_publish(comm, rc, comm->rank, 0) : rc;
 }
 
+/* Makes ready what kolo_comm_lane hands out, once there are all lanes. */
+static int prepare_handing_out(kolo_comm *comm) {
+    struct kolo_lanes *lanes = comm->lanes;
+    kolo_comm *copy = malloc(sizeof *copy);
+    if (!copy)
+        return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: out of memory", comm->global_rank);
+    *copy = *comm;
+    copy->lanes = NULL;
+    copy->queue = NULL;
+    copy->token = lanes->lane[1]->token; /* which is never ready: calls on lanes look at more than that */
+    copy->is_lane = true;
+    lanes->handed_out = copy;
+    for (uint32_t lane = 1; lane < lanes->count; lane++) {
+        kolo_comm_set_ready(lanes->lane[lane], false);
+        lanes->lane[lane]->is_lane = true;
+    }
+    return 0;
+}
+
 int kolo_lanes_make(kolo_comm *comm) {
     const uint32_t count = comm->segment.header ? comm->settings.threads : comm->origin.threads;
     const int64_t timeout_ns = kolo_waiter_timeout_ns(&comm->waiter);
@@ -47,7 +70,7 @@ int kolo_lanes_make(kolo_comm *comm) {
         comm->lanes->count++;
     }
     kolo_store_relaxed(&comm->waiter.timeout_ns, (uint64_t)timeout_ns);
-    if (rc == 0 && (rc = kolo_lanes_hand_out(comm)) < 0 && comm->global_size > 1)
+    if (rc == 0 && (rc = prepare_handing_out(comm)) < 0 && comm->global_size > 1)
         rc = kolo_failure_publish(comm, rc, comm->rank, 0);
     if (rc == 0)
         comm->lanes->helpers = kolo_helpers_create(comm->lanes->lane, count);
@@ -70,4 +93,48 @@ void kolo_lanes_end(kolo_comm *comm) {
 void kolo_lanes_break(kolo_comm *comm) {
     for (uint32_t lane = 1; lane < kolo_lanes_count(comm); lane++)
         kolo_comm_break(comm->lanes->lane[lane]);
+}
+
+void kolo_lanes_read_stats(const kolo_comm *comm, kolo_stats *stats) {
+    memset(stats, 0, sizeof *stats);
+    for (uint32_t index = 1; index < kolo_lanes_count(comm); index++) {
+        const kolo_comm *lane = comm->lanes->lane[index];
+        stats->sent_bytes += lane->stats.sent_bytes;
+        stats->received_bytes += lane->stats.received_bytes;
+        stats->segment_bytes += lane->stats.segment_bytes;
+        stats->waits_slept += lane->waiter.slept;
+        stats->waited_ns += lane->waiter.waited_ns;
+    }
+}
+
+int kolo_lanes_enter(const char *function, const kolo_comm *handed_out, kolo_comm **own) {
+    kolo_comm *first = handed_out->first;
+    kolo_comm *lane = handed_out->origin.lane ? first->lanes->lane[handed_out->origin.lane] : first;
+    /* A forked child has no segment. The load pairs with failure.c. */
+    if (lane->token->ours && kolo_load_acquire(kolo_comm_failure_word(lane)))
+        kolo_comm_break(lane);
+    if (!lane->token->ours || !kolo_comm_is_usable(lane))
+        return kolo_unusable(function, lane);
+    *own = lane;
+    return kolo_enter(function, lane);
+}
+
+int kolo_comm_lanes(const kolo_comm *comm) {
+    return (int)kolo_lanes_count(comm);
+}
+
+kolo_comm *kolo_comm_lane(kolo_comm *comm, int lane) {
+    const uint32_t count = comm ? kolo_lanes_count(comm) : 0;
+    if (!comm) {
+        kolo_fail(KOLO_ERR_ARG, "kolo_comm_lane: comm is NULL");
+        return NULL;
+    }
+    if (lane < 0 || (uint32_t)lane >= count) {
+        kolo_fail(KOLO_ERR_ARG,
+                  "rank %u: kolo_comm_lane: lane %d: must be from 0 to %u: kolo_options.threads or %s says how many "
+                  "there are",
+                  comm->global_rank, lane, count - 1, kolo_environment_name(KOLO_VARIABLE_THREADS));
+        return NULL;
+    }
+    return count == 1 ? comm : lane ? comm->lanes->lane[lane] : comm->lanes->handed_out;
 }

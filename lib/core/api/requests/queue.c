@@ -602,9 +602,9 @@ void kolo_queue_free(kolo_comm *comm) {
 }
 
 static int create(kolo_request **result, const char *function, kolo_comm *comm, size_t more_bytes) {
-    if (!comm || !comm->token->ours || comm->is_lane)
-        return kolo_unusable(function, comm);
-    int rc = comm->queue ? 0 : kolo_comm_is_usable(comm) ? kolo_queue_create(comm) : kolo_unusable(function, comm);
+    int rc = kolo_check_whole(function, comm);
+    if (rc == 0 && !comm->queue)
+        rc = kolo_comm_is_usable(comm) ? kolo_queue_create(comm) : kolo_unusable(function, comm);
     if (rc < 0)
         return rc;
     kolo_request *request = calloc(1, sizeof *request + more_bytes);

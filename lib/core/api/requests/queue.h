@@ -38,7 +38,6 @@
 #include <pthread.h>
 
 #include "api/arguments.h"
-#include "api/checks.h"
 #include "api/requests/transfers.h"
 
 /* Carries a request out. The thread owns the communicator. */

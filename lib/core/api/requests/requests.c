@@ -160,9 +160,9 @@ int kolo_comm_eventfd(kolo_comm *comm, int *fd) {
     static const char *const function = "kolo_comm_eventfd";
     if (comm && !fd)
         return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: fd is NULL", comm->global_rank, function);
-    int rc = !comm || !comm->token->ours || comm->is_lane ? kolo_unusable(function, comm)
-             : comm->queue                                ? 0
-                                                          : kolo_queue_create(comm);
+    int rc = kolo_check_whole(function, comm);
+    if (rc == 0 && !comm->queue)
+        rc = kolo_queue_create(comm);
     if (rc < 0)
         return rc;
     struct kolo_queue *queue = comm->queue;

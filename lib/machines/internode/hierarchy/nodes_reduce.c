@@ -19,7 +19,7 @@
  * operation that is not commutative always takes the order of all ranks. */
 #include "internode/hierarchy/collectives.h"
 
-#include "algo/fusion/tensor_cursor.h"
+#include "algo/fusion/many.h"
 #include "internode/hierarchy/ticks.h"
 #include "sync/point.h"
 

@@ -2,8 +2,8 @@
  * last one's. Schedules walk through a list from its beginning to its end, chunk by chunk, so a cursor only goes
  * forward, over each tensor once, and needs no list of where tensors begin. Where a schedule goes back, it keeps a copy
  * of the cursor. Tensors may be empty. */
-#ifndef KOLO_ALGO_FUSION_TENSOR_CURSOR_H
-#define KOLO_ALGO_FUSION_TENSOR_CURSOR_H
+#ifndef KOLO_ALGO_FUSION_MANY_H
+#define KOLO_ALGO_FUSION_MANY_H
 
 #include "kolo.h"
 

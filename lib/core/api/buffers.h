@@ -1,6 +1,6 @@
 /* Memory that all ranks have mapped, for the library's own calls. */
-#ifndef KOLO_API_MEMORY_BUFFERS_H
-#define KOLO_API_MEMORY_BUFFERS_H
+#ifndef KOLO_API_BUFFERS_H
+#define KOLO_API_BUFFERS_H
 
 #include "comm/comm.h"
 #include "shm/region.h"
