@@ -12,11 +12,8 @@
  *
  * In place (`send` is this rank's block of `recv`) works: no other rank's data goes into that block. */
 #include "algo/phases.h"
-
 #include "algo/direct_buffers.h"
 #include "algo/lines.h"
-#include "comm/step/progress.h"
-#include "sync/point.h"
 
 static void copy_own(uint8_t *block, const void *send, size_t bytes) {
     if (bytes > 0 && block != send)

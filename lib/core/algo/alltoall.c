@@ -18,10 +18,8 @@
  * finds the mismatch. */
 #include "algo/phases.h"
 #include "algo/regions.h"
-
 #include "algo/direct_buffers.h"
 #include "algo/lines.h"
-#include "sync/point.h"
 
 /* Returns the rank with which this rank exchanges block `block`. */
 static uint32_t partner(const kolo_comm *comm, uint32_t block) {

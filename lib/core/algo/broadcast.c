@@ -10,12 +10,9 @@
  * The root goes on while the others copy, by up to KOLO_SLOTS chunks, also into its next calls.
  *
  * Where the root's buffer is one of kolo_alloc, the others copy from it (direct_buffers.h). */
-#include "algo/algo.h"
-
 #include "algo/direct_buffers.h"
 #include "algo/lines.h"
 #include "comm/step/progress.h"
-#include "sync/point.h"
 
 int kolo_broadcast_lines(kolo_comm *comm, const void *send, void *recv, size_t count, const kolo_kernel *kernel,
                          uint32_t root) {

@@ -1,13 +1,8 @@
 /* Direct buffers: finding the buffers that ranks pass, and copying out of them. See direct_buffers.h. */
 #include "algo/direct_buffers.h"
 
-#include "base/clock.h"
-#include "base/status.h"
-#include "comm/ranks.h"
 #include "comm/step/peer_memory.h"
 #include "comm/step/progress.h"
-#include "sync/fence.h"
-#include "sync/point.h"
 
 static bool has(enum kolo_owners owners, uint32_t rank, uint32_t root) {
     return owners == KOLO_OF_ALL || (owners == KOLO_OF_ROOT && rank == root);

@@ -16,10 +16,8 @@
  *
  * In place (`send` is the root's block of `recv`) works: nobody else's data goes there. */
 #include "algo/regions.h"
-
 #include "algo/direct_buffers.h"
 #include "algo/lines.h"
-#include "sync/point.h"
 
 int kolo_gather_lines(kolo_comm *comm, const void *send, void *recv, size_t count, const kolo_kernel *kernel,
                       uint32_t root) {

@@ -19,11 +19,8 @@
  * In place works: as in mesh.c. */
 #include "algo/phases.h"
 #include "algo/regions.h"
-
 #include "algo/direct_buffers.h"
 #include "algo/lines.h"
-#include "comm/step/progress.h"
-#include "sync/point.h"
 
 int kolo_reduce_lines(kolo_comm *comm, const void *send, void *recv, size_t count, const kolo_kernel *kernel,
                       uint32_t root) {

@@ -12,10 +12,8 @@
  * In place (`recv` is this rank's block of `send`) works: that block is shown to no other rank. */
 #include "algo/phases.h"
 #include "algo/regions.h"
-
 #include "algo/direct_buffers.h"
 #include "algo/lines.h"
-#include "sync/point.h"
 
 int kolo_reduce_scatter_lines(kolo_comm *comm, const void *send, void *recv, size_t count, const kolo_kernel *kernel,
                               uint32_t root) {

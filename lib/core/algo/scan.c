@@ -13,11 +13,8 @@
  *
  * In place works: as in mesh.c; the owner's own result goes to `recv` when only ranks before it are left. */
 #include "algo/phases.h"
-
 #include "algo/direct_buffers.h"
 #include "algo/lines.h"
-#include "comm/step/progress.h"
-#include "sync/point.h"
 
 /* Reduces the first `inputs` of comm->call.sources. The reduction of one input is its copy, as everywhere. */
 static void fold_prefix(const kolo_comm *comm, const kolo_kernel *kernel, void *result, size_t count, uint32_t inputs) {

@@ -16,10 +16,8 @@
  * Where blocks have counts of their own, a region's head has the block's count, and a rank that expects another one
  * finds the mismatch. */
 #include "algo/regions.h"
-
 #include "algo/direct_buffers.h"
 #include "algo/lines.h"
-#include "sync/point.h"
 
 int kolo_scatter_lines(kolo_comm *comm, const void *send, void *recv, size_t count, const kolo_kernel *kernel,
                        uint32_t root) {

@@ -5,9 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/status.h"
 #include "comm/failure/failure.h"
-#include "comm/step/call_word.h"
 #include "reduce/own_ops.h"
 
 #ifndef NDEBUG

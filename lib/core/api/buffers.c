@@ -6,11 +6,7 @@
 #include "api/requests/queue.h"
 #include "api/sharing.h"
 #include "base/file.h"
-#include "base/status.h"
-#include "comm/step/heap.h"
 #include "comm/step/progress.h"
-#include "shm/adoption.h"
-#include "sync/point.h"
 
 /* Maps the file on every rank, or on none. A descriptor below 0 is the status of a rank that could not open it. */
 static int map_file(kolo_comm *comm, int fd, const struct kolo_region_shape *shape, bool is_buffer,

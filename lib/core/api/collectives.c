@@ -2,11 +2,9 @@
 #include "kolo_fusion.h"
 #include "kolo_optimizer.h"
 #include "algo/fusion/apply.h"
-#include "api/path.h"
 #include "api/requests/queue.h"
 #include "api/short_call.h"
 #include "base/sized.h"
-#include "base/status.h"
 
 static __attribute__((noinline)) int take_long_way(kolo_collective collective, kolo_comm *comm, const void *send,
                                                    void *recv, size_t count, kolo_dtype dtype, kolo_op op, int root) {

@@ -11,13 +11,8 @@
 #include "api/lanes/lanes.h"
 #include "api/other_parts.h"
 #include "api/requests/queue.h"
-#include "base/clock.h"
-#include "base/environment.h"
 #include "base/sized.h"
-#include "base/status.h"
-#include "comm/creation/create.h"
 #include "comm/failure/failure.h"
-#include "sync/point.h"
 
 /* A kolo_decide_fn: decides the settings that bind all ranks, by the CPUs on which they run. */
 static void decide(kolo_comm *comm, const struct kolo_settings *settings) {

@@ -3,7 +3,6 @@
 #include "kolo_table.h"
 #include "kolo_tools.h"
 #include "algo/registry.h"
-#include "base/status.h"
 #include "reduce/own_ops.h"
 
 #define TEXT(x)   #x

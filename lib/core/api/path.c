@@ -1,15 +1,11 @@
 /* The stages of a call. */
 #include "api/path.h"
 
-#include <string.h>
-
 #include "algo/fusion/apply.h"
 #include "api/lanes/helpers.h"
-#include "api/lanes/lanes.h"
 #include "api/lanes/slices.h"
 #include "api/requests/queue.h"
 #include "api/sharing.h"
-#include "base/status.h"
 #include "comm/creation/create.h"
 #include "comm/step/history.h"
 

@@ -4,7 +4,6 @@
 
 #include "api/requests/queue.h"
 #include "base/sized.h"
-#include "base/status.h"
 
 static_assert(KOLO_SEND_SMALL_BYTES == KOLO_CELL_PAYLOAD && KOLO_SEND_SMALL_MAX == KOLO_CELLS,
               "what kolo_messages.h says");

@@ -4,18 +4,12 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "algo/registry.h"
 #include "api/arguments.h"
-#include "base/status.h"
-#include "comm/failure/failure.h"
-#include "comm/ranks.h"
 #include "comm/step/progress.h"
 #include "comm/creation/create.h"
 #include "shm/memory_file.h"
-#include "sync/point.h"
 
 enum { STATUSES = -KOLO_ERR_STATE + 1, WORDS_MAX = KOLO_LINES_BYTES_MAX / sizeof(uint64_t) };
 

@@ -6,16 +6,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "base/status.h"
-#include "base/wire.h"
 #include "comm/creation/options.h"
 #include "comm/failure/process.h"
 

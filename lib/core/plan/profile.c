@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "kolo.h"
 #include "cpu/features.h"

@@ -1,9 +1,8 @@
 /* The portable instance, one element at a time, in the order that reducer.h gives. It specifies the others. */
-#include "reduce/instances.h"
-
 #include <math.h>
 #include <string.h>
 
+#include "reduce/instances.h"
 #include "reduce/exact/wide_sum.h"
 #include "reduce/float16.h"
 #include "reduce/steps/steps.h"

@@ -1,8 +1,7 @@
 /* The choice of the kernels, by the instruction sets of this CPU. */
-#include "reduce/reducer.h"
-
 #include <pthread.h>
 
+#include "reduce/reducer.h"
 #include "cpu/features.h"
 #include "reduce/copy.h"
 #include "reduce/instances.h"

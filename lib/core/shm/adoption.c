@@ -12,7 +12,6 @@
 #include "base/status.h"
 #include "shm/layout.h"
 #include "sync/thread.h"
-#include "sync/point.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23

@@ -10,7 +10,6 @@
 
 #include "sync/thread.h"
 #include "base/file.h"
-#include "sync/point.h"
 
 #define FIRST_PLACE (UINT64_C(1) << 40) /* behind whatever a job's file may hold */
 

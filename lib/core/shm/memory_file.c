@@ -6,16 +6,13 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
-#include "sync/point.h"
 
 int kolo_memory_file_create(const char *title, unsigned flags) {
     const int fd = memfd_create(title, flags | MFD_CLOEXEC);

@@ -13,7 +13,6 @@
 #include "cpu/limits.h"
 #include "shm/memory_file.h"
 #include "shm/segment.h"
-#include "sync/point.h"
 
 #ifndef MFD_HUGE_2MB
 #define MFD_HUGE_2MB (21U << 26)

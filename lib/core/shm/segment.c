@@ -18,7 +18,6 @@
 #include "base/status.h"
 #include "cpu/limits.h"
 #include "shm/guard.h"
-#include "sync/point.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23

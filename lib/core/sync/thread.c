@@ -3,7 +3,6 @@
 
 #include <limits.h>
 #include <linux/futex.h>
-#include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <time.h>

@@ -5,7 +5,6 @@
 
 #include "base/clock.h"
 #include "sync/thread.h"
-#include "sync/point.h"
 
 enum {
     GIVEN_WAY_NS = 1000, /* a sched_yield that takes longer has let another process run */

@@ -7,10 +7,7 @@
  *
  * A worker has copied the result of chunk c when it publishes step 2c + 3, the push of the next chunk. */
 #include "algo/algo.h"
-
 #include "comm/step/progress.h"
-#include "reduce/copy.h"
-#include "sync/point.h"
 
 enum { SERVER = 0 };
 

@@ -5,10 +5,6 @@
  * writes that piece to any. */
 #include "algo/direct_buffers.h"
 
-#include "reduce/copy.h"
-#include "sync/fence.h"
-#include "sync/point.h"
-
 /* Reduces `count` of the `left` elements of comm->call.sources into comm->call.targets, and moves both on. */
 static void reduce_piece(kolo_comm *comm, const struct kolo_message *message, size_t count, size_t left) {
     const size_t bytes = count * message->kernel->element_bytes;

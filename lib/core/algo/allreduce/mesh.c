@@ -23,9 +23,6 @@
  * gather(c), for slices whose input scatter(c) has copied. */
 #include "algo/phases.h"
 
-#include "comm/step/progress.h"
-#include "sync/point.h"
-
 static int scatter(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
     const int rc = chunk < KOLO_SLOTS ? kolo_slot_claim(comm, chunk) : 0;
     KOLO_POINT("mesh.claimed");

@@ -8,10 +8,7 @@
  * all ranks' slots. Step c + 1 says that chunk c is there. A rank shows chunk c + 1 before it folds chunk c, so that
  * peers need not wait for its fold. When it publishes step c + 3 it has folded chunk c. */
 #include "algo/phases.h"
-
 #include "algo/lines.h"
-#include "comm/step/progress.h"
-#include "sync/point.h"
 
 int kolo_oneshot_lines(kolo_comm *comm, const void *send, void *recv, size_t count, const kolo_kernel *kernel,
                        uint32_t root) {

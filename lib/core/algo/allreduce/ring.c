@@ -18,10 +18,7 @@
  * The sum of floats associates in ring order, a different one for each slice: the same bits on all ranks, since one
  * rank finishes each slice, but other bits than those of the other algorithms. */
 #include "algo/algo.h"
-
 #include "comm/step/progress.h"
-#include "reduce/copy.h"
-#include "sync/point.h"
 
 /* The place of a slice of a chunk: in the message, and in every rank's slot. */
 struct place {

@@ -39,11 +39,8 @@
  * In place works: chunk c of `recv` is written after show(c) has copied what others reduce and reduce(0) has read what
  * this rank does. */
 #include "algo/algo.h"
-
 #include "algo/lines.h"
 #include "comm/step/progress.h"
-#include "reduce/copy.h"
-#include "sync/point.h"
 
 enum { LEVELS_MAX = KOLO_TREE_LEVELS + 1 };
 

@@ -27,7 +27,6 @@
 #include "algo/phases.h"
 #include "algo/regions.h"
 #include "cpu/fpenv.h"
-#include "sync/point.h"
 
 /* The way of gradients to their owners, and of parameters from them. */
 enum way { NO_WAY, BY_SLOTS, MAPPED };

@@ -19,12 +19,8 @@
 #include <assert.h>
 #include <string.h>
 
-#include "algo/algo.h"
 #include "algo/lines.h"
 #include "algo/phases.h"
-#include "comm/step/progress.h"
-#include "reduce/copy.h"
-#include "sync/point.h"
 
 enum { SHORT_BYTES = 128 };
 

@@ -4,12 +4,7 @@
 #include <stdio.h>
 
 #include "algo/lines.h"
-#include "base/status.h"
-#include "comm/failure/failure.h"
-#include "comm/creation/create.h"
 #include "comm/step/progress.h"
-#include "plan/plan.h"
-#include "sync/point.h"
 
 int kolo_comm_prepare(kolo_comm *made) {
     if (made->segment.header &&

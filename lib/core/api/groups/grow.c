@@ -45,14 +45,9 @@
 #include "api/lanes/lanes.h"
 #include "api/requests/queue.h"
 #include "api/sharing.h"
-#include "base/clock.h"
 #include "base/sized.h"
-#include "base/status.h"
-#include "base/wire.h"
-#include "comm/creation/options.h"
 #include "comm/failure/failure.h"
 #include "shm/memory_file.h"
-#include "sync/point.h"
 
 enum {
     JOINERS_MAX = 64, /* taken at once; the others wait for the next time */

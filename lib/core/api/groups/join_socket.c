@@ -10,9 +10,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/wire.h"
 #include "shm/memory_file.h"
-#include "sync/point.h"
 
 #define REQUEST_MAGIC UINT64_C(0x326e696f6a6f6b6f)
 #define ANSWER_MAGIC  UINT64_C(0x32737965736f6b6f)

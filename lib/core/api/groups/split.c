@@ -45,12 +45,8 @@
 #include "api/groups/derive.h"
 #include "api/requests/queue.h"
 #include "api/sharing.h"
-#include "base/status.h"
-#include "comm/failure/failure.h"
-#include "comm/ranks.h"
 #include "comm/step/progress.h"
 #include "shm/memory_file.h"
-#include "sync/point.h"
 
 enum { WHY_BYTES = 512 }; /* of a message */
 

@@ -5,10 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
-#include "base/status.h"
 #include "comm/failure/failure.h"
-#include "sync/point.h"
 #include "sync/thread.h"
 
 /* An idle helper spins for a tenth of what its lane's waits do, for work that follows at once. */

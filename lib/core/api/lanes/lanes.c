@@ -2,14 +2,11 @@
 #include "api/lanes/lanes.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "kolo_lanes.h"
 #include "api/arguments.h"
 #include "api/groups/derive.h"
 #include "api/lanes/helpers.h"
-#include "base/environment.h"
-#include "base/status.h"
 #include "comm/failure/failure.h"
 
 /* The check of a long wait in a lane other than 0: it also ends when a call in the background is given up. */

@@ -4,15 +4,11 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "api/lanes/lanes.h"
-#include "base/clock.h"
-#include "base/status.h"
 #include "comm/failure/failure.h"
 #include "cpu/spare.h"
-#include "sync/point.h"
 #include "sync/thread.h"
 
 #define SLEEP_NS    INT64_C(1000000000)   /* the most that a lost wake-up would cost the thread */

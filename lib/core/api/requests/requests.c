@@ -3,7 +3,6 @@
 #include <sys/eventfd.h>
 
 #include "api/requests/queue.h"
-#include "base/status.h"
 #include "sync/thread.h"
 
 /* A kolo_carry_out_fn. */

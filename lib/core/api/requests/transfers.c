@@ -2,7 +2,6 @@
 #include "api/requests/transfers.h"
 
 #include "base/sized.h"
-#include "base/status.h"
 
 /* Counts a transfer that is done, for this rank and for observers. */
 static void count(kolo_comm *comm, kolo_collective kind, size_t bytes) {

@@ -16,22 +16,13 @@
 #include "algo/fusion/apply.h"
 #include "algo/registry.h"
 #include "api/groups/derive.h"
-#include "base/environment.h"
 #include "base/file.h"
 #include "base/name_distance.h"
 #include "base/sized.h"
-#include "base/status.h"
-#include "comm/creation/create.h"
-#include "comm/creation/options.h"
 #include "comm/creation/rendezvous.h"
-#include "comm/failure/process.h"
 #include "cpu/features.h"
 #include "cpu/limits.h"
-#include "cpu/topology.h"
-#include "plan/plan.h"
 #include "plan/tuning.h"
-#include "reduce/reducer.h"
-#include "sync/fence.h"
 
 /* The machine. */
 

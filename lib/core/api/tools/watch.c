@@ -12,19 +12,15 @@
 #include "api/tools/watch.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "kolo_tools.h"
 #include "api/other_parts.h"
-#include "base/clock.h"
 #include "base/file.h"
 #include "base/sized.h"
-#include "base/status.h"
 #include "comm/failure/failure.h"
 #include "comm/step/history.h"
-#include "comm/failure/liveness.h"
 
 static_assert(KOLO_WATCH_CALLS == KOLO_HISTORY, "kolo_watch.h says how many calls there are");
 static_assert(sizeof((kolo_watched_comm *)0)->job == KOLO_JOB_NAME_BYTES, "a job's name fits");

@@ -2,7 +2,6 @@
 #include "comm/channels/channels.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/status.h"
 

@@ -1,15 +1,10 @@
 /* The receiver's part: it matches messages with receives, and takes matched messages as far as possible. */
-#include "comm/channels/transfer.h"
-
 #include <string.h>
 
-#include "base/status.h"
+#include "comm/channels/transfer.h"
 #include "comm/channels/rings.h"
 #include "comm/failure/failure.h"
-#include "comm/ranks.h"
-#include "comm/step/call_word.h"
 #include "reduce/copy.h"
-#include "sync/point.h"
 
 /* Returns the first receive that has no message yet and would take one from `from` with that tag (KOLO_ANY_TAG: with
  * any). */

@@ -1,10 +1,8 @@
 /* The sender's part: it takes sends in flight as far as possible. */
-#include "comm/channels/transfer.h"
-
 #include <string.h>
 
+#include "comm/channels/transfer.h"
 #include "comm/channels/rings.h"
-#include "sync/point.h"
 
 int kolo_sending_prepare(kolo_comm *comm, const struct kolo_sending *sending) {
     struct kolo_channels *channels = &comm->channels;

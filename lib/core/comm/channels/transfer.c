@@ -1,13 +1,8 @@
 /* The life of sends and receives in flight: beginning, advancing, waiting. */
 #include "comm/channels/transfer.h"
 
-#include <string.h>
-
 #include "comm/channels/rings.h"
 #include "comm/failure/failure.h"
-#include "comm/ranks.h"
-#include "comm/step/call_word.h"
-#include "sync/point.h"
 
 void kolo_sending_begin(kolo_comm *comm, struct kolo_sending *sending) {
     struct kolo_sending **end = &comm->channels.sends;

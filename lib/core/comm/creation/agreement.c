@@ -4,12 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <string.h>
 
-#include "base/clock.h"
-#include "base/status.h"
 #include "shm/memory_file.h"
-#include "sync/point.h"
 
 #define PAUSE_NS_FIRST 20000
 #define PAUSE_NS_MAX   1000000

@@ -6,24 +6,17 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/status.h"
-#include "comm/failure/failure.h"
 #include "comm/step/history.h"
 #include "comm/step/progress.h"
 #include "comm/failure/watchdog.h"
-#include "comm/creation/outcome.h"
-#include "comm/ranks.h"
 #include "comm/creation/rendezvous.h"
 #include "cpu/limits.h"
 #include "shm/guard.h"
 #include "shm/memory_file.h"
-#include "sync/point.h"
 
 #define DYING_NS_MAX (200 * KOLO_NS_PER_MS)
 

@@ -21,15 +21,12 @@
 
 #include <ctype.h>
 #include <inttypes.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/environment.h"
 #include "base/file.h"
 #include "base/status.h"
 #include "comm/failure/process.h"

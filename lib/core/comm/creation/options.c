@@ -5,15 +5,11 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "kolo_tools.h"
 #include "base/clock.h"
-#include "base/environment.h"
 #include "base/sized.h"
-#include "base/status.h"
 #include "cpu/features.h"
-#include "shm/layout.h"
 
 #define SLOT_BYTES_DEFAULT (UINT64_C(256) << 10)
 #define SLOTS_TOTAL_BYTES  (UINT64_C(256) << 20) /* of all ranks together: the default slot shrinks to fit */

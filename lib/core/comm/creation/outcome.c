@@ -3,18 +3,11 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
-#include "base/clock.h"
-#include "base/status.h"
-#include "base/wire.h"
-#include "comm/failure/liveness.h"
 #include "comm/failure/watchdog.h"
-#include "comm/ranks.h"
 #include "shm/guard.h"
 #include "sync/thread.h"
-#include "sync/point.h"
 
 #define PAUSE_NS_FIRST 20000
 #define PAUSE_NS_MAX   1000000

@@ -5,21 +5,14 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/file.h"
-#include "base/status.h"
-#include "comm/failure/liveness.h"
-#include "comm/creation/outcome.h"
 #include "shm/guard.h"
-#include "sync/point.h"
 
 #define REPLACEMENTS_MAX 16
 #define LEFT_MS_MIN      500 /* age of a name that is taken for left behind */

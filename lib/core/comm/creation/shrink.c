@@ -14,16 +14,13 @@
  * Several nodes. Each node's ranks agree in the segment of their own, with generations of their own. Then the leader
  * agrees with those of the other nodes (comm/creation/other_nodes.h), and offers, with the file, which ranks of all go
  * on and where they meet. The creation ends alike on all nodes, or nearly so (internode/assembly/shrink_nodes.c). */
-
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/status.h"
 #include "comm/creation/agreement.h"
 #include "comm/creation/create.h"
 #include "shm/memory_file.h"
-#include "sync/point.h"
 
 /* One generation. */
 struct shrink {

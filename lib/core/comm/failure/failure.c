@@ -3,18 +3,13 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "base/status.h"
-#include "base/wire.h"
 #include "comm/channels/rings.h"
 #include "comm/failure/findings.h"
 #include "comm/step/history.h"
 #include "comm/failure/watchdog.h"
-#include "comm/ranks.h"
 #include "sync/thread.h"
-#include "sync/point.h"
 
 /* The time for which a wait for other nodes goes on beyond the deadline. By then a rank that shares memory with the
  * late rank has named it to all. */

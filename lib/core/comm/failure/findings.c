@@ -6,7 +6,6 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "comm/ranks.h"
 #include "comm/step/history.h"
 
 #define SHOWN_NS (1000 * KOLO_NS_PER_MS) /* ranks that wait look for a failure at least every KOLO_SLICE_NS */

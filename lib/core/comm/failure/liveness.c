@@ -7,8 +7,6 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "shm/guard.h"
-#include "sync/atomic.h"
-#include "sync/point.h"
 
 /* The time after which a rank is looked at closely: since the last close look, and since it last showed that it waits,
  * and so lives. */

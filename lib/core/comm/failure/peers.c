@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -16,7 +15,6 @@
 #include "sync/thread.h"
 #include "base/file.h"
 #include "comm/failure/process.h"
-#include "sync/point.h"
 
 enum { BUCKETS = 256 };
 

@@ -2,7 +2,6 @@
 #include "comm/failure/watchdog.h"
 
 #include "base/clock.h"
-#include "sync/point.h"
 
 #define WATCHDOG_NS (20 * KOLO_NS_PER_MS)
 #define STALE_NS    (45 * KOLO_NS_PER_MS)

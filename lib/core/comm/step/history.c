@@ -3,10 +3,8 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/clock.h"
-#include "comm/ranks.h"
 
 /* A rank, plus one, and a time, in one word, so that neither is ever read without the other. */
 #define RANK_BITS 11

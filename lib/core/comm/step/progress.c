@@ -3,10 +3,6 @@
 #include "comm/step/progress.h"
 
 #include <sched.h>
-#include <string.h>
-
-#include "comm/ranks.h"
-#include "sync/point.h"
 
 int kolo_step_await_all(kolo_comm *comm, uint64_t step) {
     for (uint32_t peer = kolo_rank_after(comm, comm->rank); peer != comm->rank; peer = kolo_rank_after(comm, peer)) {

@@ -1,8 +1,8 @@
 /* The portable kernels of optimizers, one element at a time, as steps.h says. They specify the others. */
-#include "reduce/steps/steps.h"
-
 #include <math.h>
 #include <string.h>
+
+#include "reduce/steps/steps.h"
 
 #define REAL       float
 #define NAME(verb) verb##_f32
