@@ -1,5 +1,5 @@
-/* The algorithms of the collectives. api/ calls one of these functions once it has checked the arguments and begun the
- * call. Each blocks, and returns 0 or the status with which the communicator broke. The communicator has at least two
+/* The algorithms of the collectives. api/ calls these functions once it has checked the arguments and begun the call.
+ * Each blocks and returns 0 or the status with which the communicator broke. The communicator has at least two
  * ranks. */
 #ifndef KOLO_ALGO_ALGO_H
 #define KOLO_ALGO_ALGO_H
@@ -78,8 +78,7 @@ static inline size_t kolo_block(const struct kolo_message *message, const struct
     return blocks->counts ? blocks->counts[rank] : message->count;
 }
 
-/* Return the bytes from the beginning of one block of `count` elements to that of the next, and the bytes of all blocks
- * with their gaps. */
+/* Return the bytes from one block of `count` elements to the next, and those of all blocks with their gaps. */
 static inline size_t kolo_block_stride(const struct kolo_message *message) {
     return (message->count + message->gap) * message->kernel->element_bytes;
 }

@@ -56,18 +56,15 @@ struct kolo_direct {
 /* Step 1. On success comm->call.sources and comm->call.targets say where those ranks' `send` and `recv` are, and
  * comm->call.one_target whether all `recv` are the same memory. With message->plan.reads there are only sources, for
  * kolo_direct_copy. KOLO_DIRECT_IMPOSSIBLE: one of them is not in a buffer of kolo_alloc, or is in place where that is
- * not allowed. KOLO_ERR_ARG, on all ranks: in a buffer that all ranks have, one would write what another one reads or
- * writes. */
+ * not allowed. KOLO_ERR_ARG, on all ranks: in a buffer that all ranks have, one would write what another uses. */
 int kolo_direct_begin(kolo_comm *comm, const struct kolo_message *message, const struct kolo_direct *use);
 
-/* Returns true once the call has failed on some rank. Algorithms ask this before each piece that they write into
- * another rank's buffer. */
+/* Returns true once the call has failed on some rank. Algorithms ask before each piece that they write elsewhere. */
 static inline bool kolo_direct_has_failed(const kolo_comm *comm) {
     return __builtin_expect(kolo_load_acquire(kolo_comm_failure_word(comm)) != 0, 0); /* pairs with its publication */
 }
 
-/* Algorithms call this after their reads, and before the step that says that the reads are done. Returns 0, or the
- * status of the call, which has failed. */
+/* Algorithms call this after their reads, before the step that says so. Returns 0, or the status of the failed call. */
 int kolo_direct_check(kolo_comm *comm);
 
 /* Waits until no rank uses this rank's buffers, as said above, in a call that has failed with `rc`. Returns `rc`. */

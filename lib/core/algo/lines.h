@@ -117,8 +117,7 @@ static inline bool kolo_lines_is_ahead(const kolo_comm *comm, uint32_t peer) {
            next; /* pairs with kolo_lines_write */
 }
 
-/* Waits for the rest of a peer's lines. Returns the payload of all of them in one piece, or NULL with the status in
- * *rc. */
+/* Waits for the rest of a peer's lines. Returns the payload of all in one piece, or NULL with the status in *rc. */
 static inline const uint8_t *kolo_lines_unpack(kolo_comm *comm, uint32_t peer, struct kolo_shared_line *line,
                                                size_t bytes, uint64_t number, int *rc) {
     kolo_bell *bell = &comm->segment.signals[peer].bell;
@@ -135,8 +134,7 @@ static inline const uint8_t *kolo_lines_unpack(kolo_comm *comm, uint32_t peer, s
     return unpacked;
 }
 
-/* Waits for a peer's lines from `first` on, checks the stamp, and sets *source to its payload: within the line if there
- * is one line. */
+/* Waits for a peer's lines from `first` on, checks the stamp, and sets *source to the payload: of one line in place. */
 static inline int kolo_lines_read(kolo_comm *comm, uint32_t peer, uint32_t first, size_t bytes,
                                   const struct kolo_round *round, const void **source) {
     struct kolo_shared_line *line = kolo_line(comm, peer, round, first);

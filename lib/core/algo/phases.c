@@ -37,8 +37,7 @@ void kolo_phase_fold(kolo_comm *comm, const kolo_kernel *kernel, uint8_t *result
     }
 }
 
-/* Copies a piece's result, which lies in comm->call.targets[first], to all other targets except this rank's, and to
- * `recv`. */
+/* Copies a piece's result from comm->call.targets[first] to all other targets except this rank's, and to `recv`. */
 static void hand_out(kolo_comm *comm, uint32_t first, uint8_t *recv, size_t bytes, bool is_streamed, const void *next) {
     const uint8_t *result = comm->call.targets[first];
     for (uint32_t peer = kolo_rank_after(comm, first); peer != first; peer = kolo_rank_after(comm, peer))
@@ -75,7 +74,7 @@ static void fold(kolo_comm *comm, const struct kolo_message *message, uint8_t *r
 }
 
 /* Like fold, for two ranks where `recv` is to stay in the caches: the kernel writes both destinations. The CPU then
- * fetches the lines of `recv`, but together with those that the kernel reads, which is faster than copying to them
+ * fetches the lines of `recv`, but together with those that the kernel reads, which is faster than a copy
  * afterwards. */
 static void fold_two(kolo_comm *comm, const struct kolo_message *message, uint8_t *recv, size_t count) {
     message->kernel->fold_to_both(comm->call.targets[kolo_rank_after(comm, comm->rank)], recv, comm->call.sources,

@@ -43,8 +43,7 @@ static inline uint8_t *kolo_region(const kolo_comm *comm, const struct kolo_mess
  * next to write it (allreduce/mesh.c says what that gains). The ticket must be claimed by kolo_slot_claim_all. The two
  * do not swap their regions if the turn lacks one of the blocks. Nor do they where others might read from the peer's
  * slot and the two have not yet compared stamps in this call: if they make different calls, the peer shows something
- * else there. Each rank shows ticket t + 1 before it takes ticket t, so this is over in ticket 2 and in the blocks'
- * second chunk. */
+ * else there. Each rank shows ticket t + 1 before it takes t, so this is over in ticket 2 and the second chunk. */
 static inline uint8_t *kolo_region_between(const kolo_comm *comm, const struct kolo_message *message, uint32_t from,
                                            uint32_t to, size_t ticket, const struct kolo_turn *turn, uint32_t block,
                                            uint32_t back) {

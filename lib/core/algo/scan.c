@@ -57,8 +57,7 @@ int kolo_exscan_lines(kolo_comm *comm, const void *send, void *recv, size_t coun
     return run_lines(comm, send, recv, count, kernel, comm->rank);
 }
 
-/* Makes the results of `count` elements at comm->call.sources: each rank's in its target, from the last rank to the
- * first. */
+/* Makes the results of `count` elements at comm->call.sources: each rank's in its target, from the last rank on. */
 static void fold_prefixes(kolo_comm *comm, const kolo_kernel *kernel, size_t count, bool exclusive) {
     for (uint32_t rank = comm->size; rank-- > 0;)
         fold_prefix(comm, kernel, comm->call.targets[rank], count, rank + !exclusive);

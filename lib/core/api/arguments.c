@@ -147,8 +147,7 @@ static int resolve_buffer(const char *function, const kolo_comm *comm, const str
     return buffer->count && !buffer->begin ? refuse_null(function, comm, buffer->name, buffer->count) : 0;
 }
 
-/* Whether the buffers overlap other than in place. In place means, where one has blocks, that the other one is this
- * rank's own block in it. */
+/* Whether the buffers overlap other than in place. In place: where one has blocks, the other is this rank's block. */
 static bool overlap(const struct buffer *send, const struct buffer *recv, size_t element_bytes) {
     const uintptr_t s = (uintptr_t)send->begin, r = (uintptr_t)recv->begin;
     const bool is_apart = s + send->count * element_bytes <= r || r + recv->count * element_bytes <= s;

@@ -103,8 +103,7 @@ static inline __attribute__((always_inline)) bool kolo_arguments_fit(const struc
 int kolo_arguments_check_all(const struct kolo_descriptor *descriptor, const char *function, const kolo_comm *comm,
                              struct kolo_arguments *call, size_t *const *offsets);
 
-/* The check of most calls, at a glance: nothing in them is of the program's own, nor a list, and all is right. Fills in
- * the rest of the arguments. */
+/* The check of most calls, at a glance: they have nothing of the program's own, nor a list. Fills in the rest. */
 static inline bool kolo_arguments_accept(const struct kolo_descriptor *descriptor, const kolo_comm *comm,
                                          struct kolo_arguments *call) {
     call->kernel = kolo_arguments_kernel(comm, call->dtype, call->op);

@@ -141,8 +141,7 @@ static int check_shared(const kolo_comm *comm, const void *pointer, size_t bytes
     return kolo_adoption_check(share_function, pointer, bytes);
 }
 
-/* Maps the parts of all ranks, and puts this rank's part in the place of the memory. All ranks do both, or undo
- * both. */
+/* Maps the parts of all ranks, and puts this rank's part in the place of the memory: on all ranks, or on none. */
 static int replace(kolo_comm *comm, int fd, const struct kolo_region_shape *shape, void *pointer,
                    struct kolo_region *region) {
     int rc = fd < 0 ? fd : kolo_region_map(region, fd, shape);

@@ -49,8 +49,7 @@ const struct kolo_layer_above kolo_layers = {
 #endif
 };
 
-/* Warns once per process and once per job: only rank 0 does. kolorun, which passes a descriptor, has warned already of
- * unknown variables. */
+/* Warns once per process and job: only rank 0 does. kolorun, which passes a descriptor, has warned already. */
 static void warn_of_environment(const struct kolo_settings *settings) {
     static kolo_atomic_u64 warned;
     const char *dispute = settings->place.dispute;
@@ -95,8 +94,7 @@ int kolo_comm_shrink(kolo_comm *comm, kolo_comm **shrunk) {
     kolo_comm_break(comm);
     kolo_lanes_break(comm);
     kolo_comm *made, *broken = comm;
-    /* A rank that ends while the new communicator is prepared breaks that one. The loop tries again, each time with one
-     * rank fewer. */
+    /* A rank that ends while the new communicator is prepared breaks it. The loop tries again, with one rank fewer. */
     do {
         rc = kolo_shrink_run(broken, &made);
         if (broken != comm)

@@ -1,5 +1,4 @@
-/* What the core calls of the library's other parts, each of which a build may leave out: one name a part. The core
- * knows nothing else of them. */
+/* All that the core knows of the library's other parts, each of which a build may leave out: one name a part. */
 #ifndef KOLO_API_OTHER_PARTS_H
 #define KOLO_API_OTHER_PARTS_H
 

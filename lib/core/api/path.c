@@ -110,8 +110,7 @@ static inline __attribute__((always_inline)) int plan_and_run(const struct kolo_
     return descriptor->algorithms[message->plan.algorithm](comm, message);
 }
 
-/* A buffer that may be passed to memcpy. The caller's may be NULL with a count of 0, and where only the root has
- * one. */
+/* A buffer that memcpy takes. The caller's may be NULL with a count of 0, and where only the root has one. */
 static void *or_nothing(const void *buffer) {
     static uint8_t nothing;
     return buffer ? (void *)buffer : &nothing;
@@ -154,8 +153,8 @@ static int run_slice(const struct path *path, kolo_comm *lane) {
 
 static int begin_to_end(struct path *path, kolo_comm *comm);
 
-/* A kolo_lane_fn. In lane 0, where the call has begun, it runs only the slice; in another lane that has a slice, all of
- * the call. */
+/* A kolo_lane_fn. In lane 0, where the call has begun, it runs the slice; in another lane with a slice, all of the
+ * call. */
 static int help(kolo_comm *lane, const void *argument) {
     struct path path = *(const struct path *)argument;
     if (lane->origin.lane == 0)

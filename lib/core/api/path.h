@@ -24,8 +24,7 @@ int kolo_path_make(kolo_collective collective, const char *function, kolo_comm *
 int kolo_path_issue(kolo_collective collective, const char *function, kolo_comm *comm, struct kolo_arguments *call,
                     kolo_request **request);
 
-/* The stages begin and end, around all that a call does in one communicator. Returns the caller's floating-point mode,
- * for the end. */
+/* The stages begin and end, around what a call does in a communicator. Returns the caller's floating-point mode. */
 static inline uint32_t kolo_path_begin(const struct kolo_descriptor *descriptor, kolo_comm *comm, uint64_t word,
                                        uint64_t detail) {
     kolo_call_begin(comm, word, detail);

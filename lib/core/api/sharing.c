@@ -40,7 +40,8 @@ int kolo_words_gather(kolo_comm *comm, const uint64_t *own, uint64_t *words) {
                             : 0;
 }
 
-int kolo_words_sum_on_node(kolo_comm *comm, const uint64_t *words, uint64_t *sums, size_t count) {
+/* Like kolo_words_sum, over the ranks of this node. */
+static int sum_on_node(kolo_comm *comm, const uint64_t *words, uint64_t *sums, size_t count) {
     int rc = 0;
     if (comm->size == 1)
         memcpy(sums, words, count * sizeof *words);
@@ -56,7 +57,7 @@ int kolo_words_sum(kolo_comm *comm, const uint64_t *words, uint64_t *sums, size_
                                          .count = count,
                                          .kernel = &comm->reducer->kernels[KOLO_U64][KOLO_SUM]};
     return comm->nodes ? comm->above->internode->run(comm, &kolo_registry[KOLO_ALLREDUCE], &message)
-                       : kolo_words_sum_on_node(comm, words, sums, count);
+                       : sum_on_node(comm, words, sums, count);
 }
 
 int kolo_words_max(kolo_comm *comm, const uint64_t *own, uint64_t *max) {
@@ -101,12 +102,12 @@ static int take_files(kolo_comm *comm, const struct kolo_handing *handing, const
     if (listener >= 0)
         kolo_ranks_add(own, comm->rank);
     KOLO_POINT("share.opened");
-    int rc = kolo_words_sum_on_node(comm, own, listening, KOLO_RANK_WORDS);
+    int rc = sum_on_node(comm, own, listening, KOLO_RANK_WORDS);
     if (rc == 0 && kolo_ranks_count_below(listening, comm->size) > 0) {
         if (handing->gives && *fd >= 0)
             give_file(comm, handing->takers, listening, offer->secret, *fd);
         KOLO_POINT("share.given");
-        rc = kolo_words_sum_on_node(comm, own, listening, 1);
+        rc = sum_on_node(comm, own, listening, 1);
     }
     if (listener >= 0)
         listener = *fd = kolo_handover_take(listener, (uint32_t)offer->user, &offer->file);
@@ -132,8 +133,8 @@ static int exchange_offers(kolo_comm *comm, const struct kolo_handing *handing, 
             offer->status = (uint64_t)-KOLO_ERR_SYSTEM;
     }
     KOLO_POINT("share.offering");
-    const int rc = kolo_words_sum_on_node(comm, (uint64_t *)own, (uint64_t *)offers,
-                                          handing->givers * sizeof *offers / sizeof(uint64_t));
+    const int rc =
+        sum_on_node(comm, (uint64_t *)own, (uint64_t *)offers, handing->givers * sizeof *offers / sizeof(uint64_t));
     KOLO_POINT("share.offered");
     return rc;
 }
@@ -182,8 +183,7 @@ int kolo_status_agree(kolo_comm *comm, const char *function, int rc) {
                      function, failed - (rc < 0));
 }
 
-/* Sets *index to that of the first item in which rank `odd` differs from rank 0, found by halving: those two compare
- * digests of ever fewer items, and tell the others. */
+/* Sets *index to that of the first item in which rank `odd` differs from rank 0, found by halving. */
 static int find_difference(kolo_comm *comm, const struct kolo_items *items, int odd, uint64_t *index) {
     uint64_t same = 0, end = items->count, digest = 0;
     int rc = kolo_broadcast(comm, &end, 1, KOLO_U64, 0);

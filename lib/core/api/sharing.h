@@ -8,8 +8,7 @@
 #include "comm/step/items.h"
 
 /* Begin and leave such a call, on a communicator that kolo_enter has let this thread use. On a communicator of one rank
- * the call meets no other. `count`, `flags`, of 10 bits, and the word in place of an op, of 4, tell calls of one
- * collective apart. */
+ * the call meets no other. `count`, `flags`, of 10 bits, and the word in place of an op, of 4, tell calls apart. */
 void kolo_shared_call_begin(kolo_comm *comm, kolo_collective collective, size_t count);
 void kolo_shared_call_begin_with(kolo_comm *comm, kolo_collective collective, unsigned op, uint32_t flags,
                                  size_t count);
@@ -23,9 +22,6 @@ int kolo_words_max(kolo_comm *comm, const uint64_t *own, uint64_t *max);
 
 /* Sets sums[i] to the sum over all ranks of words[i]. */
 int kolo_words_sum(kolo_comm *comm, const uint64_t *words, uint64_t *sums, size_t count);
-
-/* Does the same over the ranks of this node. */
-int kolo_words_sum_on_node(kolo_comm *comm, const uint64_t *words, uint64_t *sums, size_t count);
 
 #define KOLO_NO_GIVER UINT32_MAX
 

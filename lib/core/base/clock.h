@@ -32,8 +32,7 @@ struct kolo_awake {
     int64_t step_ns_max;
 };
 
-/* Begins to measure; limit_ns is the shortest limit that will be compared with. Returns the present time on this
- * scale. */
+/* Begins to measure; limit_ns is the shortest limit that will be compared with. Returns the time on this scale. */
 int64_t kolo_awake_begin(struct kolo_awake *awake, int64_t limit_ns);
 
 /* Looks at the clock and returns the time on this scale. */

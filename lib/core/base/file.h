@@ -12,15 +12,13 @@
  * negative errno: -EINVAL where it is no regular file. A pipe in its place does not block. */
 ssize_t kolo_file_read(const char *path, char *text, size_t room);
 
-/* Like kolo_file_read, for a file that only this user or root can have written; -EPERM for any other, whatever path led
- * to it. */
+/* Like kolo_file_read, for a file that only this user or root can have written; -EPERM for any other. */
 ssize_t kolo_file_read_own(const char *path, char *text, size_t room);
 
 /* Like kolo_file_read, for an open file, from its present offset. */
 ssize_t kolo_file_read_open(int fd, char *text, size_t room);
 
-/* Reads `bytes` of an open file from `offset` on. Returns how many bytes it has read: fewer where the file ends or
- * cannot be read. */
+/* Reads `bytes` of an open file from `offset` on. Returns how many it has read: fewer where the file ends or fails. */
 size_t kolo_file_read_at(int fd, void *to, size_t bytes, uint64_t offset);
 
 /* Opens a regular file of this user's for reading. Returns a descriptor or a negative errno: -EPERM where the path
@@ -36,17 +34,15 @@ bool kolo_file_is(int fd, uint64_t device, uint64_t inode);
 /* Closes `fd` if kolo_file_is. Does nothing if `fd` is negative. */
 void kolo_file_close(int fd, uint64_t device, uint64_t inode);
 
-/* If `fd` is a standard stream (0 to 2), closes it and returns a duplicate that is not, or a negative number. Otherwise
- * returns `fd`. */
+/* Returns `fd` or, if that is a standard stream (0 to 2), closes it and returns a duplicate or a negative number. */
 int kolo_file_raise(int fd);
 
 /* The ranks of a kolorun wait for each other at a file, which may still be empty when one of them ends. So kolorun
  * tells the other ranks by a lock on one byte far behind the file's end; the byte's place says which rank has ended and
- * how. kolorun locks through an open file description of its own, so that the lock is seen through every other
- * description. */
+ * how. kolorun locks through an open file description of its own, so that every other one sees the lock. */
 
-/* kolorun calls this when its rank `rank`, counted from 0, has ended with this status of waitpid. If the lock cannot be
- * taken, the other ranks wait until their deadline. */
+/* kolorun calls this when its rank `rank`, counted from 0, has ended with this status of waitpid. Without the lock
+ * others wait to their deadline. */
 void kolo_file_end_tell(int fd, int rank, int wait_status);
 
 /* Tells whether one of `count` ranks from `first` on has ended, which one, and how. */

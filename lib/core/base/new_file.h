@@ -1,10 +1,8 @@
-/* A new file appears whole, or not at all: it is written beside its place and gets its name at the end. The library and
- * the tools save through this.
+/* A new file appears whole or not at all: it is written beside its place and gets its name at the end.
  *
  * The place is where the caller's path leads: a symbolic link stays, and what it points to is replaced. Until then the
  * file is PLACE.new-PID, in the same folder, and locked (flock). A file that a process left when it ended is removed:
- * it must be a regular file of this user's that nobody has locked. Nothing that other users have put there is followed
- * or written to. */
+ * it must be a regular file of this user's that nobody has locked. Nothing of other users is followed or written to. */
 #ifndef KOLO_BASE_NEW_FILE_H
 #define KOLO_BASE_NEW_FILE_H
 
@@ -23,8 +21,8 @@ struct kolo_new_file {
 /* Writes such a file to the disk. Returns 0 or a negative errno with the message; then there is no file. */
 int kolo_new_file_write(struct kolo_new_file *file, const char *path, const void *bytes, size_t count);
 
-/* Gives the file its name, and writes that to the disk, too. Returns what kolo_new_file_write returns; on failure there
- * is no new file. */
+/* Gives the file its name, also on the disk. Returns what kolo_new_file_write returns; on failure there is no new
+ * file. */
 int kolo_new_file_name(struct kolo_new_file *file);
 
 /* Removes the file instead of naming it. */

@@ -6,8 +6,7 @@
 
 #include "kolo.h"
 
-/* Stores the formatted text as this thread's error message and returns `status`, so that a caller can write
- * `return kolo_fail(KOLO_ERR_ARG, ...)`. */
+/* Stores the formatted text as this thread's error message and returns `status`. */
 int kolo_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 
 /* Like kolo_fail, for a failed system call: appends ": <text of errno_value>", and the limit if there are too many open

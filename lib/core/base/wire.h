@@ -1,6 +1,6 @@
 /* The wire format: numbers that processes of a job write for each other are little-endian, have a given number of
- * bytes, and may stand at any address. The library's version is here as one word, since the other process may have
- * another version. */
+ * bytes, and may stand at any address. The library's version is here as one word: the other process may have
+ * another. */
 #ifndef KOLO_BASE_WIRE_H
 #define KOLO_BASE_WIRE_H
 

@@ -17,8 +17,7 @@
 #include "shm/segment.h"
 #include "sync/wait.h"
 
-/* The token of a communicator: a page of its own that a forked child finds zeroed, so that one load tells whether the
- * communicator was inherited. */
+/* The token of a communicator: a page of its own that a forked child finds zeroed, so that one load tells it. */
 struct kolo_token {
     bool ours;              /* false in a forked child only */
     kolo_atomic_u64 usable; /* also 0 once the communicator is broken, which any thread of the rank may do */
@@ -43,8 +42,7 @@ struct kolo_oversubscription {
 /* This value in place of a rank means the node's proxy, see internode/proxy.h. */
 #define KOLO_PEER_PROXY UINT32_MAX
 
-/* The program's check, as kolo_comm_set_interrupt has set it. Threads other than the one that set it only look whether
- * it is theirs. */
+/* The program's check, as kolo_comm_set_interrupt has set it. Other threads only look whether it is theirs. */
 struct kolo_interrupt {
     kolo_interrupt_check *check; /* NULL: none */
     void *context;

@@ -17,7 +17,7 @@
 
 enum { TRIES_MAX = 3 };
 
-void kolo_open_files_list(uint32_t pid, struct kolo_open_files *files) {
+static void list_files(uint32_t pid, struct kolo_open_files *files) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%u/fd", pid);
     DIR *directory = opendir(path);
@@ -45,7 +45,7 @@ int kolo_open_files_open(uint32_t pid, struct kolo_open_files *files, uint64_t d
             *place = *file;
             return fd;
         }
-        kolo_open_files_list(pid, files);
+        list_files(pid, files);
     }
     return -1;
 }
@@ -61,8 +61,8 @@ static int refuse_version(uint32_t pid, uint32_t version, uint32_t layout) {
                      pid, KOLO_VERSION_PARTS(version), layout, kolo_version(), KOLO_LAYOUT);
 }
 
-/* Looks whether a segment of `job` (NULL: of any) begins there. Returns 1, 0, or an error. Fills in what the segment's
- * header says. */
+/* Looks whether a segment of `job` (NULL: any) begins there. Returns 1, 0, or an error. Fills in what its header
+ * says. */
 static int look_at_segment(uint32_t pid, const char *job, struct kolo_observed *seen) {
     struct kolo_shared_header header;
     struct stat file;
@@ -179,7 +179,7 @@ static int look_at_process(struct kolo_observer *observer, uint32_t pid, const c
     FILE *maps = fopen(path, "re");
     if (!maps)
         return kolo_fail_system(errno, "process %u: opening %s", pid, path);
-    kolo_open_files_list(pid, &files);
+    list_files(pid, &files);
     while (files.count && next_line(maps, line, sizeof line)) {
         char rights[5];
         uint64_t offset, inode;

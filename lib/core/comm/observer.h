@@ -63,8 +63,6 @@ struct kolo_open_files {
     size_t count;
 };
 
-void kolo_open_files_list(uint32_t pid, struct kolo_open_files *files);
-
 /* Opens that file for reading, through one of the process's descriptors of it; *place becomes that descriptor. The
  * process may close and open descriptors at any time, so `files` may be listed anew. Returns a descriptor; -1: the
  * process does not have the file open. */

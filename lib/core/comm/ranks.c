@@ -46,8 +46,7 @@ int kolo_nodes_make(struct kolo_nodes *nodes, const uint32_t *groups, uint32_t s
         return kolo_fail(KOLO_ERR_SYSTEM, "out of memory for %u ranks", size);
     }
     nodes->nodes = number(nodes->node_of, groups, size);
-    /* Ranks are counted two places further on and summed up one place further on, so that in the end each entry is
-     * where its node begins. */
+    /* Ranks are counted two places further on and summed up one: in the end each entry is where its node begins. */
     for (uint32_t rank = 0; rank < size; rank++)
         nodes->first_of[nodes->node_of[rank] + 2]++;
     for (uint32_t node = 0; node < nodes->nodes; node++)

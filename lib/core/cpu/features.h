@@ -1,5 +1,4 @@
-/* What CPU this is: the instruction sets of which there is a reducer instance, found once per call from CPUID or the
- * auxiliary vector, and the name of the model. */
+/* What CPU this is: the instruction sets of which there is a reducer instance, and the name of the model. */
 #ifndef KOLO_CPU_FEATURES_H
 #define KOLO_CPU_FEATURES_H
 
@@ -17,8 +16,7 @@ enum {
 /* Returns the instruction sets that the CPU and the kernel offer. */
 uint32_t kolo_cpu_features(void);
 
-/* True for a CPU made by Intel, whose cores pass cache lines to each other in another way than AMD's: see
- * reduce/copy.h. */
+/* True for a CPU made by Intel, whose cores pass on cache lines in another way than AMD's: see reduce/copy.h. */
 bool kolo_cpu_is_intel(void);
 
 /* Reads a KOLO_CPU value: a comma-separated list of instruction sets that may be used ("avx512,avx2",

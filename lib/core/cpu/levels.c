@@ -1,8 +1,7 @@
 /* The best levels are a shortest path, from groups of one rank to the group of all ranks, over powers of two. In a step
  * from size a to size b every rank reads from b / a - 1 ranks: those that have its own place in the other groups of a.
  * The step's cost is the time that this takes. Lines that are under way at the same time overlap: the line from
- * furthest away costs its full time, each other line a share of its time, which grows with the number of ranks that
- * contend for the way. */
+ * furthest away costs its full time, each other line a share of it that grows with the ranks that contend. */
 #include "cpu/levels.h"
 
 #include <stdlib.h>

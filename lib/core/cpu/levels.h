@@ -13,13 +13,11 @@
 
 /* Fills in the sizes of the levels for `ranks` ranks, rank r on the CPUs of *rank_cpus[r], all within those that
  * `topology` was read for: powers of two from 2, ascending, below `ranks`; 0 from the end of the levels on, at once
- * where all ranks are best one group. rank_cpus NULL: any rank may be anywhere. No levels where ranks outnumber CPUs.
- */
+ * where all ranks are best one group. rank_cpus NULL: any rank may be anywhere. None where ranks outnumber CPUs. */
 void kolo_levels_choose(uint32_t sizes[KOLO_LEVELS_MAX], const kolo_topology *topology,
                         const kolo_cpu_set *const *rank_cpus, uint32_t ranks);
 
-/* Parses such sizes from "8,64" or "none", the value of the option or variable `name`. KOLO_ERR_ARG with a message that
- * quotes it. */
+/* Parses such sizes from "8,64" or "none", the value of the option or variable `name`. KOLO_ERR_ARG, quoting it. */
 int kolo_levels_parse(uint32_t sizes[KOLO_LEVELS_MAX], const char *name, const char *text);
 
 #endif

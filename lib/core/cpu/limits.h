@@ -8,7 +8,7 @@
 int kolo_cgroup_read(const char *directory, const char *name, int64_t *first, int64_t *second);
 
 /* Returns the tightest limit on this process, of cgroup v2 (cpu.max) or v1 (cpu.cfs_quota_us), in thousandths of a CPU;
- * 0 where there is none or it cannot be read. */
+ * 0: none. */
 uint32_t kolo_quota_read(void);
 
 /* Returns the bytes that can still be had without swapping: what the machine has left or what the control groups (v2:
@@ -16,8 +16,7 @@ uint32_t kolo_quota_read(void);
 uint64_t kolo_memory_available(void);
 
 /* Returns the rest of a limit of which used_bytes are used, dropped_bytes of those in pages that the group can drop.
- * The rest is at least 1, since 0 means no limit. As the numbers were read one after the other, dropped_bytes may
- * exceed used_bytes. */
+ * The rest is at least 1, since 0 means no limit. dropped_bytes, read later, may exceed used_bytes. */
 static inline uint64_t kolo_memory_left(int64_t limit_bytes, int64_t used_bytes, int64_t dropped_bytes) {
     const int64_t kept_bytes = used_bytes > dropped_bytes ? used_bytes - dropped_bytes : 0;
     return limit_bytes > kept_bytes ? (uint64_t)(limit_bytes - kept_bytes) : 1;

@@ -65,8 +65,7 @@ void kolo_spare_choose(kolo_cpu_set *spare, const kolo_topology *topology, const
     *spare = unused;
 }
 
-/* A quota for no more processors than there are ranks leaves nothing for their threads, however many the machine
- * has. */
+/* A quota for no more processors than there are ranks leaves nothing for their threads. */
 static bool has_quota_left(uint32_t ranks) {
     const uint32_t millicpus = kolo_quota_read();
     return millicpus == 0 || millicpus > 1000 * ranks;

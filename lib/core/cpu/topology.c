@@ -79,8 +79,8 @@ static void read_cores(kolo_topology *topology, const char *root) {
 
 /* Kinds of cores. */
 
-/* Finds the largest cpu_capacity below `limit` of an allowed CPU, and the CPUs that have it. Returns false where there
- * is none. */
+/* Finds the largest cpu_capacity below `limit` of an allowed CPU, and the CPUs with it. Returns false if there is
+ * none. */
 static bool find_capacity(const kolo_topology *topology, const uint64_t *capacity_of, uint64_t limit,
                           uint64_t *capacity, kolo_cpu_set *cpus) {
     *capacity = 0;
@@ -129,8 +129,7 @@ static uint64_t smallest_known(uint64_t a, uint64_t b) {
     return a == 0 || (b != 0 && b < a) ? b : a;
 }
 
-/* Reads cache `index` of `cpu`. Returns false past the last one; sets level 0 for an instruction cache, or one whose
- * files are damaged. */
+/* Reads cache `index` of `cpu`. Returns false past the last one; level 0: an instruction cache, or damaged files. */
 static bool read_cache(const char *root, uint32_t cpu, unsigned index, uint64_t *level, uint64_t *bytes,
                        kolo_cpu_set *sharers) {
     char path[PATH_BYTES], type[32];

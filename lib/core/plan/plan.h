@@ -12,8 +12,7 @@ struct kolo_message; /* see algo/algo.h */
 /* The contents of a buffer, in elements: `count`; a block of `count` for each rank; or blocks of any length. */
 enum shape { WHOLE, BLOCKS, COUNTED };
 
-/* How the data gets from machine to machine (internode/hierarchy/collectives.h). NO_WAY: it is no collective that moves
- * data, and its row has a name only. */
+/* How the data gets from machine to machine (internode/hierarchy/collectives.h). NO_WAY: no data, only a name. */
 enum kolo_way { KOLO_NO_WAY, KOLO_WAY_REDUCE, KOLO_WAY_SPREAD, KOLO_WAY_MOVE, KOLO_WAY_SCAN, KOLO_WAY_APPLY };
 
 /* Runs a call. */
@@ -87,8 +86,7 @@ void kolo_plan_make(const struct kolo_question *question, const struct kolo_shar
 /* Returns false if kolo_plan_make cannot work with `settings`, which rank 0 wrote into the segment. */
 bool kolo_plan_settings_valid(const struct kolo_shared_settings *settings);
 
-/* Fills bytes_end for each collective: messages of fewer bytes, counted over all blocks that a rank sends, go through
- * lines, whatever the dtype; 0: none do. */
+/* Fills bytes_end for each collective: messages of fewer bytes, over all blocks that a rank sends, go through lines. */
 void kolo_plan_lines(const struct kolo_shared_settings *settings, size_t bytes_end[KOLO_COLLECTIVES]);
 
 /* Returns the number of elements of slice `rank` of `ranks` of a chunk; *first is the first of them. All slices but the

@@ -38,8 +38,7 @@ void kolo_tuning_default(struct kolo_shared_settings *settings, const struct kol
 void kolo_tuning_make(struct kolo_shared_settings *settings, const struct kolo_tuning_question *question,
                       struct kolo_tuning_source *source);
 
-/* Reads the profile `path` and checks that it is for this machine. If not, returns false, with the reason in `why`;
- * *absent: there is no such file. */
+/* Reads the profile `path` and checks that it is for this machine. False: `why` says why; *absent: there is none. */
 bool kolo_tuning_load(const char *path, const kolo_topology *topology, struct kolo_profile *profile,
                       char why[KOLO_PROFILE_WHY_BYTES], bool *absent);
 

@@ -98,8 +98,7 @@ void kolo_copy_plain(void *dst, const void *src, size_t bytes) {
     memcpy((unsigned char *)dst + at, (const unsigned char *)src + at, bytes - at);
 }
 
-/* Copies by string instruction. The operands in memory, of more bytes than there can be, tell the compiler that any
- * byte behind the pointers may be read and written. */
+/* Copies by string instruction. The operands in memory say that any byte behind the pointers may be used. */
 static void copy_string(void *dst, const void *src, size_t bytes) {
     typedef unsigned char all_bytes[UINT64_C(1) << 46];
     if (is_slow_string(dst, src)) {

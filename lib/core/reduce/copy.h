@@ -15,8 +15,7 @@ void kolo_copy_plain(void *dst, const void *src, size_t bytes);
 /* Copies to a destination that is not read soon: the data goes past the caches, which keep what they hold. This thread
  * sees its own stores; other threads see them in order only after kolo_fence_stream (sync/fence.h). The caller calls
  * that once, after the last of many pieces: with pieces of 16 KiB, waiting for each piece to reach memory would take a
- * third of the time. `next`, unless NULL, points to as many bytes that this thread reads soon: they are prefetched
- * meanwhile. */
+ * third of the time. `next`, unless NULL: as many bytes that this thread reads soon, which are prefetched. */
 void kolo_copy_stream(void *dst, const void *src, size_t bytes, const void *next);
 
 /* Finds out which copy is fastest on this CPU. Until this has been called, kolo_copy and kolo_copy_plain are memcpy;

@@ -1,7 +1,6 @@
 /* Conversions of one element between binary32 and the two 16-bit formats, in integer arithmetic. The vector instances
  * must agree with them. Narrowing rounds to nearest, ties to even, and turns every NaN into the positive quiet NaN
- * without payload. Widening is exact; a NaN keeps sign and payload, and a binary16 NaN becomes quiet, as in
- * hardware. */
+ * without payload. Widening is exact; a NaN keeps sign and payload, and a binary16 NaN becomes quiet. */
 #ifndef KOLO_REDUCE_FLOAT16_H
 #define KOLO_REDUCE_FLOAT16_H
 

@@ -15,8 +15,7 @@ static ALWAYS_INLINE pair read_F16(const unsigned char *from, size_t bytes) {
     return unpack_F16((const unsigned char *)&some);
 }
 
-/* Reads the even elements and the odd ones, so that no element changes its place, neither here nor when they are
- * packed. */
+/* Reads the even elements and the odd ones, so that no element changes its place, here or when they are packed. */
 static ALWAYS_INLINE pair read_BF16(const unsigned char *from, size_t bytes) {
     u32v x = (u32v)load(from, bytes);
     return (pair){(vector)(x << 16), (vector)(x & 0xffff0000)};

@@ -20,9 +20,8 @@ extern const struct kolo_folds {
 extern const kolo_reducer kolo_reducer_neon;
 #endif
 
-/* The names that the portable kernels and the templates give to the functions of a dtype and to the kernels. Where such
- * a name is used, the including file has defined DTYPE and, for a kernel's name, OP: enumerators without KOLO_, as in
- * F32 and SUM. */
+/* The names that the portable kernels and the templates give to the functions of a dtype and to the kernels. The
+ * including file has defined DTYPE and, for a kernel's name, OP: enumerators without KOLO_, as in F32. */
 
 #define PASTE3_(a, b, c)  a##_##b##_##c
 #define PASTE3(a, b, c)   PASTE3_(a, b, c)
@@ -38,8 +37,7 @@ extern const kolo_reducer kolo_reducer_neon;
 #define FLOAT    3 /* all but the bit operations */
 #define HALF     4 /* the same, accumulated in F32 */
 
-/* ONE_COPY marks a kernel that other kernels call. By itself gcc makes a copy of it for each constant that they pass: a
- * sixteenth of all code, for no gain. */
+/* ONE_COPY marks a kernel that other kernels call. Else gcc copies it for each constant passed, for no gain. */
 #if defined(__clang__)
 #define ONE_COPY __attribute__((noinline))
 #else
@@ -49,8 +47,7 @@ extern const kolo_reducer kolo_reducer_neon;
 /* The array of an instance's kernels. */
 
 /* `whole` and `part` name the functions: an average without its division is a sum, and a signed integer's sum is that
- * of the unsigned one of its width. `acc` is the accumulation type, and `finish` what folds partial results of it to
- * the dtype. */
+ * of the unsigned one of its width. `acc` is the accumulation type, and `finish` folds partial results of it. */
 #define KERNEL(dtype, op, whole, part, acc, finish, bytes, acc_bytes)                                                  \
     [KOLO_##op] = {fold_##whole,                                                                                       \
                    fold_to_both_##whole,                                                                               \

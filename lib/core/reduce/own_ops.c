@@ -8,12 +8,10 @@
 #include "sync/atomic.h"
 #include "sync/thread.h"
 
-/* The bytes that are folded at a time: a few such blocks are on the stack, one for each level of the tree over the
- * inputs. */
+/* The bytes that are folded at a time: such blocks are on the stack, one for each level of the tree over the inputs. */
 enum { BLOCK_BYTES = 4096 };
 
-/* The number of times that a place can be taken: each time it has another number, and no number names two
- * operations. */
+/* How often a place can be taken: each time it has another number, and no number names two operations. */
 enum { USES_MAX = KOLO_OPS_OWN / KOLO_OPS_OWN_MAX };
 
 static_assert(KOLO_OP_ELEMENT_BYTES_MAX <= BLOCK_BYTES, "a block has at least one element");
@@ -37,8 +35,7 @@ static uint32_t power_of_two_below(uint32_t n) {
     return power;
 }
 
-/* Folds the tree over `n` sources, `bytes` of each from byte `at` on. Returns the result: in `room` or, for one source,
- * where that lies. */
+/* Folds the tree over `n` sources, `bytes` of each from byte `at` on. Returns the result: `room` or the one source. */
 static const void *fold_block(const struct own_op *own, const void *const *sources, uint32_t n, size_t at, size_t bytes,
                               uint8_t *room) {
     _Alignas(64) uint8_t left_room[BLOCK_BYTES];
@@ -54,8 +51,7 @@ static const void *fold_block(const struct own_op *own, const void *const *sourc
     return room;
 }
 
-/* Folds like a kolo_fold_fn, for one operation. The program's function reads what it writes, so it never gets memory of
- * `dst`. */
+/* Folds like a kolo_fold_fn, for one operation. The program's function reads what it writes, so it never gets `dst`. */
 static void fold(const struct own_op *own, void *dst, const void *const *sources, uint32_t n, size_t count) {
     _Alignas(64) uint8_t room[BLOCK_BYTES];
     const size_t element_bytes = own->kernel.element_bytes, end = count * element_bytes;

@@ -7,8 +7,7 @@
 #include "reduce/float16.h"
 #include "reduce/steps/steps.h"
 
-/* The operations, in the widest type of each kind. Integers are computed modulo 2^64 and stored modulo 2^width, which
- * is how a sum or product of that width wraps. */
+/* The operations, in the widest type of each kind. Integers are computed modulo 2^64 and stored modulo 2^width. */
 
 static inline uint64_t combine_u64(kolo_op op, uint64_t a, uint64_t b) {
     switch (op) {

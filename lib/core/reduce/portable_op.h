@@ -1,5 +1,4 @@
-/* The portable kernels of one dtype and op, with the parameters of each_dtype.h and each_op.h and the names of
- * portable_dtype.h. */
+/* The portable kernels of one dtype and op, by the parameters of each_dtype.h and each_op.h: see portable_dtype.h. */
 
 /* acc[i] = tree(sources[0][first + i] .. sources[n-1][first + i]), i in 0 .. count-1. */
 static ONE_COPY void KERNEL_NAME(tree)(ACC *acc, const void *const *sources, uint32_t n, size_t first, size_t count) {

@@ -24,8 +24,7 @@
  * `ranks` is AVG's divisor and is otherwise unused. */
 typedef void kolo_fold_fn(void *dst, const void *const *sources, uint32_t n, size_t count, uint32_t ranks);
 
-/* Folds two sources to two destinations at once: second[i] = dst[i]. Either destination may be one of the sources, but
- * not both the same one. */
+/* Folds two sources to two destinations: second[i] = dst[i]. Each may be one of the sources, but not both the same. */
 typedef void kolo_fold_to_both_fn(void *dst, void *second, const void *const *sources, size_t count, uint32_t ranks);
 
 /* One hop of a chain (a ring): acc_out[i] = acc_in[i] op source[i], with acc_* in the accumulation type.
@@ -41,8 +40,7 @@ typedef void kolo_widen_fn(void *acc_out, const void *source, size_t count);
 /* Folds in parts: acc_dst[i] = tree(sources[0][i] .. sources[n-1][i]) in the accumulation type, without AVG's division;
  * n from 1 to KOLO_RANKS_MAX. The sources are of the dtype (fold_partial; a 16-bit float's must not overlap acc_dst) or
  * partial results themselves (fold_partials). Where groups of ranks in their order are all of the same power of two,
- * except the last, which may be smaller, the tree over their results is the tree over the ranks, and so are the
- * bits. */
+ * except the last, which may be smaller, the tree over their results is the tree over the ranks. */
 typedef void kolo_fold_partial_fn(void *acc_dst, const void *const *sources, uint32_t n, size_t count);
 
 typedef struct kolo_kernel {

@@ -7,8 +7,7 @@
 #include "reduce/instances.h"
 
 #if defined(__x86_64__)
-/* The instance avx512 with some folds of its own: it is put together here, in code for all CPUs, and not in the file of
- * those folds. */
+/* The instance avx512 with some folds of its own, put together in code for all CPUs, not in those folds' file. */
 static kolo_reducer reducer_avx512bf16;
 
 static void complete_instances(void) {

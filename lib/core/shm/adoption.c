@@ -28,8 +28,7 @@ struct mapping {
     char name[80];
 };
 
-/* Finds the first mapping that reaches beyond `address`. Returns false if there is none; *error is 0 unless /proc is
- * the reason. */
+/* Finds the first mapping that reaches beyond `address`. Returns false if there is none; *error: if due to /proc. */
 static bool find_mapping(uintptr_t address, struct mapping *found, int *error) {
     char line[256]; /* beginnings of lines: names may be longer */
     bool is_found = false, at_begin = true;
@@ -105,8 +104,7 @@ int kolo_adoption_begin(const char *function, struct kolo_adopted *adopted, void
     return 0;
 }
 
-/* Returns private memory, filled with what is at `memory`, at an address that has the same place in a huge page. NULL:
- * there is not enough memory. */
+/* Returns a private copy of `memory`, at an address with the same place in a huge page. NULL: not enough memory. */
 static void *copy_apart(const void *memory, size_t bytes) {
     uint8_t *space =
         mmap(NULL, bytes + HUGE_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -26,8 +26,8 @@ struct kolo_adopted {
 };
 
 /* Checks that the `bytes` at `memory`, both whole pages, can be adopted: they must be private, anonymous, readable and
- * writable, and not of a stack. Returns 0, or KOLO_ERR_ARG or KOLO_ERR_SYSTEM with a message that says what is there
- * instead. */
+ * writable, and not of a stack. Returns 0, or KOLO_ERR_ARG or KOLO_ERR_SYSTEM with a message that says what is
+ * there. */
 int kolo_adoption_check(const char *function, const void *memory, size_t bytes);
 
 /* Puts the bytes of file `fd` from `offset` on, which are mapped at `part`, in the place of `memory`, with its

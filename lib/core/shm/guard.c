@@ -104,8 +104,7 @@ void kolo_guards_leave(void) {
     kolo_common_unlock();
 }
 
-/* Opens a file anew, so that the new description does not have the locks of `fd`'s. Where /proc is missing, a duplicate
- * of `fd` takes its place. */
+/* Opens a file anew, so that the new description does not have the locks of `fd`'s. Without /proc: a duplicate. */
 static int open_anew(int fd) {
     char path[64];
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);

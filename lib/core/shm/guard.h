@@ -39,8 +39,7 @@ bool kolo_guard_take(int fd, uint64_t place);
 /* Releases that lock. */
 void kolo_guard_drop(int fd, uint64_t place);
 
-/* Returns false only if it is certain that nobody holds the lock, except perhaps the caller through the same
- * description. */
+/* Returns false only if certainly nobody holds the lock, except perhaps the caller through the same description. */
 bool kolo_guard_held(int fd, uint64_t place);
 
 /* The guards of this process. Any thread may call these at any time. */
@@ -55,8 +54,7 @@ void kolo_guards_leave(void);
  * kolo_guards_enter. Returns false if the system cannot do that: then the lock stays with the descriptor. */
 bool kolo_guards_add(int fd, uint64_t place, struct kolo_shared_guard *added);
 
-/* Returns whether another process has certainly released its guard. False if that cannot be seen, as for a file in
- * which this process has no guard itself. */
+/* Returns whether another process has certainly released its guard. False also if that cannot be seen. */
 bool kolo_guard_is_lost(const struct kolo_shared_guard *guard);
 
 /* Returns whether this process has a descriptor of that file, to look at locks. */

@@ -82,8 +82,7 @@ struct kolo_shared_process {
 
 /* The job file. */
 
-/* The name of a nameless file (shm/memory_file.h): where it is open, and which file it is. The struct consists of
- * words, so that ranks can exchange it as it is. */
+/* The name of a nameless file (shm/memory_file.h): where it is open, and which file it is. It consists of words. */
 struct kolo_memory_file {
     uint64_t pid; /* of the thread that has the file open: a process whose first thread has ended shows no files */
     uint64_t fd, device, inode;
@@ -100,8 +99,7 @@ struct kolo_shared_offer {
 };
 
 struct kolo_job_header {
-    /* Rank 0 writes these before the file gets its name (or before magic, in an inherited file). They never change
-     * afterwards. */
+    /* Rank 0 writes these before the file gets its name (or before magic, in an inherited file), for good. */
     KOLO_ALIGNED kolo_atomic_u64 magic; /* stored last, with release */
     uint32_t version;                   /* of the library, KOLO_VERSION_WORD */
     uint32_t layout;                    /* KOLO_LAYOUT */
@@ -115,8 +113,7 @@ struct kolo_job_header {
     KOLO_ALIGNED kolo_atomic_u64 offer; /* the creation, from 1, to which `segment` belongs */
     struct kolo_shared_offer segment;
 
-    /* Written by compare-and-swap: rank 0 says that one more creation is complete, any rank that one has failed. See
-     * comm/creation/outcome.h. */
+    /* By compare-and-swap: rank 0 says that one more creation is complete, any rank that one has failed: outcome.h. */
     KOLO_ALIGNED kolo_atomic_u64 outcome;
     kolo_bell bell; /* of `outcome` and `offer`: all ranks but rank 0 sleep here */
 
@@ -167,8 +164,7 @@ struct kolo_shared_settings {
     uint32_t algorithm;        /* kolo_algorithm, forced; AUTO: by band */
     uint32_t threads;          /* lanes of each rank, see api/lanes/lanes.h; 0 or 1: one */
     uint64_t direct_bytes_min; /* messages from here on may be reduced directly in buffers of kolo_alloc */
-    /* The number of ranks in a group of each level of a tree: powers of two, ascending; 0: no such level, nor any after
-     * it. */
+    /* The ranks in a group of each level of a tree: powers of two, ascending; 0: no such level, nor any after it. */
     uint32_t tree_sizes[KOLO_TREE_LEVELS];
     struct kolo_shared_table tables[KOLO_TABLES];
     struct kolo_shared_range reads[KOLO_COLLECTIVES]; /* blocks that ranks read out of each other's memory */
@@ -188,24 +184,20 @@ struct kolo_shared_header {
     struct kolo_shared_settings settings;
     uint32_t guards_anew; /* 1: the locks of this creation become guards, see shm/guard.h */
 
-    /* Written once, by any rank, by compare-and-swap from 0: see comm/failure/failure.h. All ranks look at it when a
-     * wait gets long. */
+    /* Written once, by compare-and-swap from 0: see comm/failure/failure.h. All ranks look at it in long waits. */
     KOLO_ALIGNED kolo_atomic_u64 failure;
 
     /* Set to 1 by any rank that could not read another rank's memory, see algo/direct_buffers.h. */
     kolo_atomic_u64 reads_refused;
 
-    /* A lease, which ranks that wait take by compare-and-swap: its holder checks whether others live, see
-     * comm/failure/watchdog.h. */
+    /* A lease, which ranks that wait take by compare-and-swap: see comm/failure/watchdog.h. */
     KOLO_ALIGNED kolo_atomic_u64 watchdog;
 
     /* Upper half: ranks that have not left; the last one gives the memory back. Lower half: ranks that use rank 0's
-     * mapping, rank 0 included; the last one removes it. Both are in one word, so that a rank that leaves changes them
-     * in one step. */
+     * mapping, rank 0 included; the last one removes it. A rank that leaves changes both in one step. */
     KOLO_ALIGNED kolo_atomic_u64 occupancy;
 
-    /* Written once a generation, by any rank in kolo_comm_shrink, by compare-and-swap: see
-     * comm/creation/agreement.h. */
+    /* Once a generation, by any rank, by compare-and-swap: see comm/creation/agreement.h. */
     KOLO_ALIGNED kolo_atomic_u64 shrink_decision; /* the rank whose view counts */
     kolo_atomic_u64 shrink_outcome;               /* the reason why the generation has made no communicator */
 };
@@ -242,8 +234,7 @@ struct kolo_shared_difference {
 enum { KOLO_MEMBER_PRESENT = 1, KOLO_MEMBER_DEPARTED = 2, KOLO_MEMBER_DEAD = 3 };
 
 /* A rank of the communicator. The rank itself writes this before kolo_job_member.attached; `state`, the failure fields
- * and those of kolo_comm_shrink later. Another rank sets the `state` of a rank that is dead, see
- * kolo_segment_mark_dead. */
+ * and those of kolo_comm_shrink later. Another rank sets the `state` of a dead one (kolo_segment_mark_dead). */
 struct kolo_shared_member {
     KOLO_ALIGNED struct kolo_shared_process process;
     uint32_t membarrier; /* 1: registered, see sync/fence.h */
@@ -291,8 +282,8 @@ struct kolo_shared_record {
     kolo_atomic_u64 longest;  /* its longest wait beyond spinning: for which rank, how long; 0: none */
 };
 
-/* A rank's last calls, see comm/step/history.h. Its rank writes it. Ranks read it when they report a failure, and
- * observers do. */
+/* A rank's last calls, see comm/step/history.h. Its rank writes it; ranks that report a failure and observers read
+ * it. */
 struct kolo_shared_history {
     /* [c % (2 * KOLO_HISTORY)]: what call c is, see comm/failure/failure.h. There are twice as many words as are shown:
      * the word of a call is written before its number, and must not overwrite a word that may still be read. */
@@ -365,8 +356,8 @@ struct kolo_shared_stream {
     _Alignas(KOLO_PAGE_BYTES) uint8_t chunks[KOLO_CHUNKS][KOLO_CHUNK_BYTES];
 };
 
-/* The words by which the ranks of a node and one proxy of their leader work together, see internode/proxy.h. The proxy
- * writes them. */
+/* The words by which a node's ranks and one proxy of their leader work together, see internode/proxy.h, which writes
+ * them. */
 struct kolo_shared_lane {
     KOLO_ALIGNED kolo_atomic_u64 done; /* exchanges on this lane with smaller numbers, over all calls, are over */
     kolo_bell bell;
@@ -386,8 +377,7 @@ struct kolo_shared_relay {
     KOLO_ALIGNED kolo_atomic_u64 events;
     kolo_bell bell; /* the relay sleeps here */
 
-    /* Written by the relay: a bit for each rank of other nodes that has left, and for each to which the connection is
-     * lost. */
+    /* Written by the relay: a bit for each rank of other nodes that has left, and for each that is out of reach. */
     KOLO_ALIGNED kolo_atomic_u64 left[KOLO_RANK_WORDS];
     kolo_atomic_u64 lost[KOLO_RANK_WORDS];
 };
@@ -404,8 +394,7 @@ struct kolo_shared_internode {
     uint8_t report[KOLO_REPORT_BYTES];
 
     /* For each node, the listener that its leader keeps, as kolo_address_pack writes it, see
-     * internode/assembly/shrink_nodes.h. The leader writes them before the communicator is complete. They never change
-     * afterwards. */
+     * internode/assembly/shrink_nodes.h. The leader writes them before the communicator is complete, for good. */
     KOLO_ALIGNED uint8_t listeners[KOLO_RANKS_MAX][8 * KOLO_ADDRESS_WORDS];
 };
 
@@ -453,8 +442,7 @@ struct kolo_layout {
 /* slot_bytes: a multiple of KOLO_PAGE_BYTES, at most KOLO_SLOT_BYTES_MAX. internode: as in the header. */
 struct kolo_layout kolo_layout_compute(uint32_t ranks, size_t slot_bytes, uint32_t internode);
 
-/* The properties of a segment as others claim them. kolo_layout_is_legal returns whether such a segment can be in a
- * file of file_bytes. */
+/* The properties of a segment as others claim them, in a file of file_bytes, for kolo_layout_is_legal. */
 struct kolo_segment_claim {
     uint64_t ranks, slot_bytes, internode, segment_bytes, offset, file_bytes;
 };

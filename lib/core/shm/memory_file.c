@@ -1,5 +1,4 @@
-/* Nameless files: their making, opening those of other processes through /proc, and the handover of a descriptor
- * through a socket of the abstract namespace. */
+/* Nameless files: their making, opening those of others through /proc, and the handover through a socket. */
 #include "shm/memory_file.h"
 
 #include <errno.h>

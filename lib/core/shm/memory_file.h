@@ -12,15 +12,13 @@
 
 #include "shm/layout.h"
 
-/* Makes an empty file that only this user may open; `flags` as for memfd_create, MFD_CLOEXEC added. Returns a
- * descriptor or a negative errno. */
+/* Makes an empty file that only this user may open, by memfd_create. Returns a descriptor or a negative errno. */
 int kolo_memory_file_create(const char *title, unsigned flags);
 
 /* Fills in *file for descriptor `fd`, which others can open while this thread lives. Returns 0 or a negative errno. */
 int kolo_memory_file_name(int fd, struct kolo_memory_file *file);
 
-/* Opens that file for O_RDONLY or O_RDWR. Returns a descriptor, which the caller closes, or a negative errno: -ESRCH
- * where another file has taken its place. */
+/* Opens that file for O_RDONLY or O_RDWR. A descriptor or a negative errno: -ESRCH: it is another file by now. */
 int kolo_memory_file_open(const struct kolo_memory_file *file, int access);
 
 /* A handover gives a descriptor to a process of the same machine that may not open it through /proc: after setuid, if
@@ -33,11 +31,10 @@ int kolo_memory_file_open(const struct kolo_memory_file *file, int access);
  *   3. The taker, once it is told that the giver has sent, finds the descriptor waiting.
  * Nobody waits at the socket: each side learns elsewhere that the other has done its part or has died. The giver sends
  * only to the taker's process or, where pids say nothing, to a process of its own user. So a taker in another pid
- * namespace that has changed its user gets nothing. The taker accepts only the very file that it expects, from the
- * giver's user. */
+ * namespace that has changed its user gets nothing. The taker accepts only the file that it expects, from the giver's
+ * user. */
 
-/* Makes an address of the abstract namespace, where a name belongs to no file. Returns its length; 0: the name is too
- * long. */
+/* Makes an address of the abstract namespace, where names belong to no files. Returns its length; 0: it is too long. */
 socklen_t kolo_abstract_address(struct sockaddr_un *address, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -45,8 +42,7 @@ socklen_t kolo_abstract_address(struct sockaddr_un *address, const char *format,
  * errno. pid 0: the process is not known here, or of another pid namespace. */
 int kolo_socket_peer(int socket, struct ucred *peer);
 
-/* Sends a message through a connected socket, with a descriptor unless that is -1. Never waits. Returns 0 or a negative
- * errno. */
+/* Sends a message through a connected socket, with a descriptor unless it is -1. Never waits. 0 or a negative errno. */
 int kolo_descriptor_send(int socket, const void *message, size_t bytes, int fd);
 
 /* Receives a message. Returns its length, more than `bytes` if it was cut off, or a negative errno. *fd: the descriptor
@@ -56,15 +52,13 @@ ssize_t kolo_descriptor_receive(int socket, void *message, size_t bytes, int *fd
 /* Returns a random number for the socket's name; 0 if the system has none. */
 uint64_t kolo_handover_secret(void);
 
-/* The taker, which is `rank`, calls this first. Returns a descriptor, for kolo_handover_take to close, or a negative
- * errno. */
+/* The taker, `rank`, calls this first. Returns a descriptor, for kolo_handover_take to close, or a negative errno. */
 int kolo_handover_listen(uint64_t secret, uint32_t rank);
 
-/* The giver calls this. Returns 0 or a negative errno. pid: that of the taker, which must be the process that listens;
- * 0: not known here. */
+/* The giver calls this. Returns 0 or a negative errno. pid: the taker's, which must be who listens; 0: not known. */
 int kolo_handover_give(uint64_t secret, uint32_t rank, uint32_t pid, int fd);
 
-/* The taker calls this last. Returns a descriptor of that file, or a negative errno. Closes the listener. user: the
+/* The taker calls this last. Returns a descriptor of the file, or a negative errno. Closes the listener. user: the
  * giver's. */
 int kolo_handover_take(int listener, uint32_t user, const struct kolo_memory_file *file);
 

@@ -35,8 +35,7 @@ bool kolo_region_may_be_pooled(const struct kolo_region_shape *shape) {
 }
 
 /* Returns a file of huge pages, or -1 if the pool has fewer than `bytes` left. A shared mapping reserves pages for the
- * file, which keeps them when the mapping goes; but a control group may still refuse them, page by page, when they are
- * filled. */
+ * file, which keeps them when the mapping goes; but a control group may still refuse them when they are filled. */
 static int create_huge(size_t bytes) {
     const int fd = kolo_memory_file_create("kolo-alloc", MFD_HUGETLB | MFD_HUGE_2MB);
     if (fd < 0)
@@ -115,8 +114,7 @@ int kolo_region_populate(const char *function, uint8_t *memory, size_t bytes) {
 }
 
 /* Returns the bytes of `shape` that this rank fills, and their offset: its own part. If there is only one part, the
- * rank fills a slice of whole pages of it: about the slice that it owns where the ranks divide a message of that size
- * among themselves. */
+ * rank fills a slice of whole pages of it: about the slice that it owns of a message of that size. */
 static size_t own_share(const struct kolo_region_shape *shape, size_t *offset) {
     if (shape->parts == shape->ranks) {
         *offset = shape->rank * shape->part_bytes;

@@ -40,7 +40,7 @@ size_t kolo_region_part_bytes(size_t bytes, uint32_t parts);
 /* Returns whether the file may take huge pages from the pool, which a rank may then not get when it maps them. */
 bool kolo_region_may_be_pooled(const struct kolo_region_shape *shape);
 
-/* Returns a descriptor of a new file, of huge pages where the system has set enough of them aside. KOLO_ERR_NO_SPACE,
+/* Returns a descriptor of a new file, of huge pages if the system has set enough aside. KOLO_ERR_NO_SPACE,
  * KOLO_ERR_SYSTEM. */
 int kolo_region_create(const struct kolo_region_shape *shape);
 
@@ -49,8 +49,8 @@ int kolo_region_create(const struct kolo_region_shape *shape);
 int kolo_region_map(struct kolo_region *region, int fd, const struct kolo_region_shape *shape);
 
 /* Takes the pages of `bytes` bytes of a region that was mapped lazily, before they are used: otherwise a store could
- * end the process where memory runs out. KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM. Kernels before 5.14 take the pages at the
- * first use. */
+ * end the process where memory runs out. KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM. Kernels before 5.14 take them at the first
+ * use. */
 int kolo_region_populate(const char *function, uint8_t *memory, size_t bytes);
 
 /* Gives the memory of the own part back, if nobody else uses that, and unmaps all parts. A part that the program had

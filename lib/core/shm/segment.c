@@ -77,8 +77,7 @@ int kolo_segment_allocate_all(int fd, uint64_t offset, const struct kolo_layout 
     return rc;
 }
 
-/* The page is written by a system call, which returns an error where memory is missing; a store would end the
- * process. */
+/* The page is written by a system call: it returns an error where memory is missing; a store would end the process. */
 static bool provide_page(uint8_t *page) {
     return getrandom(page + KOLO_PAGE_BYTES - 1, 1, GRND_NONBLOCK) == 1 || errno != EFAULT;
 }
@@ -156,13 +155,11 @@ void kolo_segment_settle(const struct kolo_segment *segment, uint32_t rank) {
     madvise(own, bytes, MADV_POPULATE_WRITE);
     if (segment->rings) /* otherwise a core dump would give memory to all of them */
         madvise(segment->rings, segment->bytes - segment->allocated, MADV_DONTDUMP);
-    /* Pages that are in place, as with one NUMA node, are not moved: to move one, the kernel looks at the mappings of
-     * all ranks. */
+    /* Pages in place, as with one NUMA node, are not moved: for that the kernel looks at all ranks' mappings. */
     if (syscall(SYS_getcpu, NULL, &node, NULL) == 0 && page_is_on(own, node) &&
         page_is_on(own + bytes - KOLO_PAGE_BYTES, node))
         return;
-    /* No node is named, which means the calling thread's. Pages that another process has touched by now stay where they
-     * are. */
+    /* No node is named: that is the calling thread's. Pages that another process has touched stay where they are. */
     syscall(SYS_mbind, own, bytes, MPOL_PREFERRED, NULL, 0UL, MPOL_MF_MOVE);
 }
 

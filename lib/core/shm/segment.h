@@ -39,8 +39,7 @@ int kolo_segment_allocate_all(int fd, uint64_t offset, const struct kolo_layout 
  * access finds memory missing. May change the last byte of each page. KOLO_ERR_NO_SPACE, message set. */
 int kolo_segment_provide(void *pages, size_t bytes);
 
-/* Maps `bytes` at `offset` of fd for reading and writing, not for forked children. KOLO_ERR_NO_SPACE: address space.
- * KOLO_ERR_SYSTEM. */
+/* Maps `bytes` at `offset` of fd, not for forked children. KOLO_ERR_NO_SPACE: address space. KOLO_ERR_SYSTEM. */
 int kolo_segment_map(int fd, uint64_t offset, size_t bytes, void **address);
 
 /* Like kolo_segment_map, for a segment with a length of *bytes. Where a limit forbids a mapping of that length, *bytes
@@ -55,7 +54,7 @@ void kolo_segment_view(struct kolo_segment *segment, void *mapping, size_t bytes
  * rank 0 has allocated them all. Best effort: where the system refuses, they stay where they are. */
 void kolo_segment_settle(const struct kolo_segment *segment, uint32_t rank);
 
-/* Returns the initial value of the header's occupancy: `ranks` ranks, of which `users`, rank 0 included, use rank 0's
+/* Returns the initial occupancy of the header: `ranks` ranks, of which `users`, rank 0 included, use rank 0's
  * mapping. */
 uint64_t kolo_segment_occupancy(uint32_t ranks, uint32_t users);
 
@@ -74,8 +73,7 @@ void kolo_segment_close(struct kolo_segment *segment, bool needed);
 /* Leaves the segment for good: unmaps it, and gives the memory back if no rank is left. */
 void kolo_segment_leave(struct kolo_segment *segment);
 
-/* Leaves the segment on behalf of a rank whose process has ended without leaving. If several ranks try, only one of
- * them does it. */
+/* Leaves the segment on behalf of a rank whose process has ended without leaving. If several ranks try, one does it. */
 void kolo_segment_mark_dead(struct kolo_segment *segment, uint32_t rank);
 
 /* For a forked child, which has not inherited the mapping: closes the descriptor. */

@@ -14,8 +14,7 @@ int kolo_fence_register(void) {
 }
 
 void kolo_fence_sleeper(void) {
-    /* The thread fence orders this thread's own accesses should the system call be refused: the publishers then use
-     * full fences themselves. */
+    /* The thread fence orders this thread's own accesses if the call is refused: publishers then use full fences. */
     atomic_thread_fence(memory_order_seq_cst);
     syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
 }

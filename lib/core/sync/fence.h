@@ -6,15 +6,13 @@
  * on both sides. membarrier() by the sleeper makes every running thread of a registered process execute one. A
  * publisher whose load of `sleepers` came before that point has its flag's store before it too, so the sleeper's load
  * of the flag sees it; a publisher whose load comes after sees the sleeper. All that the publisher must do is keep the
- * compiler from swapping the two. Source: Dice, Huang, Yang: "Asymmetric Dekker Synchronization", 2001;
- * membarrier(2). */
+ * compiler from swapping the two. Source: Dice, Huang, Yang: "Asymmetric Dekker Synchronization", 2001. */
 #ifndef KOLO_SYNC_FENCE_H
 #define KOLO_SYNC_FENCE_H
 
 #include <stdatomic.h>
 
-/* Registers this process for kolo_fence_sleeper(). Returns 0, or -errno where the kernel lacks or refuses membarrier:
- * then publishers must use kolo_fence_full(). */
+/* Registers this process for kolo_fence_sleeper(). Returns 0 or -errno: then publishers must use kolo_fence_full(). */
 int kolo_fence_register(void);
 
 /* The sleeper's side: it stands between counting itself as a sleeper and looking at the flag again. */
@@ -49,8 +47,7 @@ static inline void kolo_fence_stores(void) {
 }
 
 /* This fence orders the threads of this process that pass it, one after another. The job file already tells them when
- * to go on, but each rank maps it at an address of its own: to thread checkers, and to the C language, those are
- * different words. */
+ * to go on, but each rank maps it at an address of its own: to thread checkers, and to C, those are different words. */
 void kolo_fence_threads(void);
 
 #endif

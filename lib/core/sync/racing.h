@@ -23,8 +23,7 @@ static inline __attribute__((always_inline)) void kolo_copy_units(uint8_t *to, c
     memcpy(to + bytes - unit, from + bytes - unit, unit);
 }
 
-/* memcpy is called only from 128 bytes on: below that, memcpy's own choice by length would take longer than the
- * copy. */
+/* memcpy is called only from 128 bytes on: below, its own choice by length would take longer than the copy. */
 static inline __attribute__((always_inline)) void kolo_copy_any(uint8_t *to, const uint8_t *from, size_t bytes) {
     if (bytes >= 128)
         memcpy(to, from, bytes);

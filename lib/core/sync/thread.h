@@ -1,5 +1,4 @@
-/* Threads: how the library starts its own, how they sleep, and the lock that all threads of a process have in common.
- */
+/* Threads: how the library starts its own, how they sleep, and the lock that all of a process have in common. */
 #ifndef KOLO_SYNC_THREAD_H
 #define KOLO_SYNC_THREAD_H
 
@@ -9,8 +8,7 @@
 #include "sync/atomic.h"
 
 /* Starts a thread. Signals are the program's, and go to its own threads. The new thread blocks all signals but those
- * that its own faults raise, which a handler of the program or of a sanitizer can then report. Returns 0 or an
- * errno. */
+ * that its own faults raise, which a handler of the program or a sanitizer can report. Returns 0 or an errno. */
 int kolo_thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
 
 /* Futexes: a thread sleeps on a 32-bit word that may be shared between processes, and is woken there. */

@@ -99,8 +99,8 @@ static bool spin(kolo_waiter *waiter, const struct kolo_wait *wait) {
 /* The affinity of ranks does not tell whether they share a processor: two ranks that may run on two processors can
  * still be on one, where spinning keeps the peer from running. The first yield of a wait tells. If that yield took so
  * long that another process ran, and the flag was there afterwards, the other process was probably the peer: the next
- * wait spins for a shorter while. If the yield came back at once, nobody else wants the processor: waits spin for
- * longer again. */
+ * wait spins for a shorter while. If the yield came back at once, nobody else wants the processor: waits spin longer
+ * again. */
 static void learn(kolo_waiter *waiter, bool gave_way, bool reached) {
     if (gave_way && reached)
         waiter->spins = waiter->spins / 4 > KOLO_SPINS_MIN ? waiter->spins / 4 : KOLO_SPINS_MIN;
@@ -134,8 +134,7 @@ static bool wait_yielding(kolo_waiter *waiter, const struct kolo_wait *wait, int
             learn(waiter, kolo_clock_ns() - start_ns > GIVEN_WAY_NS, reached);
         if (reached)
             return true;
-        /* Where others want the processor, each turn can cost a time slice of the scheduler. So the loop ends early
-         * enough to look whether a rank has died. */
+        /* Where others want the processor, a turn can cost a time slice: the loop ends early enough to find deaths. */
         if (i % YIELDS_TIMED == YIELDS_TIMED - 1 &&
             (kolo_clock_ns() - start_ns > KOLO_SLICE_NS || is_yielding_in_vain(waiter)))
             break;

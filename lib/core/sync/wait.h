@@ -60,8 +60,7 @@ struct kolo_waiter {
     void (*note)(kolo_waiter *waiter, const struct kolo_wait *wait, bool over);
     /* Returns whether spinning keeps a rank with work to do from running on this processor; NULL: not known. */
     bool (*oversubscribed)(kolo_waiter *waiter);
-    /* Does other work of the rank between two looks at the flag. Returns whether there is any. NULL: there will be
-     * none. */
+    /* Does other work of the rank between two looks at the flag. Returns whether there is any. NULL: none. */
     bool (*work)(kolo_waiter *waiter);
     /* Does the rank's work in other communicators before each sleep; returns how long that sleep may be. NULL: none. */
     int64_t (*elsewhere)(kolo_waiter *waiter);
@@ -107,8 +106,7 @@ bool kolo_wait_briefly(const kolo_atomic_u64 *flag, uint64_t target, kolo_bell *
 /* Does the rank's other work, and returns for how long its thread may sleep then. */
 int64_t kolo_wait_work(kolo_waiter *waiter);
 
-/* For a thread that waits for work, however long: spins, then sleeps until the flag has reached the target. Nothing is
- * checked meanwhile. */
+/* For a thread that waits for work: spins, then sleeps until the flag has reached the target. Nothing is checked. */
 void kolo_wait_idly(kolo_waiter *waiter, const kolo_atomic_u64 *flag, uint64_t target, kolo_bell *bell);
 
 void kolo_bell_ring_slowly(kolo_bell *bell);

@@ -39,8 +39,7 @@ static struct place locate(const kolo_comm *comm, const struct kolo_message *mes
     return place;
 }
 
-/* Hops 0 .. N-2: passes one partial slice on into this rank's slot, which is written by copying, for the reason in
- * copy.c. */
+/* Hops 0 .. N-2: passes a partial slice on into this rank's slot, which is written by copying: see copy.c. */
 static void pass_partial(kolo_comm *comm, const struct kolo_message *message, size_t chunk, uint32_t hop) {
     const kolo_kernel *kernel = message->kernel;
     const struct place place = locate(comm, message, chunk, comm->rank + comm->size - hop);

@@ -157,8 +157,7 @@ static bool is_folded(const struct tree *tree, uint32_t level) {
     return level > 0 && tree->levels[level].units == 1;
 }
 
-/* Folds comm->call.sources, the results of the units of `level`, into a partial result or, at the top, into the result.
- */
+/* Folds comm->call.sources, the results of the units of `level`, into a partial result or, at the top, the result. */
 static void fold_units(const struct tree *tree, uint32_t level, void *dst, size_t count) {
     kolo_comm *comm = tree->comm;
     const kolo_kernel *kernel = tree->message->kernel;
@@ -221,8 +220,7 @@ static uint8_t *partial_at(const struct tree *tree, uint32_t rank, size_t chunk,
            span.first * kernel->acc_bytes;
 }
 
-/* Returns the place in the slot of `rank` where the owner of the part `span` of a slice of `level` finds what it folds,
- * and leaves the result. */
+/* Returns where in the slot of `rank` the owner of part `span` of a slice of `level` folds, and leaves the result. */
 static uint8_t *box_at(const struct tree *tree, uint32_t rank, size_t chunk, uint32_t level, struct span span) {
     return level == 0 ? element_at(tree, rank, chunk, span) : partial_at(tree, rank, chunk, span);
 }
@@ -250,8 +248,7 @@ static int show(const struct tree *tree, size_t chunk) {
     return 0;
 }
 
-/* Waits for the units' results at `span`, part of `slice` of the level below, and sets comm->call.sources to them;
- * `own`, unless NULL, is this rank's. */
+/* Waits for the units' results at `span`, in `slice` of the level below, for comm->call.sources; `own`: this rank's. */
 static int await_units(const struct tree *tree, size_t chunk, uint32_t level, uint32_t slice, struct span span,
                        const uint8_t *own) {
     kolo_comm *comm = tree->comm;
@@ -390,8 +387,7 @@ static int run_stage(const struct tree *tree, size_t chunk, uint32_t stage) {
     return collect(tree, chunk, 2 * tree->top + 2 - stage);
 }
 
-/* Returns the ranks that read this rank's slot: the owners, in the other units of each block, of the slices that it
- * owns. */
+/* Returns the ranks that read this rank's slot: the owners, in each block's other units, of the slices that it owns. */
 static const uint64_t *find_readers(const struct tree *tree) {
     kolo_comm *comm = tree->comm;
     uint64_t *readers = comm->call.tree_readers;

@@ -33,8 +33,7 @@ static inline void advance(struct kolo_tensor_cursor *cursor, size_t first) {
     }
 }
 
-/* Returns where element `first` lies. *count becomes how many elements from there on lie in one piece, at most
- * `count`. */
+/* Returns where element `first` lies. *count becomes how many elements lie there in one piece, at most `count`. */
 static inline uint8_t *piece_at(struct kolo_tensor_cursor *cursor, size_t first, size_t *count) {
     advance(cursor, first);
     const size_t at = first - cursor->begin, left = cursor->tensor->count - at;
@@ -71,10 +70,6 @@ void kolo_tensor_cursor_unpack(struct kolo_tensor_cursor *cursor, size_t first, 
         first += part;
         count -= part;
     }
-}
-
-uint8_t *kolo_tensor_cursor_piece(struct kolo_tensor_cursor *cursor, size_t first, size_t *count) {
-    return piece_at(cursor, first, count);
 }
 
 static_assert(KOLO_PACKED_BYTES_MAX >= KOLO_LINES_BYTES_MAX, "what fits lines can be packed");
@@ -122,8 +117,7 @@ static int scatter(struct many *many, const struct chunk *chunk) {
     return 0;
 }
 
-/* Folds a piece of comm->call.sources, the own part of which lies at `own`, into that place and comm->call.targets.
- * Moves both on. */
+/* Folds a piece of comm->call.sources, whose own part is at `own`, into `own` and comm->call.targets. Moves both on. */
 static void fold_piece(kolo_comm *comm, const kolo_kernel *kernel, uint8_t *own, size_t count) {
     const size_t bytes = count * kernel->element_bytes;
     const uint32_t first = kolo_rank_after(comm, comm->rank);
@@ -157,7 +151,7 @@ static int reduce(struct many *many, const struct chunk *chunk) {
         const size_t left = chunk->own_count - done, first = chunk->first + chunk->own + done;
         part = left < piece_count ? left : piece_count;
         size_t whole = part;
-        uint8_t *own = kolo_tensor_cursor_piece(&many->reduced, first, &whole);
+        uint8_t *own = piece_at(&many->reduced, first, &whole);
         if (whole * element_bytes >= DIRECT_BYTES_MIN)
             part = whole;
         if (whole == part) {

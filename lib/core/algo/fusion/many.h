@@ -23,8 +23,4 @@ static inline struct kolo_tensor_cursor kolo_tensor_cursor_make(const kolo_tenso
 void kolo_tensor_cursor_pack(struct kolo_tensor_cursor *cursor, size_t first, size_t count, uint8_t *to);
 void kolo_tensor_cursor_unpack(struct kolo_tensor_cursor *cursor, size_t first, size_t count, const uint8_t *from);
 
-/* Returns where element `first` lies. *count, at least 1, becomes the number of those elements that lie there in one
- * piece. */
-uint8_t *kolo_tensor_cursor_piece(struct kolo_tensor_cursor *cursor, size_t first, size_t *count);
-
 #endif

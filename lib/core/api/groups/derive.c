@@ -25,8 +25,7 @@ int kolo_comm_take_into_use(kolo_comm *made, kolo_comm **comm) {
 }
 
 /* Looks at the parent for a rank that waits in the creation, see kolo_rejoin. The creation is not complete. So if
- * another rank has already begun the next exchange of the parent's call, it has failed before it could say so in the
- * creation. */
+ * another rank has already begun the next exchange of the parent's call, it has failed before it could say so there. */
 static int look_at_parent(struct kolo_rejoin *rejoin) {
     const struct kolo_derivation *d = rejoin->owner;
     kolo_comm *parent = d->parent;
@@ -40,8 +39,7 @@ static int look_at_parent(struct kolo_rejoin *rejoin) {
         return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: %s failed on rank %u; see that rank's message", parent->global_rank,
                          d->function, kolo_rank_global(parent, rank));
     }
-    /* The parent's next exchange will name that node. Until the leader comes to that exchange, it awaits nothing from
-     * the node. */
+    /* The parent's next exchange will name that node. Until then the leader awaits nothing from it. */
     if (rc == 0 && parent->nodes && kolo_load_relaxed(&parent->segment.internode->lanes[0].lost))
         return kolo_fail(KOLO_ERR_PEER_DEAD, "rank %u: %s: another node has left", parent->global_rank, d->function);
     return rc;

@@ -10,8 +10,8 @@ extern const struct kolo_layer_above kolo_layers;
 /* Destroys a communicator, or a lane of one. */
 void kolo_comm_end(kolo_comm *comm);
 
-/* Makes all parts of a new communicator ready for use, its lanes too, together with its other ranks. KOLO_ERR_VERSION:
- * the plan that rank 0 decided on for it is damaged. */
+/* Makes a new communicator ready for use, its lanes too, with its other ranks. KOLO_ERR_VERSION: its plan is
+ * damaged. */
 int kolo_comm_prepare(kolo_comm *made);
 
 /* Does the same, and gives the communicator to the caller, or destroys it on failure. */

@@ -155,7 +155,7 @@ static bool fits(const kolo_grow_options *options, const struct kolo_join_visito
     return (!options->check || options->check(options->context, &joiner, why)) && is_possible;
 }
 
-/* Rank 0 accepts the processes that wait and fit. A process that has not sent its request yet is refused, and may come
+/* Rank 0 accepts the processes that wait and fit. One that has not sent its request yet is refused, and may come
  * again. */
 static void receive(const kolo_comm *comm, const kolo_grow_options *options, struct newcomers *newcomers) {
     struct kolo_join_visitor *visitor = newcomers->list;

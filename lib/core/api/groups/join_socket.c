@@ -41,8 +41,8 @@ int kolo_join_listen(const char *job) {
 }
 
 /* Returns whether a process has sent a valid request and is still there: requests are sent at once, and a process that
- * has ended has closed its side. Another user's request is read, too: closing a socket with unread data would discard
- * the answer. */
+ * has ended has closed its side. Another user's request is read, too: a socket closed with unread data discards the
+ * answer. */
 static bool read_request(int fd, struct kolo_join_request *request) {
     char spare;
     return recv(fd, request, sizeof *request, MSG_DONTWAIT | MSG_TRUNC) == (ssize_t)sizeof *request &&
@@ -77,8 +77,7 @@ void kolo_join_refuse(const struct kolo_join_visitor *visitor, const char *why) 
     close(visitor->fd);
 }
 
-/* Connects. This process learns which user listens only once there is room for it, and another user may never make
- * room. */
+/* Connects. Which user listens is known only once there is room, and another user may never make room. */
 static int enter_line(int fd, const struct sockaddr_un *address, socklen_t address_bytes, int64_t timeout_ms) {
     const int64_t begin_ns = kolo_clock_ns();
     while (connect(fd, (const struct sockaddr *)address, address_bytes) < 0) {

@@ -41,12 +41,10 @@ struct kolo_join_visitor {
     struct kolo_join_request request;
 };
 
-/* Opens the socket, and returns its descriptor or a negative errno. EADDRINUSE: one of that name exists;
- * ENAMETOOLONG. */
+/* Opens the socket. Returns its descriptor or a negative errno. EADDRINUSE: one of that name exists; ENAMETOOLONG. */
 int kolo_join_listen(const char *job);
 
-/* Accepts the next process that waits; does not block. Returns whether there was one; its descriptor is then the
- * caller's. */
+/* Accepts the next process that waits; never blocks. Returns whether there was one; its descriptor is the caller's. */
 bool kolo_join_accept(int listener, struct kolo_join_visitor *visitor);
 
 /* Answers, as far as that is possible without waiting. `file` is the new communicator's; -1 if refused. */
@@ -59,8 +57,7 @@ void kolo_join_refuse(const struct kolo_join_visitor *visitor, const char *why);
  * user does; EAGAIN: as many processes wait as there is room for, and did so for timeout_ms (0: no limit). */
 int kolo_join_ask(const char *job, const void *message, size_t message_bytes, int64_t timeout_ms);
 
-/* Waits for the answer until it comes or the others have ended. If taken, *file is the new communicator's, which the
- * caller closes. 0 or a negative errno. */
+/* Waits for the answer. If taken, *file is the new communicator's, for the caller to close. 0 or a negative errno. */
 int kolo_join_await(int fd, struct kolo_join_answer *answer, int *file);
 
 #endif

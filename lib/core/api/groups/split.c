@@ -50,8 +50,7 @@
 
 enum { WHY_BYTES = 512 }; /* of a message */
 
-/* The word that a rank tells the others: its color, then its key, so that a group's words sort by key. 0: the rank is
- * in no group. */
+/* The word that a rank tells the others: color, then key, so that a group's words sort by key. 0: in no group. */
 static uint64_t word_of(int color, int key) {
     return color < 0 ? 0 : (uint64_t)((uint32_t)color + 1) << 32 | ((uint32_t)key ^ UINT32_C(0x80000000));
 }
@@ -79,8 +78,7 @@ static bool are_together(const struct split *s, uint32_t a, uint32_t b) {
     return s->words[a] >> 32 == s->words[b] >> 32 && s->words[a];
 }
 
-/* Returns the number of ranks in the group of `rank`, on all nodes or on this one; *before is how many of them come
- * before it. */
+/* Returns the ranks in the group of `rank`, on all nodes or on this one; *before is how many come before it. */
 static uint32_t count_group(const struct split *s, uint32_t rank, bool on_node, uint32_t *before) {
     const kolo_comm *comm = s->comm;
     uint32_t size = 0;

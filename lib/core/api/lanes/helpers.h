@@ -23,8 +23,7 @@ struct kolo_helpers;
 /* One lane's part of a work; returns its status. */
 typedef int kolo_lane_fn(kolo_comm *lane, const void *argument);
 
-/* Creates the helpers of `count` lanes, of which lanes[0] belongs to the thread that posts. NULL: out of memory, which
- * kolo_helpers_run can do without. */
+/* Creates the helpers of `count` lanes; lanes[0] is the posting thread's. NULL, for which kolo_helpers_run is ready. */
 struct kolo_helpers *kolo_helpers_create(kolo_comm *const *lanes, uint32_t count);
 
 /* Runs the function in all lanes. Returns 0, or the status with which the communicator broke. */

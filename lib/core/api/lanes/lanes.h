@@ -35,8 +35,7 @@ struct kolo_lanes {
     struct kolo_helpers *helpers;
 };
 
-/* Makes the lanes of a communicator that has none yet, if it is to have several: together with its other ranks, and on
- * all of them or none. A kolo_layer_above.complete. */
+/* Makes the lanes of a communicator, if it is to have several, on all ranks or none. A kolo_layer_above.complete. */
 int kolo_lanes_make(kolo_comm *comm);
 
 /* Ends the helpers, and destroys all lanes but the communicator itself. In a forked child, frees only its copies. */
@@ -58,8 +57,7 @@ static inline size_t *kolo_lanes_tables(const kolo_comm *first, uint32_t lane) {
 /* The counters of the lanes but 0, which counts the calls, while no thread is in them. */
 void kolo_lanes_read_stats(const kolo_comm *comm, kolo_stats *stats);
 
-/* Begins every call on a lane that kolo_comm_lane has handed out: *own becomes that lane, which kolo_enter lets this
- * thread use. */
+/* Begins every call on a lane that kolo_comm_lane has handed out: *own becomes that lane, for this thread. */
 int kolo_lanes_enter(const char *function, const kolo_comm *handed_out, kolo_comm **own);
 
 #endif

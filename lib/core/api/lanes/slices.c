@@ -37,8 +37,7 @@ static struct kolo_blocks slice_blocks(const struct kolo_blocks *whole, size_t e
     return (struct kolo_blocks){counts, offsets};
 }
 
-/* A buffer that may be passed to memcpy. The caller's may be NULL with a count of 0, and where only the root has
- * one. */
+/* A buffer that memcpy takes. The caller's may be NULL with a count of 0, and where only the root has one. */
 static uint8_t *from(const void *buffer, size_t bytes) {
     static uint8_t nothing;
     return buffer ? (uint8_t *)buffer + bytes : &nothing;

@@ -5,12 +5,10 @@
 #include "api/arguments.h"
 #include "api/lanes/lanes.h"
 
-/* The smallest slice. Below it, the least cost of a call, an exchange between all ranks, is more than a thread
- * saves. */
+/* The smallest slice. Below it the least cost of a call, an exchange between all, is more than a thread saves. */
 #define KOLO_SLICE_BYTES_MIN 4096
 
-/* A call takes helpers only if a rank sends or receives so many bytes: a helper that sleeps takes some 50 us to come,
- * in which one thread copies 256 KiB and more. */
+/* A call takes helpers only if a rank sends or receives so many bytes: a helper takes some 50 us to come. */
 #ifndef KOLO_HELPED_BYTES_MIN /* tests/faults has no such large ones */
 #define KOLO_HELPED_BYTES_MIN (512 << 10)
 #endif

@@ -14,8 +14,7 @@
 #define SLEEP_NS    INT64_C(1000000000)   /* the most that a lost wake-up would cost the thread */
 #define DEFERRED_NS (10 * KOLO_NS_PER_MS) /* longer than computing that is as long as a call of some MiB */
 
-/* The common lock guards these, for all queues of the process: the bell of threads that sleep until some request is
- * complete. */
+/* The common lock guards these, for all queues of the process. The bell: of threads that wait for some request. */
 static kolo_bell completion;
 static uint32_t sleepers;
 static uint64_t issued;
@@ -82,8 +81,8 @@ static void complete_all(struct kolo_queue *queue, int status, const char *messa
     }
 }
 
-/* Completes all requests of a communicator that broke within a call that returned `rc`. Where the call succeeded, a
- * receive within its waits broke the communicator. */
+/* Completes all requests of a communicator that broke within a call that returned `rc`; 0: by a receive in its
+ * waits. */
 static void complete_broken(struct kolo_queue *queue, int rc) {
     if (rc >= 0)
         rc = kolo_failure_look(queue->comm, queue->comm->rank, 0);
@@ -124,8 +123,7 @@ static kolo_request *first_unbegun(struct kolo_queue *queue) {
     return request;
 }
 
-/* Puts in flight the transfers that have been issued meanwhile. Returns 0, or the status with which the communicator
- * broke. */
+/* Puts in flight the transfers that have been issued. Returns 0, or the status with which the communicator broke. */
 static int begin_transfers(struct kolo_queue *queue) {
     int rc = 0;
     while (rc == 0 && kolo_load_acquire(&queue->unbegun)) {
@@ -176,8 +174,7 @@ static int look_at_peers(struct kolo_queue *queue) {
     return kolo_transfer_look(comm);
 }
 
-/* Goes on with transfers. The caller has the common lock, which this gives up meanwhile; no other thread has the
- * communicator. */
+/* Goes on with transfers. The caller has the communicator and the common lock, which this gives up meanwhile. */
 static void go_on_with_transfers(struct kolo_queue *queue, const struct until *until) {
     kolo_comm *comm = queue->comm;
     queue->running = true;
@@ -293,8 +290,7 @@ void kolo_queue_await_completion(struct kolo_queue *queue, const kolo_request *r
         kolo_store_release(&queue->comm->interrupt.code, (uint64_t)code); /* pairs with kolo_failure_ask */
 }
 
-/* Waits for a request. The progress thread has a processor of its own, and so has the caller, which need not sleep for
- * a short request. */
+/* Waits for a request. The progress thread has a processor of its own, so that the caller need not sleep at once. */
 static void await(struct kolo_queue *queue, const kolo_request *request) {
     if (request && queue->has_thread && !queue->defers) {
         const uint32_t spins = queue->comm->waiter.spins_max;
@@ -444,8 +440,7 @@ void kolo_queue_release(kolo_comm *comm, int status) {
 
 /* The progress thread. */
 
-/* The check of long waits where there is a progress thread. It ends the thread's wait, so that the thread that ends the
- * queue does not wait for long. */
+/* The check of long waits where there is a progress thread: it ends the wait of the thread once the queue ends. */
 static int check_stopping(kolo_waiter *waiter, const struct kolo_wait *wait) {
     kolo_comm *comm = waiter->owner;
     if (!kolo_load_acquire(&comm->stopping)) /* pairs with kolo_queue_end */

@@ -96,22 +96,19 @@ static inline bool kolo_request_is_done(const kolo_request *request) {
     return kolo_load_acquire(&request->done); /* pairs with complete */
 }
 
-/* The work of waits of all communicators, see struct kolo_waiter: goes on with transfers of another communicator, which
- * no thread owns. */
+/* The work of all waits, see struct kolo_waiter: goes on with transfers of another communicator that no thread owns. */
 int64_t kolo_queue_elsewhere(kolo_waiter *waiter);
 
 /* Allocates a request for a call of `function`, and for a communicator's first request the queue. */
 int kolo_request_create(kolo_request **request, const char *function, const struct kolo_descriptor *descriptor,
                         kolo_comm *comm, kolo_carry_out_fn *carry_out, size_t ntensors);
 
-/* Issues a request for a call that has been checked, with copies of the counts or of the `ntensors` tensors. Frees the
- * request on failure. */
+/* Issues a request for a checked call, with copies of its counts or tensors. Frees the request on failure. */
 int kolo_request_issue(kolo_request *request, const char *function, const struct kolo_arguments *call);
 
 void kolo_request_free(kolo_request *request);
 
-/* Allocates a request for a send, a receive or both, and issues it: the request may be complete then. Issuing frees the
- * request on failure. */
+/* Allocate a request for a send, a receive or both, and issue it: it may be complete then, and on failure is freed. */
 int kolo_request_create_transfer(kolo_request **request, const char *function, kolo_comm *comm);
 int kolo_request_issue_transfer(kolo_request *request, const char *function);
 
@@ -121,12 +118,11 @@ static inline bool kolo_request_is_over(const kolo_request *request) {
 }
 
 /* The queue that has something to be carried out before a wait for the request ends; NULL: there is none, and the queue
- * may be gone. The caller has the common lock. any: before a wait for this request or others, to which all collectives
+ * may be gone. The caller has the common lock. any: before a wait for this or others, to which all collectives
  * belong. */
 struct kolo_queue *kolo_queue_before(const kolo_request *request, bool any);
 
-/* Carries out all that comes before the end of a wait for the request. The caller has the common lock, which this may
- * give up meanwhile. */
+/* Carries out what comes before the end of a wait for the request. The caller's common lock is given up meanwhile. */
 void kolo_queue_carry_out(const kolo_request *request);
 
 /* Carries out a collective, advances transfers as far as they get, or waits for the thread that does. The caller has
@@ -136,12 +132,10 @@ bool kolo_queue_go_on(struct kolo_queue *queue, const kolo_request *request, boo
 
 /* Sleeps until a thread has completed a request, or for KOLO_INTERRUPT_NS. The caller has the common lock. The
  * program's own check is asked meanwhile; a thread that carries out something in the queue then ends its wait by the
- * answer. `request`: one for which the caller waits, which is not complete; NULL: the caller is in another call on the
- * communicator. */
+ * answer. `request`: one for which the caller waits, which is not complete; NULL: the caller is in another call. */
 void kolo_queue_await_completion(struct kolo_queue *queue, const kolo_request *request);
 
-/* Makes the progress thread, if there is one, carry out all requests up to that one now. The caller has the common
- * lock. */
+/* Makes the progress thread, if any, carry out all requests up to that one now. The caller has the common lock. */
 void kolo_queue_urge(struct kolo_queue *queue, const kolo_request *request);
 
 /* Allocates the queue of a communicator that has none yet. */
@@ -176,8 +170,7 @@ static inline bool kolo_is_ready(const kolo_comm *comm) {
 __attribute__((cold)) int kolo_queue_claim(const char *function, kolo_comm *comm, bool for_collective);
 __attribute__((cold)) void kolo_queue_release(kolo_comm *comm, int status);
 
-/* Begins every other call that is not in the background, and carries out the requests in flight first. Fails if the
- * communicator cannot be used. */
+/* Begins every other call that is not in the background: carries out the requests in flight, or fails. */
 static inline int kolo_get_ready(const char *function, kolo_comm *comm) {
     return kolo_is_ready(comm) ? 0 : kolo_get_ready_slowly(function, comm);
 }

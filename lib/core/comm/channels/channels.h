@@ -1,5 +1,4 @@
-/* A rank's channels: its sends and receives in flight, and the messages that it has put aside. See
- * comm/channels/transfer.h. */
+/* A rank's channels (comm/channels/transfer.h): its sends and receives in flight, and the messages put aside. */
 #ifndef KOLO_COMM_CHANNELS_CHANNELS_H
 #define KOLO_COMM_CHANNELS_CHANNELS_H
 
@@ -21,8 +20,8 @@ struct kolo_envelope {
 /* Called when a send or a receive is done and no longer in flight. */
 typedef void kolo_transfer_over_fn(void *owner);
 
-/* The reason why a send or a receive cannot go on: *flag, which `peer` writes, has not yet reached `target`. flag NULL:
- * the reason is more than one flag. */
+/* The reason why a send or a receive cannot go on: *flag of `peer` has not reached `target`. NULL: more than one
+ * flag. */
 struct kolo_obstacle {
     const kolo_atomic_u64 *flag;
     uint64_t target;
@@ -118,8 +117,8 @@ static inline bool kolo_channels_in_flight(const struct kolo_channels *channels)
 /* Makes `pairs`, once: 0 or KOLO_ERR_NO_SPACE. */
 int kolo_channels_prepare(struct kolo_channels *channels, uint32_t ranks);
 
-/* Puts a message aside, as the last one. payload: so many bytes of it are copied; NULL: the message is not whole.
- * Returns false if out of memory. */
+/* Puts a message aside, as the last one, with so many bytes of `payload`; NULL: it is not whole. False: out of
+ * memory. */
 bool kolo_aside_add(struct kolo_channels *channels, const struct kolo_envelope *envelope, const uint8_t *payload,
                     size_t bytes);
 

@@ -15,8 +15,7 @@ int kolo_sending_prepare(kolo_comm *comm, const struct kolo_sending *sending) {
     }
     if (rc == 0 && !pair->has_ring) {
         KOLO_POINT("transfer.provided");
-        /* This release pairs with look_for or, for another node's rank, with the relay's look: the other node's relay
-         * does the rest. */
+        /* This release pairs with look_for or, for another node's rank, with the relay's look. */
         const bool is_near = kolo_is_near(comm, sending->to);
         const uint32_t which = is_near ? comm->global_rank : sending->to;
         kolo_atomic_u64 *bits = is_near ? comm->segment.mailboxes[kolo_local_of(comm, sending->to)].senders
@@ -33,8 +32,7 @@ static void begin_stream(kolo_comm *comm, struct kolo_sending *sending) {
     sending->is_streamed = true;
 }
 
-/* Returns whether a large message may go into the stream before its receiver asks for it: no other message of this rank
- * can want the stream before it. */
+/* Returns whether a large message may go into the stream unasked: none of this rank can want the stream before it. */
 static bool may_stream_at_once(const kolo_comm *comm, const struct kolo_sending *sending) {
     return sending->is_blocking && comm->channels.sends == sending && !sending->next;
 }
@@ -129,8 +127,7 @@ static void look_at_all(kolo_comm *comm) {
     }
 }
 
-/* A message that was looked at before may have the stream once that is free. Nothing else would make this rank look at
- * the message again, so the loop does. */
+/* A message that was looked at before may have the stream once that is free: only this loop looks again. */
 void kolo_sends_advance(kolo_comm *comm) {
     const struct kolo_sending *streaming;
     do {

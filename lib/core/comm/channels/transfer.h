@@ -30,8 +30,7 @@
 
 #include "comm/comm.h"
 
-/* Gives memory to the ring and the stream that a message to another rank needs. Returns 0, or KOLO_ERR_NO_SPACE:
- * nothing was sent. */
+/* Gives memory to the ring and the stream that a message needs. Returns 0, or KOLO_ERR_NO_SPACE: nothing was sent. */
 int kolo_sending_prepare(kolo_comm *comm, const struct kolo_sending *sending);
 
 /* Puts a send to another rank, for which memory is there, in flight. */
@@ -44,8 +43,7 @@ int kolo_receiving_begin(kolo_comm *comm, struct kolo_receiving *receiving);
  * Returns false where there is no memory for the copy. */
 bool kolo_send_to_self(kolo_comm *comm, struct kolo_sending *sending);
 
-/* Advances all that is in flight as far as possible, without waiting. Returns 0, or the status with which the
- * communicator broke. */
+/* Advances all that is in flight, without waiting. Returns 0, or the status with which the communicator broke. */
 int kolo_transfer_advance(kolo_comm *comm);
 void kolo_sends_advance(kolo_comm *comm);
 int kolo_receives_advance(kolo_comm *comm);

@@ -47,8 +47,7 @@
 
 #define KOLO_NOBODY UINT32_MAX
 
-/* This result takes the place of a status: the generation makes no communicator, since a rank is gone or was not ready
- * in time. */
+/* This result takes the place of a status: no communicator in this generation, as a rank is gone or was not ready. */
 enum { KOLO_AGREEMENT_OVER = 1 };
 
 /* One generation. */
@@ -73,8 +72,7 @@ void kolo_agreement_offer(const struct kolo_agreement *agreement, const struct k
  * to close. KOLO_AGREEMENT_OVER: the leader has not offered one. KOLO_ERR_SYSTEM: it cannot be opened. */
 int kolo_agreement_accept(struct kolo_agreement *agreement, int64_t more_ns, struct kolo_shrink_offer *offer, int *fd);
 
-/* For a rank that waits in the creation: returns 0, or the status with which it stops waiting; then *culprit is the
- * rank at fault, or KOLO_NOBODY. */
+/* For a rank that waits in the creation: returns 0, or why it stops; *culprit: the rank at fault, or KOLO_NOBODY. */
 int kolo_agreement_look(struct kolo_agreement *agreement, uint32_t *culprit);
 
 /* Step 4, for a rank whose part has ended with `rc`: an error that all ranks get, or KOLO_AGREEMENT_OVER. `culprit`:

@@ -219,8 +219,7 @@ static void set_waiting(kolo_comm *comm, kolo_wait_mode mode) {
         mode = KOLO_WAIT_YIELD;
     comm->waiter.spins = budgets[mode].spins;
     comm->waiter.yields = budgets[mode].yields;
-    /* No such spinning with a quota, since it takes the others' share, nor with proxies, which need the processors,
-     * too. */
+    /* No such spinning with a quota, since it takes the others' share, nor with proxies, which need processors. */
     if (is_auto && is_oversubscribed && !is_limited && !comm->nodes) {
         comm->waiter.spins = SPINS_AS_FAR;
         comm->waiter.oversubscribed = kolo_oversubscription_is_behind;

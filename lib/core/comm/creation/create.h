@@ -1,5 +1,4 @@
-/* The creation of a communicator: settings, meeting the other ranks, the segment, and how to wait. After a failure, the
- * creation of one by those that are left. */
+/* The creation of a communicator: settings, meeting, the segment, and how to wait; also after a failure. */
 #ifndef KOLO_COMM_CREATION_CREATE_H
 #define KOLO_COMM_CREATION_CREATE_H
 
@@ -7,8 +6,7 @@
 #include "comm/creation/options.h"
 #include "comm/creation/other_nodes.h"
 
-/* Fills in the segment's settings, on rank 0, once all ranks have registered. The layer above provides this function,
- * since it knows the algorithms. */
+/* Fills in the segment's settings, on rank 0, once all ranks have registered. The layer above knows the algorithms. */
 typedef void kolo_decide_fn(kolo_comm *comm, const struct kolo_settings *settings);
 
 /* The calls that this layer needs from the layers above it. */
@@ -32,8 +30,7 @@ int kolo_comm_begin(kolo_comm **comm, const struct kolo_settings *settings, cons
 /* Returns the bytes of that memory, where all ranks are on one node. */
 size_t kolo_comm_bytes(uint32_t ranks);
 
-/* Fills in the settings for a communicator of all or some of `comm`'s ranks: those of `comm`, without a place to
- * meet. */
+/* Fills in the settings for a communicator of some of `comm`'s ranks: those of `comm`, without a place to meet. */
 void kolo_settings_inherit(struct kolo_settings *settings, const kolo_comm *comm, uint32_t rank, uint32_t size);
 
 /* kolo_comm_shrink: the survivors of a broken communicator agree on which ranks are left, and make a communicator of

@@ -76,8 +76,7 @@ static bool next_name(const char **names, char name[NAME_BYTES]) {
     return true;
 }
 
-/* Reads a launcher's variable. Leaves *value alone where the variable is not set, or once *rc says that a variable was
- * wrong. */
+/* Reads a launcher's variable. Leaves *value alone where it is not set, or once *rc says that a variable was wrong. */
 static void read_integer(int *rc, const char *variable, int64_t low, int64_t high, int64_t *value) {
     const char *text = text_of(variable);
     if (text && *rc == 0)
@@ -102,8 +101,7 @@ static void append_job(char *job, const char *text) {
 }
 
 /* Appends the network namespace where `host` leads to the host itself: ports of such an address are those of one
- * namespace. Containers with a common /dev/shm each have their own namespace, and two jobs in them may have the same
- * port. */
+ * namespace. Containers with a common /dev/shm have a namespace each, and two jobs may have the same port. */
 static void append_network(char *job, const char *host) {
     struct stat found;
     char text[32];
@@ -174,8 +172,7 @@ static bool is_same_text(const char *a, const char *b) {
     return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-/* Returns true if a process had the launcher's variables from its start, with the same values as in `own`, which this
- * process was started with. */
+/* Returns true if a process was started with the launcher's variables as they are in `own`, this process's own. */
 static bool is_inherited(const struct launcher *from, const char *own, const char *started_with) {
     char name[NAME_BYTES];
     bool is_same = is_same_text(find_text(own, from->rank), find_text(started_with, from->rank)) &&
@@ -297,8 +294,7 @@ static int read_launcher(const struct launcher *from, struct kolo_place *place) 
     read_integer(&rc, from->local_rank, 0, place->size - 1, &place->local_rank);
     if (rc == 0)
         rc = read_machines(from, place);
-    /* A script that sets torchrun's variables in ranks of srun may leave it to Slurm to say on which machines they
-     * are. */
+    /* A script that sets torchrun's variables in ranks of srun may leave it to Slurm to say where they are. */
     const bool is_script = from->seal && !text_of(from->seal);
     for (size_t i = 0; is_script && rc == 0 && place->local_size < 0 && place->machines < 0 && i < LAUNCHERS; i++)
         if (is_present(&launchers[i]) && is_same_text(text_of(launchers[i].size), text_of(from->size)))

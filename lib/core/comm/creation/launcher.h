@@ -1,5 +1,4 @@
-/* The place of this process in a job, from kolo's own variables, else from those of the innermost launcher around
- * it. */
+/* The place of this process in a job, from kolo's own variables, else from those of the innermost launcher. */
 #ifndef KOLO_COMM_CREATION_LAUNCHER_H
 #define KOLO_COMM_CREATION_LAUNCHER_H
 

@@ -34,8 +34,7 @@ bool kolo_settings_job_is_legal(const char *job) {
 }
 
 /* Finds where ranks of several machines meet: at the options' rendezvous; else at KOLO_RENDEZVOUS, unless the options
- * have a descriptor, which means that all ranks are here; else where the launcher says, if it has started ranks
- * elsewhere. */
+ * have a descriptor, which means that all ranks are here; else where the launcher says, if it has ranks elsewhere. */
 static int resolve_rendezvous(struct kolo_settings *settings, const kolo_options *options) {
     const struct kolo_place *place = &settings->place;
     char *rendezvous = settings->net.rendezvous;
@@ -97,8 +96,8 @@ static int resolve_meeting(struct kolo_settings *settings, const kolo_options *o
     return 0;
 }
 
-/* Finds the name that tools show: the name by which the ranks meet. If they meet by a descriptor, it is KOLO_JOB, else
- * the launcher's job. */
+/* Finds the name that tools show: that by which the ranks meet or, with a descriptor, KOLO_JOB or the launcher's
+ * job. */
 static void resolve_title(struct kolo_settings *settings) {
     const char *job = settings->shm_fd >= 0 ? kolo_launcher_own_text(&settings->place, KOLO_VARIABLE_JOB) : NULL;
     strcpy(settings->title, job && kolo_settings_job_is_legal(job) ? job : settings->place.job);

@@ -66,8 +66,7 @@ struct kolo_settings {
 /* Reads a caller's options, of any version of kolo.h, into this version's struct; NULL: the defaults. KOLO_ERR_ARG. */
 int kolo_options_read(kolo_options *options, const kolo_options *theirs);
 
-/* Fills *settings from a caller's options, as above. KOLO_ERR_ARG, KOLO_ERR_UNSUPPORTED, with a message that names the
- * value. */
+/* Fills *settings from a caller's options, as above. KOLO_ERR_ARG, KOLO_ERR_UNSUPPORTED; the message has the value. */
 int kolo_settings_resolve(struct kolo_settings *settings, const kolo_options *options);
 
 /* Returns whether `job` can be a job's name. Reads at most KOLO_JOB_NAME_BYTES of it. */

@@ -54,8 +54,7 @@ struct kolo_internode_calls {
     int (*check)(struct kolo_remote_ranks *remote, bool *asked);
     /* Extends the communicator to several nodes. */
     int (*extend)(struct kolo_remote_ranks *remote, kolo_comm *comm);
-    /* For the leader, once its node's ranks are attached and know how to wait: connects the communicator with the other
-     * leaders. */
+    /* For the leader, once its node's ranks are attached and know how to wait: connects with the other leaders. */
     int (*connect)(struct kolo_remote_ranks *remote, kolo_comm *comm);
     /* For the leader: returns when all nodes are ready. */
     int (*agree)(struct kolo_remote_ranks *remote, kolo_comm *comm);
@@ -84,7 +83,7 @@ struct kolo_internode_calls {
     /* Groups, see api/groups/split.c. Opens a listener of this rank's at which some of comm's ranks can meet; *port is
      * for the next call. KOLO_ERR_SYSTEM, VERSION. */
     int (*open_rendezvous)(kolo_comm *comm, struct kolo_listener **listener, uint64_t *port);
-    /* Names, in the form of net.rendezvous, the place where this node reaches the listener that a rank of `node` has
+    /* Names, as net.rendezvous does, the place where this node reaches the listener that a rank of `node` has
      * opened. */
     int (*name_rendezvous)(const kolo_comm *comm, uint32_t node, uint64_t port, char *rendezvous);
 };

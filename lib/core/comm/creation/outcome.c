@@ -100,8 +100,7 @@ static void list_behind(const struct kolo_job *job, bool ready, char *text, size
     kolo_ranks_list(behind, text, text_bytes);
 }
 
-/* Returns the first rank that is waited for. Without any other it is rank 0, which has to offer the segment and, once
- * all have attached, to complete the creation. */
+/* Returns the first rank that is waited for. Without any other it is rank 0. */
 static uint32_t first_late(const struct kolo_job *job) {
     for (int ready = 0; ready < 2; ready++) {
         if (ready && kolo_load_acquire(&job->header->offer) < job->epoch)
@@ -173,8 +172,7 @@ static int fail_as_told(const struct kolo_job *job, int status) {
     return kolo_fail(status, "rank %u: %.*s", job->global_rank, (int)sizeof reason - 1, reason);
 }
 
-/* Ranks of other versions. Such a rank writes a word of its rank plus one (16 bits), version (24) and layout (24), in
- * this and all later versions. */
+/* Ranks of other versions write their rank plus one (16 bits), version (24) and layout (24), now and in later ones. */
 
 int kolo_job_announce_version(const struct kolo_job *job, struct kolo_job_header *header) {
     const uint32_t version = header->version, layout = header->layout;
@@ -233,8 +231,7 @@ int kolo_job_complete(struct kolo_job *job) {
                               "rank 0: the job file is damaged: something else has written to it; start the job again");
 }
 
-/* Checks, on rank 0, that the file still has its name: a file that has lost it cannot get it again, and the ranks that
- * have not come would not find it. */
+/* Checks, on rank 0, that the file still has its name, by which ranks that have not come will look for it. */
 static int check_name(const struct kolo_job *job) {
     struct stat found;
     if (!job->linked || fstat(job->fd, &found) < 0 || found.st_nlink > 0)

@@ -13,8 +13,8 @@
  * Versions. A rank of another version knows only the first lines of the header, which never change. It writes its rank
  * and version into `other_version`, and gives up. Ranks that wait find that there, and give up as well.
  *
- * comm/README.md, "How a creation ends", says which rank sleeps until when, which one looks whether all live, and what
- * each death leaves. */
+ * comm/README.md, "How a creation ends", says who sleeps until when, who looks whether all live, and what deaths
+ * leave. */
 #ifndef KOLO_COMM_CREATION_OUTCOME_H
 #define KOLO_COMM_CREATION_OUTCOME_H
 
@@ -72,8 +72,8 @@ void kolo_job_arrive(struct kolo_job *job);
  * said that it is attached; after that kolo_job_wait ends the creation, unless it is complete. */
 int kolo_job_fail(struct kolo_job *job, int status);
 
-/* Rank 0 calls this when all are attached: ends the creation on all ranks with success, or returns the status with
- * which it has failed. */
+/* Rank 0 calls this when all are attached: ends the creation well on all ranks, or returns the status of its
+ * failure. */
 int kolo_job_complete(struct kolo_job *job);
 
 /* Return whether this rank's creation is complete, and how many creations are complete. */

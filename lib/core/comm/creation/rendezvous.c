@@ -95,8 +95,7 @@ static int open_name(const struct kolo_job *job, struct stat *found, int *fd) {
     if (*fd < 0)
         return kolo_fail_system(errno, "rank %u: opening %s%s", job->global_rank, job->path,
                                 errno == EMFILE || errno == ENFILE ? "" : " (another user's? choose another KOLO_JOB)");
-    /* A file with a second link is refused: somebody could make one job open another's file. 0 links: the name was
-     * removed meanwhile. */
+    /* A file with a second link is refused: somebody could make one job open another's. 0: the name was removed. */
     if (fstat(*fd, found) == 0 && S_ISREG(found->st_mode) && found->st_uid == geteuid() &&
         (found->st_mode & 077) == 0 && found->st_nlink <= 1)
         return 0;
@@ -275,8 +274,7 @@ static int duplicate(struct kolo_job *job) {
                          "rank %u: KOLO_SHM_FD=%d is not an open descriptor: start the program with kolorun, or let it "
                          "inherit the descriptor",
                          job->global_rank, job->settings->shm_fd);
-    /* A file that comes from ranks of another communicator may belong to another user: one of them may have changed its
-     * user. */
+    /* A file from ranks of another communicator may belong to another user: one may have changed its user. */
     if (fstat(job->fd, &found) < 0 || !S_ISREG(found.st_mode) || (found.st_uid != geteuid() && !job->rejoin))
         return kolo_fail(KOLO_ERR_ARG,
                          "rank %u: KOLO_SHM_FD=%d is not this user's shared file: start the program with kolorun",

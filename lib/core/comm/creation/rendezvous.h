@@ -29,8 +29,7 @@
  * job must be closed even if this fails. KOLO_ERR_TIMEOUT, MISMATCH, VERSION, NO_SPACE, SYSTEM. */
 int kolo_job_open(struct kolo_job *job, const struct kolo_settings *settings);
 
-/* Goes on through KOLO_JOB_DIRECTORY to the next file of this user's with the name of a job. Returns a descriptor to
- * read it, or -1 at the end. */
+/* Goes on through KOLO_JOB_DIRECTORY to this user's next file with a job's name. Returns a descriptor, or -1. */
 int kolo_job_names_next(DIR *directory, char *path, size_t path_bytes, struct stat *found);
 
 /* Reads the header of the file behind fd. Returns false where there is no complete one. */
@@ -40,8 +39,7 @@ bool kolo_job_header_read(int fd, struct kolo_job_header *header);
 bool kolo_job_creator_alive(uint64_t own_namespace, int fd, const struct kolo_job_header *header);
 
 /* Removes the name `path` if it still names the file behind fd. Returns 0 or a negative errno. All that would remove
- * the name lock the file, which makes check and removal one step: none of them removes the name of a file that has
- * replaced this one. */
+ * the name lock the file, which makes check and removal one step: none removes the name of a later file. */
 int kolo_job_name_remove_of(const char *path, int fd);
 
 /* Removes the name, if it is this rank's. */

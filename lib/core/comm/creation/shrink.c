@@ -88,8 +88,7 @@ static uint32_t survivor(const kolo_comm *comm, uint32_t index) {
     return KOLO_NOBODY;
 }
 
-/* Closes the listeners that were not used; but the one that this rank keeps belongs to the broken communicator
- * again. */
+/* Closes the listeners that were not used; the one that this rank keeps belongs to the broken communicator again. */
 static void close_listeners(kolo_comm *comm, struct kolo_rejoin *rejoin, bool keeps) {
     comm->above->internode->close_listener(rejoin->rendezvous);
     if (keeps)
@@ -98,8 +97,7 @@ static void close_listeners(kolo_comm *comm, struct kolo_rejoin *rejoin, bool ke
         comm->above->internode->close_listener(rejoin->listener);
 }
 
-/* Makes the new communicator with the ranks that are left, as any other is made. If that fails because a rank has ended
- * meanwhile, they try again. */
+/* Makes the new communicator with the ranks that are left, as any other is made. If a rank ends, they try again. */
 static int make(struct shrink *s, uint32_t *culprit) {
     kolo_comm *comm = s->comm;
     const bool keeps = comm->listener;

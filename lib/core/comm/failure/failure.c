@@ -11,16 +11,13 @@
 #include "comm/failure/watchdog.h"
 #include "sync/thread.h"
 
-/* The time for which a wait for other nodes goes on beyond the deadline. By then a rank that shares memory with the
- * late rank has named it to all. */
+/* How long a wait for other nodes goes on past the deadline: by then a rank near the late one has named it to all. */
 #define REMOTE_GRACE_NS (250 * KOLO_NS_PER_MS)
 
-/* The published word: a mark, detail (8 bits), cause (8), the negated status (8), the rank at fault (16) and the
- * reporter (16). */
+/* The published word: a mark, detail (8 bits), cause (8), negated status (8), rank at fault (16) and reporter (16). */
 #define PUBLISHED (UINT64_C(1) << 63)
 
-/* Set if the details are in a report, see kolo_shared_internode; otherwise they are in the member of the reporter,
- * which is on this node. */
+/* Set if the details are in a report, see kolo_shared_internode; else they are in the member of the reporter. */
 #define REPORTED (UINT64_C(1) << 62)
 
 static uint64_t pack(const struct kolo_failure_report *report) {
@@ -159,8 +156,7 @@ static void describe_place(const struct kolo_failure_report *report, const char 
         snprintf(text, text_bytes, "between calls");
 }
 
-/* Writes which rank has died or left, and which rank has found that. A rank that leaves with a call under way reports
- * that itself. */
+/* Writes which rank has died or left, and which has found that. A rank that leaves within a call reports it itself. */
 static void describe_death(const struct kolo_failure_report *report, const char *culprit, const char *where, char *text,
                            size_t text_bytes) {
     char end[96];
@@ -290,8 +286,7 @@ static int adopt_in_call(kolo_comm *comm) {
 
 /* Returns the first call, among this rank's last KOLO_HISTORY, that both ranks have begun and that differs; 0 if there
  * is none. Ranks that disagree do not get further than KOLO_HISTORY, but a root may be past the call before it has to
- * wait for a peer. The peer's word of a call cannot be that of a later call, since the peer is never KOLO_HISTORY
- * ahead. */
+ * wait for a peer. The peer's word cannot be that of a later call: it is never KOLO_HISTORY ahead. */
 static uint64_t first_difference(const kolo_comm *comm, uint32_t peer) {
     const uint64_t theirs = kolo_load_acquire(&comm->segment.signals[peer].calls); /* pairs with kolo_call_begin */
     const uint64_t last = theirs < comm->call.number ? theirs : comm->call.number;
@@ -315,15 +310,13 @@ static int publish_alone(kolo_comm *comm, struct kolo_failure_report found) {
 }
 
 /* Publishes what this rank has found: as in a report, but `rank` is a rank of this node, unless is_far. The common lock
- * is held, since the program may abort while a progress thread or another lane finds a failure, and all of them write
- * into this rank's member. */
+ * is held, since an abort, a progress thread and other lanes all write into this rank's member. */
 static int publish(kolo_comm *comm, struct kolo_failure_report found, bool is_far) {
     struct kolo_shared_member *self = &comm->first->segment.members[comm->rank];
     kolo_atomic_u64 *word = kolo_comm_failure_word(comm);
     bool first = false;
     kolo_common_lock();
-    /* The details are stored before the swap that publishes them, and read after the acquire of the header's
-     * failure. */
+    /* The details are stored before the swap that publishes them, and read after the acquire of `failure`. */
     if (kolo_load_acquire(word) == 0) {
         KOLO_POINT("failure.found");
         self->failure_code = found.code;

@@ -27,8 +27,7 @@
  * the status of the published failure. Status PEER_DEAD: this rank leaves, with a call under way. */
 int kolo_failure_publish(kolo_comm *comm, int status, uint32_t rank, int64_t code);
 
-/* Publishes a MISMATCH: a message of `rank`, numbered among all nodes, does not fit this rank's receive; comm->channels
- * has both calls. */
+/* Publishes a MISMATCH: a message of `rank`, among all nodes, does not fit this rank's receive; see comm->channels. */
 int kolo_failure_publish_pair(kolo_comm *comm, uint32_t rank);
 
 /* Publishes a MISMATCH: `rank` sends this rank `sent` elements where it expects `expected`. */
@@ -40,8 +39,7 @@ int64_t kolo_failure_counts(uint64_t sent, uint64_t expected);
 /* The waiter's check; waiter->owner is the communicator. */
 int kolo_failure_check(kolo_waiter *waiter, const struct kolo_wait *wait);
 
-/* Like kolo_failure_check, for a call that has waited for `peer` by other means for waited_ns. Returns 0, or the status
- * with which the communicator broke. */
+/* Like kolo_failure_check, for a call that has waited for `peer` by other means for waited_ns. */
 int kolo_failure_look(kolo_comm *comm, uint32_t peer, int64_t waited_ns);
 
 /* The time between two questions whether the program was interrupted. */
@@ -73,8 +71,8 @@ bool kolo_failure_collect(const kolo_comm *comm, struct kolo_failure_report *rep
 /* The proxy calls this: publishes a failure unless there is one already, without touching the leader's own data. */
 void kolo_failure_relay(kolo_comm *comm, const struct kolo_failure_report *report);
 
-/* Convert a report to and from the KOLO_REPORT_BYTES that nodes send each other. kolo_failure_parse returns false for a
- * report that makes no sense for `ranks` ranks. */
+/* Convert a report to and from the KOLO_REPORT_BYTES that nodes send. kolo_failure_parse refuses what makes no
+ * sense. */
 void kolo_failure_pack(const struct kolo_failure_report *report, uint8_t *bytes);
 bool kolo_failure_parse(const uint8_t *bytes, uint32_t ranks, struct kolo_failure_report *report);
 

@@ -1,5 +1,5 @@
-/* The search for the first item of a call that two ranks pass differently, which rank is furthest behind, and the
- * warnings about long waits. */
+/* The search for the first item that two ranks pass differently and for the last rank, and warnings about long
+ * waits. */
 #include "comm/failure/findings.h"
 
 #include <inttypes.h>
@@ -34,8 +34,7 @@ static void show(kolo_comm *comm, uint32_t level, size_t first, size_t span) {
     kolo_publish(&comm->waiter, &own->levels, level + 1, &own->bell); /* pairs with await */
 }
 
-/* Waits until `rank` has shown that level. Returns whether it has, and its items are of the same kind as this
- * rank's. */
+/* Waits until `rank` has shown that level. Returns whether it has, with items of the same kind as this rank's. */
 static bool await(const kolo_comm *comm, uint64_t call, uint32_t rank, uint32_t level, int64_t until_ns) {
     struct kolo_shared_difference *theirs = shown_by(comm, rank);
     for (;;) {

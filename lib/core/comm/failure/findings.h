@@ -25,8 +25,7 @@ void kolo_difference_find(kolo_comm *comm, uint64_t call, const uint32_t ranks[2
 
 /* Returns the rank, other than this one, that is furthest behind: fewest calls, then fewest steps. Among equals that is
  * a stopped one, since steps do not show how far a rank has come in lines; else `peer`. The rank that a wait is for may
- * itself wait for another. In a send or a receive, unless any rank will do, the result is the rank that is waited for
- * in the end. */
+ * itself wait for another. In a send or receive, unless any rank will do, it is the one waited for in the end. */
 uint32_t kolo_progress_report_last(const kolo_comm *comm, uint32_t peer);
 
 /* Returns the words for what kolo_process_activity says: "stopped (by a signal such as SIGSTOP, or a debugger)". */

@@ -1,5 +1,5 @@
-/* The liveness of the other ranks' processes: whether they still live and run the program that made the communicator
- * and, if not, how they have ended. */
+/* The liveness of the other ranks: whether their processes still run the same program and, if not, how they have
+ * ended. */
 #ifndef KOLO_COMM_FAILURE_LIVENESS_H
 #define KOLO_COMM_FAILURE_LIVENESS_H
 
@@ -27,8 +27,7 @@ static inline bool kolo_liveness_knows_pid(const struct kolo_shared_process *pro
     return process->pid_namespace == own_namespace && own_namespace != 0;
 }
 
-/* Returns true if both are one process, of which ranks are threads. False if the namespaces of their pids are not
- * known. */
+/* Returns true if both are one process, of which ranks are threads. False if their pids' namespaces are not known. */
 static inline bool kolo_liveness_is_same(const struct kolo_shared_process *a, const struct kolo_shared_process *b) {
     return a->pid == b->pid && a->start == b->start && kolo_liveness_knows_pid(a, b->pid_namespace);
 }
@@ -68,8 +67,8 @@ void kolo_liveness_use_locks(struct kolo_liveness *liveness, uint64_t device, ui
 /* Looks at `count` ranks from `first` on, round the ring, and marks those that have ended; never blocks. `self` is
  * skipped, as are threads of this process. Costs a poll, and a close look at those that have not had one for a while,
  * which checks their descriptors and guards. The first look opens the pidfds: only a pidfd that was opened before the
- * parent has waited for the process tells how it ended. Returns false if there is one of them of which nothing tells
- * whether it lives. */
+ * parent has waited for the process tells how it ended. Returns false if nothing tells of one of them whether it
+ * lives. */
 bool kolo_liveness_look_at(struct kolo_liveness *liveness, uint32_t first, uint32_t count);
 
 /* Returns whether a look has found that `rank` has ended. */
@@ -77,8 +76,7 @@ static inline bool kolo_liveness_has_ended(const struct kolo_liveness *liveness,
     return liveness->watched[rank].ending.cause != KOLO_CAUSE_NONE;
 }
 
-/* Returns the activity of `rank`, which was just found alive: see kolo_process_activity. 0 also for threads of this
- * process. */
+/* Returns the activity of `rank`, just found alive: see kolo_process_activity. 0 also for threads of this process. */
 char kolo_liveness_activity(const struct kolo_liveness *liveness, uint32_t rank);
 
 #endif

@@ -142,8 +142,7 @@ static bool may_open(void) {
     return getrlimit(RLIMIT_NOFILE, &limit) < 0 || known.pidfds < limit.rlim_cur / 2;
 }
 
-/* Opens the peer's pidfd. The start time is checked after that: from then on the descriptor stands for that process and
- * no other. */
+/* Opens the peer's pidfd, then checks the start time: from then on the descriptor stands for that process alone. */
 static void open_pidfd(struct kolo_peer *peer) {
     struct kolo_process found;
     struct stat file;
@@ -170,8 +169,7 @@ static void open_pidfd(struct kolo_peer *peer) {
         note_end(peer, -1);
 }
 
-/* Checks a peer whose pidfd says that it has ended. A pidfd that cannot be told from others for certain is not believed
- * alone. */
+/* Checks a peer whose pidfd says that it has ended. A pidfd that others may be taken for is not believed alone. */
 static void check_end(struct kolo_peer *peer) {
     if (peer->is_unique || !kolo_process_alive(peer->pid, peer->start))
         note_end(peer, kolo_process_wait_status(peer->pidfd, peer->pid, peer->start));

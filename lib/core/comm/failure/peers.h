@@ -22,8 +22,7 @@ enum { KOLO_PEERS_POLLED = 64 }; /* poll refuses more than RLIMIT_NOFILE at once
 
 struct kolo_peer;
 
-/* The caller of any function below holds this lock. In a forked child the peers that the parent held are gone: an
- * inherited communicator must not be used there. */
+/* The caller of any function below holds this lock. A forked child has none of its parent's peers. */
 void kolo_peers_lock(void);
 void kolo_peers_unlock(void);
 
@@ -31,8 +30,7 @@ void kolo_peers_unlock(void);
 struct kolo_peer *kolo_peer_hold(const struct kolo_shared_process *process);
 void kolo_peer_release(struct kolo_peer *peer);
 
-/* Looks which of up to KOLO_PEERS_POLLED peers have ended, by one poll. NULLs are skipped. The poll costs little, but
- * does not show every end. */
+/* Looks which of up to KOLO_PEERS_POLLED peers have ended, by one poll, which is cheap but does not show every end. */
 void kolo_peers_poll(struct kolo_peer *const *peers, uint32_t count);
 
 /* Looks at one peer closely: opens or checks its pidfd or, if it can have none, looks into /proc. */

@@ -80,8 +80,7 @@ int kolo_process_read(uint32_t pid, struct kolo_process *process) {
     char text[1024];
     if (!proc_is_own())
         return -EIO;
-    /* Reads the stat of the main thread: under qemu-user, which makes up /proc/<own pid>/stat, that file tells the
-     * truth. */
+    /* Reads the stat of the main thread: qemu-user makes up /proc/<own pid>/stat, but not that one. */
     const int rc = read_stat(pid, pid, text, sizeof text);
     return rc < 0 ? rc : parse_stat(text, process);
 }
@@ -151,8 +150,7 @@ static int reaped_status(int pidfd) {
 }
 
 int kolo_process_wait_status(int pidfd, uint32_t pid, uint64_t start) {
-    /* /proc tells until the parent has waited for the process, the pidfd from then on. That may happen at any time, so
-     * the pidfd is asked before and after. */
+    /* /proc tells until the parent has waited for the process, the pidfd from then on: it is asked before and after. */
     struct kolo_process process;
     int status = reaped_status(pidfd);
     if (status < 0 && kolo_process_read(pid, &process) == 0 && process.start == start &&

@@ -26,8 +26,7 @@ bool kolo_process_is_zombie(const struct kolo_process *process);
 /* Returns the caller's start time; 0, which matches any start time, if /proc does not tell. */
 uint64_t kolo_process_own_start(void);
 
-/* Returns a number for the caller's pid namespace, different from that of any other existing one; 0 if the system does
- * not tell. */
+/* Returns a number for the caller's pid namespace, different from any other existing one's; 0 if not known. */
 uint64_t kolo_process_own_namespace(void);
 
 /* Returns true if that very process is still there and not a zombie. */
@@ -37,8 +36,7 @@ bool kolo_process_alive(uint32_t pid, uint64_t start);
  * in the kernel and cannot be woken, else 'S'; 0 where that cannot be read. */
 char kolo_process_activity(uint32_t pid);
 
-/* Returns how a process has ended, as waitpid tells it; -1 where the system does not tell. pidfd: of that process, or
- * negative. */
+/* Returns how a process has ended, as waitpid does; -1 if the system does not tell. pidfd: of it, or negative. */
 int kolo_process_wait_status(int pidfd, uint32_t pid, uint64_t start);
 
 #endif

@@ -23,8 +23,7 @@ static uint32_t holder_of(uint64_t lease) {
     return lease & ((1 << HOLDER_BITS) - 1);
 }
 
-/* Times are unsigned, here and below, so that a time in the future, by the clock of another time namespace, counts as
- * long past. */
+/* Times are unsigned, here and below: one in the future, by another time namespace's clock, counts as long past. */
 static uint64_t age_ns(uint64_t lease, int64_t now_ns) {
     return ((uint64_t)(now_ns / UNIT_NS) - (lease >> HOLDER_BITS)) * UNIT_NS;
 }

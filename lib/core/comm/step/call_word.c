@@ -46,8 +46,7 @@ struct kolo_call_parts kolo_call_parts(uint64_t word) {
     return parts;
 }
 
-/* Adds the message of a call: " of 1024 f32". Where blocks have counts of their own, the word has a digest of them, or
- * nothing. */
+/* Adds the message of a call: " of 1024 f32". Of blocks with counts of their own the word has a digest, or nothing. */
 static void describe_message(const struct kolo_call_parts *parts, char *text, size_t text_bytes) {
     char opaque[40];
     const char *dtype = kolo_dtype_name(parts->dtype);

@@ -12,8 +12,7 @@
 #define KOLO_CALL_COUNT_BITS 40
 #define KOLO_CALL_COUNT      ((UINT64_C(1) << KOLO_CALL_COUNT_BITS) - 1)
 
-/* Calls that the program makes by lanes have other dtypes in their words, so that they differ from the same calls
- * without lanes. */
+/* Calls that the program makes by lanes have other dtypes in their words: they differ from those without lanes. */
 #define KOLO_CALL_BY_LANES        16 /* added to the dtype */
 #define KOLO_CALL_OPAQUE_BY_LANES (KOLO_OPAQUE - 1)
 static_assert(KOLO_DTYPES <= KOLO_CALL_OPAQUE_BY_LANES - KOLO_CALL_BY_LANES, "each has its number");
@@ -52,8 +51,7 @@ static inline uint64_t kolo_stamp_before(uint64_t stamp, uint64_t word) {
 }
 
 /* A call whose word has too little room also has a detail: a digest of all that the call has to tell. The detail goes
- * into the stamp, too, so that ranks that compare stamps compare details. A digest begins with any number, and goes on
- * with others, one by one. */
+ * into the stamp, too, so that ranks that compare stamps compare details. A digest goes on from number to number. */
 static inline uint64_t kolo_digest_after(uint64_t digest, uint64_t number) {
     digest = (digest ^ number) * KOLO_STAMP_MIX;
     return digest ^ digest >> 32;
@@ -115,8 +113,7 @@ static inline uint64_t kolo_call_many_count(uint64_t count, uint64_t digest, uin
 /* The flags of KOLO_ALLREDUCE_APPLY. */
 enum { KOLO_CALL_BOTH, KOLO_CALL_NO_GRADIENTS, KOLO_CALL_NO_PARAMETERS };
 
-/* Values in place of a kolo_op, with KOLO_TABLE. The count of the last two is the number of the call that made the
- * table. */
+/* Values in place of a kolo_op, with KOLO_TABLE. The count of the last two is the number of the call that made it. */
 enum { KOLO_CALL_TABLE_CREATE, KOLO_CALL_TABLE_INITIALIZE, KOLO_CALL_TABLE_LOAD };
 
 struct kolo_call_parts kolo_call_parts(uint64_t word);

@@ -94,7 +94,7 @@ enum {
 };
 
 /* Writes where a rank stands: "in call 7, allreduce of 1024 f32, sum; 31 steps; waiting for rank 2 for 11 ms". now_ns
- * 0: without the time. */
+ * 0: no time. */
 static void describe_stand(const kolo_comm *comm, uint32_t rank, int64_t now_ns, char text[STAND_BYTES]) {
     const struct kolo_shared_signal *signal = &comm->segment.signals[rank];
     const bool left = kolo_load_acquire(&comm->segment.members[rank].state) == KOLO_MEMBER_DEPARTED;

@@ -11,8 +11,7 @@
  *   - words: the word of call c takes the place of that of c - 2 * KOLO_HISTORY, and is stored before `calls` is c.
  *   - records: the first store to the record of call c comes after `calls` is c, and is a release: a reader that sees
  *     that store also sees `calls`.
- * A death at any point leaves at worst a record whose `number` is that of an older call: then the times of the last
- * call are not known. */
+ * A death leaves at worst a record with the `number` of an older call: then the last call's times are not known. */
 #ifndef KOLO_COMM_STEP_HISTORY_H
 #define KOLO_COMM_STEP_HISTORY_H
 
@@ -43,8 +42,7 @@ void kolo_history_note_wait(kolo_waiter *waiter, const struct kolo_wait *wait, b
 bool kolo_history_read(const struct kolo_shared_signal *signal, const struct kolo_shared_history *history,
                        uint64_t number, struct kolo_past_call *call);
 
-/* Finds which rank a rank waits for according to its `waiting` word (KOLO_RANKS_MAX: any), and since when. Returns
- * false if it waits for none. */
+/* Finds for whom a rank waits by its `waiting` word (KOLO_RANKS_MAX: any), and since when. Returns false: for none. */
 bool kolo_history_waits(uint64_t waiting, uint32_t *peer, int64_t *since_ns);
 
 /* Logs where the ranks stand: a line for each rank or, with more than 16, for all ranks in the same state. */

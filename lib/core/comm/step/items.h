@@ -1,5 +1,4 @@
-/* The items of a call: what ranks have to pass alike, one by one. Ranks compare digests of them, and where these differ
- * a message names the first item that differs. */
+/* The items of a call: what ranks have to pass alike. Ranks compare digests; a message names the first that differs. */
 #ifndef KOLO_COMM_STEP_ITEMS_H
 #define KOLO_COMM_STEP_ITEMS_H
 
@@ -28,8 +27,7 @@ struct kolo_item {
     const char *text; /* in place of that, with KOLO_ITEM_TEXT */
 };
 
-/* The items, by index. The length of a list is an item before the list, so that items in the same place after equal
- * items have the same name. */
+/* The items, by index. A list's length is an item before it, so that items after equal ones have one name. */
 struct kolo_items {
     size_t count;
     struct kolo_item (*item)(const void *context, size_t index);

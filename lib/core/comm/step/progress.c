@@ -1,5 +1,4 @@
-/* The waits for the steps of all peers, and for a slot; and whether another rank on this processor is behind this one.
- */
+/* The waits for the steps of all peers, and for a slot; and whether another rank on this processor is behind. */
 #include "comm/step/progress.h"
 
 #include <sched.h>

@@ -53,8 +53,7 @@ static inline void kolo_call_leave(kolo_comm *comm) {
     kolo_show_release(&signal->ended, comm->call.number);
 }
 
-/* Notes a call that all ranks make in the same order but which has no number: ranks that differ in it find out when one
- * next waits for another. */
+/* Notes a call without a number that all ranks make in the same order: ranks that differ find out in the next wait. */
 static inline void kolo_call_note(kolo_comm *comm, kolo_collective collective, uint32_t index) {
     comm->call.stamp = kolo_stamp_after(comm->call.stamp, kolo_call_word(collective, KOLO_U8, KOLO_SUM, 0, index));
 }
@@ -88,8 +87,7 @@ static inline int kolo_step_await(kolo_comm *comm, uint32_t peer, uint64_t step)
     return 0;
 }
 
-/* Waits until every peer has published step `step`. Each rank begins with the one after it, so that not all look at the
- * same line at once. */
+/* Waits until every peer has published step `step`. Each rank begins with the next one: not all look at one line. */
 int kolo_step_await_all(kolo_comm *comm, uint64_t step);
 
 /* Waits until this rank's slot for the call's ticket `ticket`, from 0, may be written. */
@@ -107,8 +105,7 @@ static inline void kolo_places_retire(kolo_comm *comm, uint64_t step) {
     comm->call.places_free = comm->call.step + step;
 }
 
-/* Begins a schedule of `steps` steps and `tickets` tickets. A call has one schedule; algo/direct_buffers.c says when
- * it has two. */
+/* Begins a schedule of `steps` steps and `tickets` tickets. A call has one, or two (algo/direct_buffers.c). */
 static inline void kolo_schedule_begin(kolo_comm *comm, uint64_t steps, uint64_t tickets) {
     comm->call.steps = steps;
     comm->call.tickets = tickets;

@@ -87,8 +87,7 @@ static ALWAYS_INLINE vector exact_bounded(kolo_dtype dtype, const exact_parts *p
 }
 
 /* Returns the result in F32, rounded to odd: if the sum is no F32, the one of its two neighbours whose last bit is set.
- * As that has more than two bits more than a 16-bit float, rounding it to such a float gives what rounding the true sum
- * would. */
+ * As that has more than two bits more than a 16-bit float, rounding it gives what rounding the true sum would. */
 static ALWAYS_INLINE vector exact_odd(const exact_parts *parts, vector *unsure) {
     const vector zero = {0};
     vector error;

@@ -16,8 +16,8 @@
 
 #include "kolo.h"
 
-/* The lowest exponents, a bit below the least subnormal, and the numbers of digits, which reach 64 bits above the
- * largest number. */
+/* The lowest exponents, below the least subnormal, and the numbers of digits, up to 64 bits above the largest
+ * number. */
 enum {
     KOLO_WIDE_LOW_F32 = -160,
     KOLO_WIDE_DIGITS_F32 = 11,
@@ -101,14 +101,12 @@ static inline void kolo_wide_add_f64(int64_t *words, uint64_t bits) {
 /* Carries, and makes each mark 0 or 1. */
 void kolo_wide_carry(int64_t *words, kolo_dtype dtype);
 
-/* Returns the bits of the element of `dtype` that is nearest to the sum, ties to even; for F16 and BF16 from a sum of
- * F32. */
+/* Returns the bits of the element of `dtype` nearest to the sum, ties to even; for F16 and BF16 from a sum of F32. */
 uint64_t kolo_wide_round(const int64_t *words, kolo_dtype dtype);
 
 /* KOLO_SUM_EXACT of one element, which specifies its kernels: the sum of all inputs, rounded once. */
 
-/* Returns the bits of element `index` of a result of `dtype`. The n sources are of source_dtype: the same dtype, or F32
- * for a 16-bit float. */
+/* Returns the bits of element `index` of a result of `dtype`. source_dtype: the same, or F32 for a 16-bit float. */
 uint64_t kolo_exact_element(kolo_dtype dtype, kolo_dtype source_dtype, const void *const *sources, uint32_t n,
                             size_t index);
 

@@ -36,8 +36,7 @@ static ALWAYS_INLINE vector minimum_f64(vector a, vector b) {
     return (vector)_mm256_or_pd(_mm256_min_pd(x, y), _mm256_min_pd(y, x));
 }
 
-/* ANDed, the results of both orders are +0 if either zero is. That may lose a NaN, which the comparison's ones bring
- * back. */
+/* ANDed, the results of both orders are +0 if either zero is. That may lose a NaN, which the comparison brings back. */
 static ALWAYS_INLINE vector maximum_f32(vector a, vector b) {
     __m256 x = (__m256)a, y = (__m256)b;
     __m256 both = _mm256_and_ps(_mm256_max_ps(x, y), _mm256_max_ps(y, x));

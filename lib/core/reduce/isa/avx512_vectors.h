@@ -48,8 +48,8 @@ static ALWAYS_INLINE vector minimum_f64(vector a, vector b) {
     return (vector)_mm512_or_pd(_mm512_min_pd(x, y), _mm512_min_pd(y, x));
 }
 
-/* The maximum is -0 only if both signs are set: each bit is the majority of the two orders' bits and of 0 for the sign,
- * 1 for the others. */
+/* The maximum is -0 only if both signs are: each bit is the majority of both orders' bits and of 0 for the sign, else
+ * 1. */
 enum { MAJORITY = 0xe8 };
 
 static ALWAYS_INLINE vector maximum_f32(vector a, vector b) {

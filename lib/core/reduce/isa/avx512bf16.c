@@ -11,8 +11,7 @@
 enum { BY_HAND = 0x01 | 0x20 | 0x80 };
 
 /* Reads, of each 128 bits, the lower four elements and the upper four: unpacked above zeros they are F32 at once. The
- * vector is forced through a register, since compilers would load it twice, which costs time where it comes from
- * afar. */
+ * vector is forced through a register, since compilers would load it twice. */
 static ALWAYS_INLINE pair read_BF16(const unsigned char *from, size_t bytes) {
     const __m512i zeros = _mm512_setzero_si512();
     __m512i x = (__m512i)load(from, bytes);
@@ -21,8 +20,8 @@ static ALWAYS_INLINE pair read_BF16(const unsigned char *from, size_t bytes) {
 }
 
 /* Returns the elements that the instruction gets wrong, as a number in a general register. The compiler is not told
- * that the number comes from a mask: it would combine masks in mask registers, on the one port that has just classified
- * the elements. */
+ * that the number comes from a mask: it would combine masks in mask registers, on the one port that classifies
+ * elements. */
 static ALWAYS_INLINE uint32_t lanes_by_hand(vector x) {
     uint32_t lanes = _mm512_fpclass_ps_mask((__m512)x, BY_HAND);
     __asm__("" : "+r"(lanes));

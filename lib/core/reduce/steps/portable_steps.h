@@ -1,5 +1,4 @@
-/* The portable kernels of one type. Parameters: REAL, the type; NAME, the names of functions; SQRT. Buffers may have
- * any alignment. */
+/* The portable kernels of one type. Parameters: REAL, the type; NAME, of functions; SQRT. Buffers need no alignment. */
 
 static inline REAL NAME(load)(const void *values, size_t index) {
     REAL value;

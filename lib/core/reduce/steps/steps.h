@@ -35,8 +35,7 @@ struct kolo_step_factors {
 };
 
 /* Updates `count` parameters. SGD: `first` is the momentum buffer, NULL without momentum; `second` is not used. Adam:
- * the moments. Adagrad: `first` is the sum of squares; `second` is not used. The arrays do not overlap, but need no
- * alignment. */
+ * the moments. Adagrad: `first` is the sum of squares; `second` is not used. Arrays are apart, of any alignment. */
 typedef void kolo_step_fn(const struct kolo_step_factors *factors, size_t count, const void *gradients,
                           void *parameters, void *first, void *second);
 

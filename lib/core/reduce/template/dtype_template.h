@@ -1,8 +1,7 @@
 /* The kernels of one dtype, with the parameters of each_dtype.h. */
 
 #if (KIND == UNSIGNED || KIND == SIGNED) && BITS <= 32
-/* The division of small integers as the next wider float is exact: where there is a remainder, the quotient is further
- * below the next integer than rounding can lift it. */
+/* The division of small integers as the next wider float is exact: rounding lifts no quotient to an integer. */
 static ALWAYS_INLINE vector DTYPE_NAME(divide)(vector x, divisor by) {
     ELEMENT lanes[VECTOR_BYTES / sizeof(ELEMENT)];
     memcpy(lanes, &x, sizeof lanes);

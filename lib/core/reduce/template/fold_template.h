@@ -4,8 +4,7 @@
 #define KOLO_DTYPE PASTE2(KOLO, DTYPE)
 #define KOLO_OP    PASTE2(KOLO, OP)
 
-/* ACC holds a vector of elements while they are combined; the rest of this file knows of it only the three functions
- * that follow. */
+/* ACC holds a vector of elements while they are combined; the rest of this file knows three functions of it. */
 #if WIDENED
 
 #define ACC pair
@@ -77,7 +76,7 @@ static ALWAYS_INLINE ACC KERNEL_NAME(tree)(const void *const *sources, uint32_t 
     }
 }
 
-/* Stores a block of the results of a constant number n of sources to `dst` and, if the constant `both` is true, to
+/* Stores a block of results of a constant number n of sources to `dst` and, if the constant `both` is true,
  * `second`. */
 static ALWAYS_INLINE void KERNEL_NAME(fold_block)(unsigned char *dst, bool both, unsigned char *second,
                                                   const void *const *sources, uint32_t n, size_t at, divisor by) {

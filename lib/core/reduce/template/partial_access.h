@@ -1,6 +1,6 @@
 /* Partial access: reading and writing the first bytes of a vector, where the instruction set has no masked access. The
- * bytes are accessed as 64-bit words, the last of which is put together from parts that may overlap. No byte beyond
- * those named is touched. */
+ * bytes are accessed as 64-bit words, the last of which is put together from parts that may overlap. No other byte is
+ * touched. */
 #ifndef KOLO_REDUCE_TEMPLATE_PARTIAL_ACCESS_H
 #define KOLO_REDUCE_TEMPLATE_PARTIAL_ACCESS_H
 
@@ -42,8 +42,7 @@ static ALWAYS_INLINE void store_word(unsigned char *to, uint64_t word, size_t by
     to[last] = (unsigned char)(word >> 8 * last);
 }
 
-/* Loads the first `bytes` bytes, 1 to VECTOR_BYTES, and zeros. Not inlined: a kernel has many such loads in its code,
- * and executes few. */
+/* Loads the first `bytes` bytes, 1 to VECTOR_BYTES, and zeros. Not inlined: a kernel's code has many, and runs few. */
 static __attribute__((noinline)) vector load_partial(const unsigned char *from, size_t bytes) {
     u64v words = {0};
     for (size_t i = 0; i < VECTOR_WORDS; i++) {
