@@ -1,8 +1,7 @@
 /* The algorithms of the collectives. api/ calls these functions once it has checked the arguments and begun the call.
  * Each blocks and returns 0 or the status with which the communicator broke. The communicator has at least two
  * ranks. */
-#ifndef KOLO_ALGO_ALGO_H
-#define KOLO_ALGO_ALGO_H
+#pragma once
 
 #include "plan/plan.h"
 #include "comm/comm.h"
@@ -135,5 +134,3 @@ static inline void kolo_result_copy(const struct kolo_message *message, size_t f
         kolo_copy_stream(to, from, count * element_bytes,
                          next + count <= message->count ? message->send + next * element_bytes : NULL);
 }
-
-#endif

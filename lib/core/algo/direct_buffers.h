@@ -37,8 +37,7 @@
  * one rank stores what all receive.
  * A call claims and takes a ticket (comm/step/progress.h), though it does not use the slots. The ticket keeps a rank
  * that waits for nobody from overwriting its stamps of this call before the others have compared them. */
-#ifndef KOLO_ALGO_DIRECT_BUFFERS_H
-#define KOLO_ALGO_DIRECT_BUFFERS_H
+#pragma once
 
 #include "algo/algo.h"
 
@@ -75,5 +74,3 @@ void kolo_direct_copy(kolo_comm *comm, uint32_t peer, size_t offset, void *to, s
 
 /* Step 2. KOLO_DIRECT_IMPOSSIBLE: some rank could not read, and all that has been copied is void. */
 int kolo_direct_end(kolo_comm *comm);
-
-#endif

@@ -18,8 +18,7 @@
  *
  * Each rank counts rounds, and the lines of passes since the last one, by itself; the counts are the same on all ranks.
  * The number in a line of a round is the round's; in a line of a pass it is that of the next round. */
-#ifndef KOLO_ALGO_LINES_H
-#define KOLO_ALGO_LINES_H
+#pragma once
 
 #include <string.h>
 
@@ -151,5 +150,3 @@ static inline int kolo_lines_read(kolo_comm *comm, uint32_t peer, uint32_t first
                                            : kolo_lines_unpack(comm, peer, line, bytes, round->number, &rc);
     return rc;
 }
-
-#endif

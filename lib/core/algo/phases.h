@@ -12,8 +12,7 @@
  *   reduce   once all have done so, folds the own slice from `send` and all peers' slots in one pass into `recv`, and
  *            gives the result back to each peer in the place where it has read that peer's input;
  *   gather   copies what the peers have given back out of this rank's slot into `recv`. */
-#ifndef KOLO_ALGO_PHASES_H
-#define KOLO_ALGO_PHASES_H
+#pragma once
 
 #include "algo/algo.h"
 #include "comm/step/progress.h"
@@ -96,5 +95,3 @@ static inline uint64_t kolo_step_reduced(size_t chunk) {
  * have scattered the chunk and publishes that it has reduced it. Not every rank waits for the others' reduce, and so
  * each slot is claimed: it is free once scatter(c + 3) is published, which all ranks do after their part of chunk c. */
 int kolo_phases_run(kolo_comm *comm, const struct kolo_message *message, kolo_phase_fn *reduce, kolo_phase_fn *gather);
-
-#endif

@@ -2,8 +2,7 @@
  * all-to-all send. A slot is cut into plan.blocks regions of the same size, one for each block of which the ticket
  * carries a chunk. Where a slot is too small to have a region for every rank, the blocks take turns: ticket t carries
  * chunk t / turns of blocks (t % turns) * plan.blocks and those after it. */
-#ifndef KOLO_ALGO_REGIONS_H
-#define KOLO_ALGO_REGIONS_H
+#pragma once
 
 #include <string.h>
 
@@ -84,5 +83,3 @@ static inline int kolo_region_show(kolo_comm *comm, const struct kolo_message *m
     kolo_step_publish(comm, 2 * chunk + 1);
     return 0;
 }
-
-#endif

@@ -3,8 +3,7 @@
  *
  * The table is in this header so that the short way of a small call (api/short_call.h) is compiled for one row at a
  * time, without what that collective does not have. */
-#ifndef KOLO_ALGO_REGISTRY_H
-#define KOLO_ALGO_REGISTRY_H
+#pragma once
 
 #include "algo/algo.h"
 
@@ -79,5 +78,3 @@ static const struct kolo_descriptor kolo_registry[KOLO_COLLECTIVES] = {
     [KOLO_RECV] = {.function = "kolo_recv"},
     [KOLO_TABLE] = {.function = "kolo_table"},
 };
-
-#endif

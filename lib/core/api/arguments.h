@@ -1,6 +1,5 @@
 /* What is checked before a call: which thread is in a call, whether the communicator can be used, and the arguments. */
-#ifndef KOLO_API_ARGUMENTS_H
-#define KOLO_API_ARGUMENTS_H
+#pragma once
 
 #include "algo/registry.h"
 #include "comm/comm.h"
@@ -145,5 +144,3 @@ struct kolo_items kolo_arguments_items(const struct kolo_descriptor *descriptor,
                                        const struct kolo_arguments *call);
 
 struct kolo_told kolo_arguments_told(const struct kolo_descriptor *descriptor, const struct kolo_arguments *call);
-
-#endif

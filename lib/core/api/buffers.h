@@ -1,6 +1,5 @@
 /* Memory that all ranks have mapped, for the library's own calls. */
-#ifndef KOLO_API_BUFFERS_H
-#define KOLO_API_BUFFERS_H
+#pragma once
 
 #include "comm/comm.h"
 #include "shm/region.h"
@@ -11,5 +10,3 @@
  * kept. */
 int kolo_buffer_create(const char *function, kolo_comm *comm, size_t bytes, bool lazily, struct kolo_region *region,
                        int *fd);
-
-#endif

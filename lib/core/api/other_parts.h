@@ -1,6 +1,5 @@
 /* All that the core knows of the library's other parts, each of which a build may leave out: one name a part. */
-#ifndef KOLO_API_OTHER_PARTS_H
-#define KOLO_API_OTHER_PARTS_H
+#pragma once
 
 #include "comm/creation/other_nodes.h"
 #include "comm/observer.h"
@@ -11,6 +10,4 @@ extern const struct kolo_internode_calls kolo_internode_calls; /* lib/machines *
 
 #if KOLO_HAVE_TABLE
 extern kolo_observed_find_fn kolo_observed_table_find; /* lib/table */
-#endif
-
 #endif

@@ -10,8 +10,7 @@
  * A call that blocks goes from check to end at once. One in the background is checked when it is issued, and goes from
  * begin to end when its turn comes. With lanes, each lane that has a slice goes from begin to end, in a thread of its
  * own. A small call that blocks takes a short way (api/short_call.h). */
-#ifndef KOLO_API_PATH_H
-#define KOLO_API_PATH_H
+#pragma once
 
 #include "api/arguments.h"
 #include "comm/step/progress.h"
@@ -36,5 +35,3 @@ static inline void kolo_path_end(const struct kolo_descriptor *descriptor, kolo_
         kolo_fpenv_leave(callers_fpenv);
     kolo_call_leave(comm);
 }
-
-#endif

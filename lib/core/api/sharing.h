@@ -1,8 +1,7 @@
 /* Helpers for calls that are made of several exchanges, such as kolo_alloc and kolo_comm_split: sums of words over all
  * ranks, files that one rank has and others get, and one status for all. Each function is collective, within a call
  * that has begun. It returns 0 or the status with which the communicator broke, unless its comment says otherwise. */
-#ifndef KOLO_API_SHARING_H
-#define KOLO_API_SHARING_H
+#pragma once
 
 #include "comm/comm.h"
 #include "comm/step/items.h"
@@ -49,5 +48,3 @@ int kolo_status_agree(kolo_comm *comm, const char *function, int rc);
 /* Checks that all ranks pass the same items. If not, returns KOLO_ERR_ARG on all, with a message that names the first
  * item that differs, and the communicator stays usable. It makes calls, and so is not called within one. */
 int kolo_items_agree(kolo_comm *comm, const char *function, const struct kolo_items *items);
-
-#endif

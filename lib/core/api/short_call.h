@@ -2,8 +2,7 @@
  * ready. All of it stays in registers. The long way (path.c) writes the arguments into a struct kolo_arguments for the
  * functions that may need it, which takes 10 to 30 ns of the 75 to 105 that a call of 8 bytes took. A call that may not
  * take the short way takes the long one, which says what is wrong. */
-#ifndef KOLO_API_SHORT_CALL_H
-#define KOLO_API_SHORT_CALL_H
+#pragma once
 
 #include "api/arguments.h"
 #include "api/path.h"
@@ -40,5 +39,3 @@ static inline __attribute__((always_inline)) int kolo_short_make(const struct ko
     kolo_leave(comm);
     return rc;
 }
-
-#endif

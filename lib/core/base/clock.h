@@ -1,6 +1,5 @@
 /* The monotonic clock, in nanoseconds, and awake time, which is measured with it. */
-#ifndef KOLO_BASE_CLOCK_H
-#define KOLO_BASE_CLOCK_H
+#pragma once
 
 #include <stdint.h>
 
@@ -43,5 +42,3 @@ int64_t kolo_awake_after(struct kolo_awake *awake, int64_t ns);
 
 /* Returns how much of `ns` to sleep at once. */
 int64_t kolo_awake_slice(const struct kolo_awake *awake, int64_t ns);
-
-#endif

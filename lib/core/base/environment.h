@@ -1,7 +1,6 @@
 /* The environment variables that kolo reads: one list of all of them, and strict parsers. A value that makes no sense
  * gives KOLO_ERR_ARG with a message that quotes it; it never silently becomes the default. */
-#ifndef KOLO_BASE_ENVIRONMENT_H
-#define KOLO_BASE_ENVIRONMENT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -67,5 +66,3 @@ struct kolo_list_item {
 /* Reads a variable as a list of items with commas between them, as in "poll,threads:2", and sets the values of those
  * that are named. `items` ends with one without a name. */
 void kolo_environment_list(int *rc, kolo_variable_index variable, const struct kolo_list_item *items);
-
-#endif

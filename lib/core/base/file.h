@@ -1,7 +1,6 @@
 /* These functions read small files, as of /proc or of a user's configuration, as untrusted bytes. Others check
  * descriptors that are kept open for long, and let kolorun tell ranks through a file that a rank has ended. */
-#ifndef KOLO_BASE_FILE_H
-#define KOLO_BASE_FILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -47,5 +46,3 @@ void kolo_file_end_tell(int fd, int rank, int wait_status);
 
 /* Tells whether one of `count` ranks from `first` on has ended, which one, and how. */
 bool kolo_file_end_find(int fd, int64_t first, int64_t count, int64_t *rank, int *wait_status);
-
-#endif

@@ -1,7 +1,6 @@
 /* The distance between two names, by which a message guesses the name that was meant. The tools' command lines use it,
  * too; this is the only file of lib/ that they include. */
-#ifndef KOLO_BASE_NAME_DISTANCE_H
-#define KOLO_BASE_NAME_DISTANCE_H
+#pragma once
 
 #include <ctype.h>
 #include <stddef.h>
@@ -35,5 +34,3 @@ static inline size_t kolo_name_distance(const char *from, size_t from_length, co
     }
     return rows[from_length % 3][to_length];
 }
-
-#endif

@@ -3,8 +3,7 @@
  * The place is where the caller's path leads: a symbolic link stays, and what it points to is replaced. Until then the
  * file is PLACE.new-PID, in the same folder, and locked (flock). A file that a process left when it ended is removed:
  * it must be a regular file of this user's that nobody has locked. Nothing of other users is followed or written to. */
-#ifndef KOLO_BASE_NEW_FILE_H
-#define KOLO_BASE_NEW_FILE_H
+#pragma once
 
 #include <limits.h>
 #include <stddef.h>
@@ -27,5 +26,3 @@ int kolo_new_file_name(struct kolo_new_file *file);
 
 /* Removes the file instead of naming it. */
 void kolo_new_file_drop(struct kolo_new_file *file);
-
-#endif

@@ -9,8 +9,7 @@
  *   - A struct that the library fills has zeros in its padding, too, so that two of them can be compared by their
  *     bytes: the library's own copy begins with a memset, since an initializer may leave padding as it was.
  *   - The fields of the first version are never missing. A size over KOLO_SIZED_BYTES_MAX was not set by the caller. */
-#ifndef KOLO_BASE_SIZED_H
-#define KOLO_BASE_SIZED_H
+#pragma once
 
 #include <assert.h>
 #include <stddef.h>
@@ -36,5 +35,3 @@ void kolo_sized_fill(const struct kolo_sized *sized, void *theirs, const void *o
 /* Reads *theirs into *ours, which holds the defaults. KOLO_ERR_ARG: kolo_sized_check fails, or an unknown field is
  * set. */
 int kolo_sized_read(const struct kolo_sized *sized, const char *where, void *ours, const void *theirs);
-
-#endif

@@ -1,8 +1,7 @@
 /* What users read: the message of a failed call, behind kolo_error_message(), and lines of the log on standard error,
  * if KOLO_LOG asks for them. Each thread has one buffer for messages, which is written on failure only. The level of
  * the log is the communicator's own. */
-#ifndef KOLO_BASE_STATUS_H
-#define KOLO_BASE_STATUS_H
+#pragma once
 
 #include "kolo.h"
 
@@ -21,5 +20,3 @@ typedef enum kolo_log_level { KOLO_LOG_OFF, KOLO_LOG_ERROR, KOLO_LOG_WARN, KOLO_
 /* Writes "kolo: rank R: text" in one write if `level` is within `limit`. */
 void kolo_log(kolo_log_level limit, kolo_log_level level, int rank, const char *format, ...)
     __attribute__((format(printf, 4, 5), cold));
-
-#endif

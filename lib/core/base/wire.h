@@ -1,8 +1,7 @@
 /* The wire format: numbers that processes of a job write for each other are little-endian, have a given number of
  * bytes, and may stand at any address. The library's version is here as one word: the other process may have
  * another. */
-#ifndef KOLO_BASE_WIRE_H
-#define KOLO_BASE_WIRE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,5 +48,3 @@ static inline void kolo_wire_bytes(struct kolo_wire *wire, void *field, size_t b
 #define KOLO_VERSION_PARTS(word) (unsigned)((word) >> 16 & 255), (unsigned)((word) >> 8 & 255), (unsigned)((word)&255)
 
 #define KOLO_VERSION_WORD ((uint32_t)(KOLO_VERSION_MAJOR << 16 | KOLO_VERSION_MINOR << 8 | KOLO_VERSION_PATCH))
-
-#endif

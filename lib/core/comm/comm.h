@@ -1,6 +1,5 @@
 /* A communicator, as one rank holds it. The memory that ranks share is in shm/layout.h. */
-#ifndef KOLO_COMM_COMM_H
-#define KOLO_COMM_COMM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -141,5 +140,3 @@ static inline uint32_t kolo_peer_rank(uint32_t peer) {
 
 /* Frees what creation has allocated so far. Leaves the segment or, in a forked child, only closes its descriptor. */
 void kolo_comm_free(kolo_comm *comm);
-
-#endif

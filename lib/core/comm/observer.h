@@ -5,8 +5,7 @@
  * reading only. The kernel allows that only to the same user (and to root, which is refused here). A mapping is a
  * segment if a header with the right magic stands at its beginning; everything in the header is copied, then checked.
  * The part above may look for other files of jobs among those mappings; each belongs to the segment that it names. */
-#ifndef KOLO_COMM_OBSERVER_H
-#define KOLO_COMM_OBSERVER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -68,5 +67,3 @@ struct kolo_open_files {
  * process does not have the file open. */
 int kolo_open_files_open(uint32_t pid, struct kolo_open_files *files, uint64_t device, uint64_t inode,
                          struct kolo_memory_file *place);
-
-#endif

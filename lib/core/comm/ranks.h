@@ -1,6 +1,5 @@
 /* Sets of ranks, which are KOLO_RANK_WORDS words with a bit a rank, and nodes: which rank runs on which node. */
-#ifndef KOLO_COMM_RANKS_H
-#define KOLO_COMM_RANKS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -73,5 +72,3 @@ static inline bool kolo_nodes_is_next(const struct kolo_nodes *nodes, uint32_t r
     const uint32_t place = kolo_nodes_local_rank(nodes, rank);
     return place == 0 || kolo_nodes_rank(nodes, nodes->node_of[rank], place - 1) <= other;
 }
-
-#endif

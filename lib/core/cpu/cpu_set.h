@@ -1,6 +1,5 @@
 /* Sets of logical CPUs. */
-#ifndef KOLO_CPU_CPU_SET_H
-#define KOLO_CPU_CPU_SET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,5 +30,3 @@ void kolo_cpu_set_allowed(kolo_cpu_set *set);
 
 /* Moves the calling thread to those CPUs of `set` that its control group allows. Returns false if there are none. */
 bool kolo_cpu_set_bind(const kolo_cpu_set *set);
-
-#endif

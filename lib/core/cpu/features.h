@@ -1,6 +1,5 @@
 /* What CPU this is: the instruction sets of which there is a reducer instance, and the name of the model. */
-#ifndef KOLO_CPU_FEATURES_H
-#define KOLO_CPU_FEATURES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,5 +28,3 @@ void kolo_cpu_features_format(uint32_t features, char *text, size_t text_bytes);
 
 /* Writes the model's name from /proc/cpuinfo, without blanks at its end, cut to fit; "" where there is none. */
 void kolo_cpu_model(char *model, size_t model_bytes);
-
-#endif

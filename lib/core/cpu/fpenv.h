@@ -1,8 +1,7 @@
 /* The floating-point environment that the kernels rely on: round to nearest, subnormals kept, no traps. A caller may
  * have set another environment (torch.set_flush_denormal does), and those of a job's ranks may differ; their results
  * must not. */
-#ifndef KOLO_CPU_FPENV_H
-#define KOLO_CPU_FPENV_H
+#pragma once
 
 #include <stdint.h>
 
@@ -48,7 +47,5 @@ static inline uint32_t kolo_fpenv_enter(void) {
 static inline void kolo_fpenv_leave(uint32_t callers) {
     (void)callers;
 }
-
-#endif
 
 #endif

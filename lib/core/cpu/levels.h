@@ -4,8 +4,7 @@
  * last one perhaps partial. The canonical order of a reduction splits at powers of two (see reduce/reducer.h), so such
  * groups, and no others, can be reduced one after another and still give the same bits. The machine therefore decides
  * only the sizes. A wrong size costs time, never a bit. */
-#ifndef KOLO_CPU_LEVELS_H
-#define KOLO_CPU_LEVELS_H
+#pragma once
 
 #include "cpu/topology.h"
 
@@ -19,5 +18,3 @@ void kolo_levels_choose(uint32_t sizes[KOLO_LEVELS_MAX], const kolo_topology *to
 
 /* Parses such sizes from "8,64" or "none", the value of the option or variable `name`. KOLO_ERR_ARG, quoting it. */
 int kolo_levels_parse(uint32_t sizes[KOLO_LEVELS_MAX], const char *name, const char *text);
-
-#endif

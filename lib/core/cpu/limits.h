@@ -1,6 +1,5 @@
 /* The CPU time and the memory that control groups, version 1 or 2, and the machine leave to this process. */
-#ifndef KOLO_CPU_LIMITS_H
-#define KOLO_CPU_LIMITS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -21,5 +20,3 @@ static inline uint64_t kolo_memory_left(int64_t limit_bytes, int64_t used_bytes,
     const int64_t kept_bytes = used_bytes > dropped_bytes ? used_bytes - dropped_bytes : 0;
     return limit_bytes > kept_bytes ? (uint64_t)(limit_bytes - kept_bytes) : 1;
 }
-
-#endif

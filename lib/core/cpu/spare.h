@@ -1,6 +1,5 @@
 /* Spare CPUs: those that no rank uses, for a thread that works beside a rank. */
-#ifndef KOLO_CPU_SPARE_H
-#define KOLO_CPU_SPARE_H
+#pragma once
 
 #include "cpu/topology.h"
 
@@ -14,5 +13,3 @@ void kolo_spare_choose(kolo_cpu_set *spare, const kolo_topology *topology, const
 /* Moves the calling thread, which may run on `own`, to such CPUs, if the machine has any and the control group allows
  * them. Returns whether there is a CPU for the thread, including those that ranks may use but do not need. */
 bool kolo_spare_take(const kolo_cpu_set *own, const kolo_cpu_set *const *rank_cpus, uint32_t ranks, uint32_t rank);
-
-#endif

@@ -1,7 +1,6 @@
 /* Files of sysfs, which are not trusted: one line each, of bounded length, which is refused if any of it is
  * illegible. */
-#ifndef KOLO_CPU_SYSFS_H
-#define KOLO_CPU_SYSFS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,5 +20,3 @@ bool kolo_sysfs_list(const char *root, const char *path, kolo_cpu_set *set, uint
 
 /* Reads a number with an optional unit K, M or G of 1024, such as "32768K". Returns false where there is none. */
 bool kolo_sysfs_number(const char *root, const char *path, uint64_t *number);
-
-#endif

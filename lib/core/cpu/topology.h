@@ -2,8 +2,7 @@
  *
  * The contents of sysfs are not trusted: where a file is missing, damaged or contradicts another, the topology lacks
  * the distinction that the file would have made. In the worst case the machine looks like one domain. */
-#ifndef KOLO_CPU_TOPOLOGY_H
-#define KOLO_CPU_TOPOLOGY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -55,5 +54,3 @@ void kolo_topology_read_at(kolo_topology *topology, const kolo_cpu_set *allowed,
 
 /* Like kolo_topology_read_at, from /sys. */
 void kolo_topology_read(kolo_topology *topology, const kolo_cpu_set *allowed);
-
-#endif

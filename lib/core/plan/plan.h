@@ -1,7 +1,6 @@
 /* The plan of a call: its algorithm and its pieces. It is a pure function of the question and of what rank 0 decided
  * when the communicator was made, so that every rank gets the same answer. */
-#ifndef KOLO_PLAN_PLAN_H
-#define KOLO_PLAN_PLAN_H
+#pragma once
 
 #include "kolo.h"
 #include "reduce/reducer.h"
@@ -92,5 +91,3 @@ void kolo_plan_lines(const struct kolo_shared_settings *settings, size_t bytes_e
 /* Returns the number of elements of slice `rank` of `ranks` of a chunk; *first is the first of them. All slices but the
  * last ones are equal. Slices begin on a KOLO_LINE_BYTES boundary of the chunk if element_bytes divides that. */
 size_t kolo_plan_slice(size_t chunk_count, uint32_t element_bytes, uint32_t ranks, uint32_t rank, size_t *first);
-
-#endif

@@ -14,8 +14,7 @@
  *     rest mesh chunk 131072             the last band of each section; or `rest default`, for what was not measured
  *
  * The text may come from anywhere: it can only choose among algorithms that give the same bits. */
-#ifndef KOLO_PLAN_PROFILE_H
-#define KOLO_PLAN_PROFILE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -65,5 +64,3 @@ const kolo_profile_section *kolo_profile_find(const struct kolo_profile *profile
 /* These two append to `text` the lines before the first section, and a section. */
 void kolo_profile_add_head(char text[KOLO_PROFILE_TEXT_BYTES], const struct kolo_profile_machine *machine);
 void kolo_profile_add_section(char text[KOLO_PROFILE_TEXT_BYTES], const kolo_profile_section *section);
-
-#endif

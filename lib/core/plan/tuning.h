@@ -5,8 +5,7 @@
  * configuration directory. For each collective its section for exactly this number of ranks is used, else the defaults:
  * thresholds move with the square of the rank count, and oversubscription changes all of them, so that a neighbouring
  * section is as often worse than the defaults as better. A file that cannot be used changes nothing but the log. */
-#ifndef KOLO_PLAN_TUNING_H
-#define KOLO_PLAN_TUNING_H
+#pragma once
 
 #include "cpu/topology.h"
 #include "plan/profile.h"
@@ -41,5 +40,3 @@ void kolo_tuning_make(struct kolo_shared_settings *settings, const struct kolo_t
 /* Reads the profile `path` and checks that it is for this machine. False: `why` says why; *absent: there is none. */
 bool kolo_tuning_load(const char *path, const kolo_topology *topology, struct kolo_profile *profile,
                       char why[KOLO_PROFILE_WHY_BYTES], bool *absent);
-
-#endif

@@ -1,7 +1,6 @@
 /* Copies between buffers, one for each way in which the destination is used afterwards, and lines that are taken over
  * where they were read. Buffers need no alignment; they must not overlap. */
-#ifndef KOLO_REDUCE_COPY_H
-#define KOLO_REDUCE_COPY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,5 +40,3 @@ void kolo_take(void *memory, size_t bytes);
 /* Copy like kolo_copy_plain and kolo_copy_stream, and take over the source. */
 void kolo_copy_take(void *dst, void *src, size_t bytes);
 void kolo_copy_take_stream(void *dst, void *src, size_t bytes);
-
-#endif

@@ -1,8 +1,7 @@
 /* Conversions of one element between binary32 and the two 16-bit formats, in integer arithmetic. The vector instances
  * must agree with them. Narrowing rounds to nearest, ties to even, and turns every NaN into the positive quiet NaN
  * without payload. Widening is exact; a NaN keeps sign and payload, and a binary16 NaN becomes quiet. */
-#ifndef KOLO_REDUCE_FLOAT16_H
-#define KOLO_REDUCE_FLOAT16_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -55,5 +54,3 @@ static inline uint16_t BF16_from_f32(float value) {
     uint32_t rounded = bits + 0x7fff + (bits >> 16 & 1);
     return value != value ? 0x7fc0 : (uint16_t)(rounded >> 16);
 }
-
-#endif

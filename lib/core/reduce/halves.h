@@ -1,8 +1,7 @@
 /* Halves, the 16-bit floats: a vector of them is read as a pair in F32 and packed again, and whole arrays are widened
  * and narrowed, elements in order. A quiet NaN stays one when it is packed; an array that is narrowed holds no NaN
  * except the canonical one. Whole arrays have functions of their own, which keeps the kernels that call them small. */
-#ifndef KOLO_REDUCE_HALVES_H
-#define KOLO_REDUCE_HALVES_H
+#pragma once
 
 #include "reduce/float16.h"
 #include "reduce/template/vector_access.h"
@@ -83,5 +82,3 @@ static __attribute__((noinline)) void narrow_BF16(void *dst, const void *source,
         memcpy((char *)dst + i * sizeof narrowed, &narrowed, sizeof narrowed);
     }
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* The instances of the kernels: which there are, the names of their functions, and the array of kernels that each has.
  * Each instance has a file, and reducer_choice.c chooses between them. */
-#ifndef KOLO_REDUCE_INSTANCES_H
-#define KOLO_REDUCE_INSTANCES_H
+#pragma once
 
 #include "reduce/reducer.h"
 
@@ -107,5 +106,3 @@ extern const kolo_reducer kolo_reducer_neon;
             FLOAT_ROW(F16, F32, finish_partials, 2, 4), FLOAT_ROW(BF16, F32, finish_partials, 2, 4),                   \
             FLOAT_ROW(F32, F32, fold, 4, 4), FLOAT_ROW(F64, F64, fold, 8, 8)                                           \
     }
-
-#endif

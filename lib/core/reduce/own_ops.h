@@ -7,8 +7,7 @@
  *
  * The type of accumulation is the element itself. Inputs are folded in the canonical order (reduce/reducer.h), each
  * source to the left of those after it. */
-#ifndef KOLO_REDUCE_OWN_OPS_H
-#define KOLO_REDUCE_OWN_OPS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -22,5 +21,3 @@ bool kolo_own_op_remove(kolo_op op);
 
 /* Returns the operation's kernel; NULL: there is no such operation. */
 const kolo_kernel *kolo_own_op_kernel(kolo_op op);
-
-#endif

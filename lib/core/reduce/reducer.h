@@ -13,8 +13,7 @@
  * Buffers need no alignment. A destination may be the same buffer as a source (the same address), but must not overlap
  * one otherwise. Only results are stored in a destination: it may be memory in which other ranks store the same results
  * meanwhile (KOLO_ALLOC_SHARED), or have read them already. */
-#ifndef KOLO_REDUCE_REDUCER_H
-#define KOLO_REDUCE_REDUCER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -76,5 +75,3 @@ const kolo_reducer *kolo_reducer_select(uint32_t features);
 
 /* For tests: returns instance `index`, or NULL, of all that this build has and `features` allow, portable first. */
 const kolo_reducer *kolo_reducer_at(uint32_t features, uint32_t index);
-
-#endif

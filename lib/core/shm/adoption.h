@@ -11,8 +11,7 @@
  *
  * Steps 2 and 3 hold the process's common lock. So a fork finds the memory before them or after them, and of two ranks
  * in one process that pass the same memory the second one is refused. */
-#ifndef KOLO_SHM_ADOPTION_H
-#define KOLO_SHM_ADOPTION_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -40,5 +39,3 @@ int kolo_adoption_begin(const char *function, struct kolo_adopted *adopted, void
  * replaced in the meantime stay as they are. Where the system has no memory for a copy, the pages stay those of the
  * file, which nobody else uses once all ranks have unmapped it. */
 void kolo_adoption_end(struct kolo_adopted *adopted);
-
-#endif

@@ -22,8 +22,7 @@
  *   - A child that is forked in the middle of a creation and does not exec keeps the lock. Until it ends, only
  *     deadlines find the parent's death.
  *   - A process that closes descriptors which are not its own can no longer look at the others' locks. */
-#ifndef KOLO_SHM_GUARD_H
-#define KOLO_SHM_GUARD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -59,5 +58,3 @@ bool kolo_guard_is_lost(const struct kolo_shared_guard *guard);
 
 /* Returns whether this process has a descriptor of that file, to look at locks. */
 bool kolo_guards_have_file(uint64_t device, uint64_t inode);
-
-#endif

@@ -18,8 +18,7 @@
  * read after the acquire that pairs with it, as each struct says; "before x" in a comment means that the field is
  * written before the release store of x. Structs that different ranks write keep KOLO_LINE_BYTES apart: two cache
  * lines, since processors fetch them in pairs. */
-#ifndef KOLO_SHM_LAYOUT_H
-#define KOLO_SHM_LAYOUT_H
+#pragma once
 
 #include <assert.h>
 #include <stdbool.h>
@@ -450,5 +449,3 @@ bool kolo_layout_is_legal(const struct kolo_segment_claim *claim);
 
 /* Returns the bytes of the job file before the first segment, whole pages. */
 size_t kolo_layout_job_bytes(uint32_t ranks);
-
-#endif

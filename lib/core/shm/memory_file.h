@@ -3,8 +3,7 @@
  * and they open the file through /proc. By then, or in another pid namespace, the pid or the descriptor may mean
  * something else; so the opened file is compared with the one that was named. Where a process may not open the file,
  * its maker hands the descriptor over. */
-#ifndef KOLO_SHM_MEMORY_FILE_H
-#define KOLO_SHM_MEMORY_FILE_H
+#pragma once
 
 #include <sys/socket.h>
 #include <sys/types.h>
@@ -61,5 +60,3 @@ int kolo_handover_give(uint64_t secret, uint32_t rank, uint32_t pid, int fd);
 /* The taker calls this last. Returns a descriptor of the file, or a negative errno. Closes the listener. user: the
  * giver's. */
 int kolo_handover_take(int listener, uint32_t user, const struct kolo_memory_file *file);
-
-#endif

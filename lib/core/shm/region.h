@@ -1,8 +1,7 @@
 /* A region is the memory of a kolo_alloc or kolo_share: a nameless file that all ranks of a node map whole. It has a
  * part for each rank, whose pages its owner places, or one part for all. The memory is freed when the last process has
  * unmapped the file or has ended. */
-#ifndef KOLO_SHM_REGION_H
-#define KOLO_SHM_REGION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -59,5 +58,3 @@ void kolo_region_leave(struct kolo_region *region);
 
 /* Like kolo_region_leave, in a forked child: leaves what is shared alone. */
 void kolo_region_forget(struct kolo_region *region);
-
-#endif

@@ -1,6 +1,5 @@
 /* The shared files, which are the job file and the segments: their mapping and unmapping. */
-#ifndef KOLO_SHM_SEGMENT_H
-#define KOLO_SHM_SEGMENT_H
+#pragma once
 
 #include "shm/layout.h"
 
@@ -78,5 +77,3 @@ void kolo_segment_mark_dead(struct kolo_segment *segment, uint32_t rank);
 
 /* For a forked child, which has not inherited the mapping: closes the descriptor. */
 void kolo_segment_forget(struct kolo_segment *segment);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Pairs: a rank whose kolo_load_acquire(x) returns the value of another rank's kolo_store_release(x), or a later value
  * of x, sees all that the other rank wrote before that store. A relaxed access orders nothing. */
-#ifndef KOLO_SYNC_ATOMIC_H
-#define KOLO_SYNC_ATOMIC_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -66,5 +65,3 @@ static inline uint64_t kolo_take_bits(kolo_atomic_u64 *word) {
 static inline bool kolo_compare_and_swap(kolo_atomic_u64 *word, uint64_t expected, uint64_t value) {
     return atomic_compare_exchange_strong_explicit(word, &expected, value, memory_order_acq_rel, memory_order_acquire);
 }
-
-#endif

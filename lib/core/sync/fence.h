@@ -7,8 +7,7 @@
  * publisher whose load of `sleepers` came before that point has its flag's store before it too, so the sleeper's load
  * of the flag sees it; a publisher whose load comes after sees the sleeper. All that the publisher must do is keep the
  * compiler from swapping the two. Source: Dice, Huang, Yang: "Asymmetric Dekker Synchronization", 2001. */
-#ifndef KOLO_SYNC_FENCE_H
-#define KOLO_SYNC_FENCE_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -49,5 +48,3 @@ static inline void kolo_fence_stores(void) {
 /* This fence orders the threads of this process that pass it, one after another. The job file already tells them when
  * to go on, but each rank maps it at an address of its own: to thread checkers, and to C, those are different words. */
 void kolo_fence_threads(void);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * A name is "<file or object>.<what has just been done, or is about to be: -ing>", and stands in one place only. All
  * names of a program lie in a section of their own, so that a test also knows the points that no rank has passed. */
-#ifndef KOLO_SYNC_POINT_H
-#define KOLO_SYNC_POINT_H
+#pragma once
 
 #ifdef KOLO_POINTS
 
@@ -20,7 +19,5 @@ void kolo_point_reached(const char *name);
 #else
 
 #define KOLO_POINT(name) ((void)0)
-
-#endif
 
 #endif

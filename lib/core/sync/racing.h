@@ -1,7 +1,6 @@
 /* Racing accesses: copies from memory that others may be writing to meanwhile, where the reader finds out afterwards
  * whether the copy is valid; and sums of floats to which several threads or processes add at once. */
-#ifndef KOLO_SYNC_RACING_H
-#define KOLO_SYNC_RACING_H
+#pragma once
 
 #include <string.h>
 
@@ -79,5 +78,3 @@ static inline void kolo_add_f64(void *sum, double addend) {
         memcpy(&new, &value, sizeof new);
     } while (!atomic_compare_exchange_weak_explicit(word, &old, new, memory_order_relaxed, memory_order_relaxed));
 }
-
-#endif

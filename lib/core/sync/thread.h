@@ -1,6 +1,5 @@
 /* Threads: how the library starts its own, how they sleep, and the lock that all of a process have in common. */
-#ifndef KOLO_SYNC_THREAD_H
-#define KOLO_SYNC_THREAD_H
+#pragma once
 
 #include <pthread.h>
 #include <stdint.h>
@@ -30,5 +29,3 @@ void kolo_futex_wake_all(kolo_atomic_u32 *word);
 
 uint64_t kolo_common_lock(void);
 void kolo_common_unlock(void);
-
-#endif

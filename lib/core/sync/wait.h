@@ -10,8 +10,7 @@
  * publishing, on a line that nobody else touches unless somebody sleeps, and makes a system call only if somebody does.
  * fence.h says why no wake-up is lost; a lost one would cost one slice, not a hang. A sleeper that dies leaves a count
  * behind, which costs its writer needless wake-ups in a communicator that is broken anyway. */
-#ifndef KOLO_SYNC_WAIT_H
-#define KOLO_SYNC_WAIT_H
+#pragma once
 
 #include <stddef.h>
 
@@ -145,5 +144,3 @@ static inline void kolo_publish(const kolo_waiter *waiter, kolo_atomic_u64 *own_
     KOLO_POINT("flag.stored");
     kolo_bell_ring(waiter, own_bell);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* The ranges of the message of kolo_allreduce_apply that ranks own. */
-#ifndef KOLO_ALGO_FUSION_APPLY_H
-#define KOLO_ALGO_FUSION_APPLY_H
+#pragma once
 
 #include "algo/algo.h"
 
@@ -23,5 +22,3 @@ static inline size_t kolo_apply_longest(size_t count, uint32_t element_bytes, ui
 
 /* Runs the call of a single rank. */
 void kolo_apply_alone(const struct kolo_apply *apply, const void *gradients, void *parameters, size_t count);
-
-#endif

@@ -2,8 +2,7 @@
  * last one's. Schedules walk through a list from its beginning to its end, chunk by chunk, so a cursor only goes
  * forward, over each tensor once, and needs no list of where tensors begin. Where a schedule goes back, it keeps a copy
  * of the cursor. Tensors may be empty. */
-#ifndef KOLO_ALGO_FUSION_MANY_H
-#define KOLO_ALGO_FUSION_MANY_H
+#pragma once
 
 #include "kolo.h"
 
@@ -22,5 +21,3 @@ static inline struct kolo_tensor_cursor kolo_tensor_cursor_make(const kolo_tenso
  * lie before the tensor at which the last copy has left the cursor. */
 void kolo_tensor_cursor_pack(struct kolo_tensor_cursor *cursor, size_t first, size_t count, uint8_t *to);
 void kolo_tensor_cursor_unpack(struct kolo_tensor_cursor *cursor, size_t first, size_t count, const uint8_t *from);
-
-#endif

@@ -1,6 +1,5 @@
 /* Makes communicators: the layers that they use, and their creation within a call on another one, the parent. */
-#ifndef KOLO_API_GROUPS_DERIVE_H
-#define KOLO_API_GROUPS_DERIVE_H
+#pragma once
 
 #include "comm/creation/create.h"
 
@@ -40,5 +39,3 @@ int kolo_comm_derive(const struct kolo_derivation *derivation, kolo_comm **made)
 
 /* Makes lane `lane` of a communicator, in a call on it, as kolo_comm_dup makes a second one. */
 int kolo_comm_make_lane(kolo_comm *comm, uint32_t lane, kolo_comm **made);
-
-#endif

@@ -6,8 +6,7 @@
  * place. A process that finds no listener knows that there is no such communicator, or none any more.
  *
  * Each side looks at the other's user number as the kernel has it. Messages are checked. */
-#ifndef KOLO_API_GROUPS_JOIN_SOCKET_H
-#define KOLO_API_GROUPS_JOIN_SOCKET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -59,5 +58,3 @@ int kolo_join_ask(const char *job, const void *message, size_t message_bytes, in
 
 /* Waits for the answer. If taken, *file is the new communicator's, for the caller to close. 0 or a negative errno. */
 int kolo_join_await(int fd, struct kolo_join_answer *answer, int *file);
-
-#endif

@@ -13,8 +13,7 @@
  *
  * A helper may die only with its process. If a rank fails or dies, the waits of each lane find that (lanes.h), so that
  * the wait for helpers ends, too. */
-#ifndef KOLO_API_LANES_HELPERS_H
-#define KOLO_API_LANES_HELPERS_H
+#pragma once
 
 #include "comm/comm.h"
 
@@ -32,5 +31,3 @@ int kolo_helpers_run(struct kolo_helpers *helpers, kolo_comm *const *lanes, uint
 
 /* Ends the threads, none of which has work. In a forked child there are none. NULL is fine. */
 void kolo_helpers_end(struct kolo_helpers *helpers, bool forked);
-
-#endif

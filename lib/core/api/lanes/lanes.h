@@ -20,8 +20,7 @@
  *   - There is one failure for all lanes (comm/failure/failure.h): a rank that waits in any lane finds it. So if one
  *     lane breaks, or a rank dies, all lanes break on all ranks, with the same failure.
  *   - Buffers of kolo_alloc are known in lane 0, where the other lanes look. No thread allocates or frees meanwhile. */
-#ifndef KOLO_API_LANES_LANES_H
-#define KOLO_API_LANES_LANES_H
+#pragma once
 
 #include "comm/comm.h"
 
@@ -59,5 +58,3 @@ void kolo_lanes_read_stats(const kolo_comm *comm, kolo_stats *stats);
 
 /* Begins every call on a lane that kolo_comm_lane has handed out: *own becomes that lane, for this thread. */
 int kolo_lanes_enter(const char *function, const kolo_comm *handed_out, kolo_comm **own);
-
-#endif

@@ -1,6 +1,5 @@
 /* Slices: which calls are divided among a communicator's lanes, and which part of a call's data each lane does. */
-#ifndef KOLO_API_LANES_SLICES_H
-#define KOLO_API_LANES_SLICES_H
+#pragma once
 
 #include "api/arguments.h"
 #include "api/lanes/lanes.h"
@@ -27,5 +26,3 @@ size_t kolo_slice_longest(size_t count, size_t element_bytes, uint32_t lanes);
  * the slices' counts and offsets. One lane of one gets all. */
 void kolo_slice_make(struct kolo_message *slice, const struct kolo_descriptor *descriptor, const kolo_comm *first,
                      const struct kolo_arguments *call, const kolo_kernel *kernel, uint32_t lane, uint32_t lanes);
-
-#endif

@@ -32,8 +32,7 @@
  * gives to the call, and be in the way of the caller that comes for the result soon. So it defers a request until
  * DEFERRED_NS have passed, or a thread has asked about the request (kolo_request_test, kolo_request_wait_any, an
  * eventfd). It does not defer transfers, nor collectives beside them, as other ranks may wait for those. */
-#ifndef KOLO_API_REQUESTS_QUEUE_H
-#define KOLO_API_REQUESTS_QUEUE_H
+#pragma once
 
 #include <pthread.h>
 
@@ -174,5 +173,3 @@ __attribute__((cold)) void kolo_queue_release(kolo_comm *comm, int status);
 static inline int kolo_get_ready(const char *function, kolo_comm *comm) {
     return kolo_is_ready(comm) ? 0 : kolo_get_ready_slowly(function, comm);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* A transfer: one send, one receive, or both at once, made by a call or a request. */
-#ifndef KOLO_API_REQUESTS_TRANSFERS_H
-#define KOLO_API_REQUESTS_TRANSFERS_H
+#pragma once
 
 #include "comm/channels/transfer.h"
 
@@ -25,5 +24,3 @@ int kolo_transfer_begin(struct kolo_transfer *transfer);
 /* Whether the transfer receives from its own rank a message that the rank has not sent: while the rank waits, no other
  * thread can send it. If so, the transfer is in flight no more, with KOLO_ERR_ARG. */
 bool kolo_transfer_give_up(struct kolo_transfer *transfer, const char *function);
-
-#endif

@@ -1,6 +1,5 @@
 /* A watch of kolo_watch.h. */
-#ifndef KOLO_API_TOOLS_WATCH_H
-#define KOLO_API_TOOLS_WATCH_H
+#pragma once
 
 #include "kolo_watch.h"
 #include "comm/observer.h"
@@ -9,5 +8,3 @@ struct kolo_watch {
     char target[KOLO_JOB_NAME_BYTES];
     struct kolo_observer observer; /* each communicator that it has observed has a reading */
 };
-
-#endif

@@ -1,6 +1,5 @@
 /* A rank's channels (comm/channels/transfer.h): its sends and receives in flight, and the messages put aside. */
-#ifndef KOLO_COMM_CHANNELS_CHANNELS_H
-#define KOLO_COMM_CHANNELS_CHANNELS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -129,5 +128,3 @@ void kolo_aside_remove(struct kolo_channels *channels, struct kolo_aside **place
 void kolo_aside_remove_last(struct kolo_channels *channels);
 
 void kolo_channels_destroy(struct kolo_channels *channels);
-
-#endif

@@ -4,8 +4,7 @@
  * With one node there is a ring for each pair. With several, a node has the rings of all pairs of which one rank is its
  * own: first those from its ranks, then those from other nodes' ranks to its own. A pair on two nodes has a ring on
  * each, which the relay keeps alike (internode/relay/relay.h). Each node has a stream for each rank of all nodes. */
-#ifndef KOLO_COMM_CHANNELS_RINGS_H
-#define KOLO_COMM_CHANNELS_RINGS_H
+#pragma once
 
 #include "comm/comm.h"
 #include "sync/point.h"
@@ -74,5 +73,3 @@ static inline void kolo_publish_to(kolo_comm *comm, kolo_atomic_u64 *flag, uint6
     }
     KOLO_POINT("transfer.published");
 }
-
-#endif

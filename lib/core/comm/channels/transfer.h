@@ -25,8 +25,7 @@
  *
  * comm/README.md, "Messages between two ranks", says how a message goes through a ring or a stream, why no order is
  * lost and nothing deadlocks, and what each death leaves. */
-#ifndef KOLO_COMM_CHANNELS_TRANSFER_H
-#define KOLO_COMM_CHANNELS_TRANSFER_H
+#pragma once
 
 #include "comm/comm.h"
 
@@ -61,5 +60,3 @@ int kolo_transfer_look(kolo_comm *comm);
 
 /* Forgets what is in flight, in a communicator that is broken or about to be freed. */
 void kolo_transfer_drop(kolo_comm *comm);
-
-#endif

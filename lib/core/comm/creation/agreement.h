@@ -38,8 +38,7 @@
  *   a rank that has not registered    the others find it gone while they wait in the creation: ABORTED
  *   a rank that has registered        as in any creation (comm/creation/outcome.h): it fails on all, ABORTED; or all
  *                                     were attached, and the first call finds the death */
-#ifndef KOLO_COMM_CREATION_AGREEMENT_H
-#define KOLO_COMM_CREATION_AGREEMENT_H
+#pragma once
 
 #include "base/clock.h"
 #include "comm/comm.h"
@@ -82,5 +81,3 @@ int kolo_agreement_conclude(const struct kolo_agreement *agreement, int rc, uint
 
 /* Returns KOLO_ERR_VERSION, with the message that what `rank` wrote is damaged. */
 int kolo_agreement_fail_damaged(const struct kolo_agreement *agreement, uint32_t rank);
-
-#endif

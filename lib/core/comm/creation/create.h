@@ -1,6 +1,5 @@
 /* The creation of a communicator: settings, meeting, the segment, and how to wait; also after a failure. */
-#ifndef KOLO_COMM_CREATION_CREATE_H
-#define KOLO_COMM_CREATION_CREATE_H
+#pragma once
 
 #include "comm/comm.h"
 #include "comm/creation/options.h"
@@ -41,5 +40,3 @@ int kolo_shrink_run(kolo_comm *comm, kolo_comm **shrunk);
 
 /* Frees the places of ranks whose processes have ended, so that the last rank that leaves knows that it is the last. */
 void kolo_shrink_mark_dead(kolo_comm *comm);
-
-#endif

@@ -1,6 +1,5 @@
 /* The place of this process in a job, from kolo's own variables, else from those of the innermost launcher. */
-#ifndef KOLO_COMM_CREATION_LAUNCHER_H
-#define KOLO_COMM_CREATION_LAUNCHER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,5 +39,3 @@ int kolo_launcher_rendezvous(const struct kolo_place *place, char *text, size_t 
 /* Returns whether kolorun says that *rank or, if that is -1, any rank of the job of `place` has ended. *rank becomes
  * that rank; `why` says, in words, why the others need not wait for it. fd: of the file at which the ranks meet. */
 bool kolo_launcher_ended(const struct kolo_place *place, int fd, int64_t *rank, char *why, size_t why_bytes);
-
-#endif

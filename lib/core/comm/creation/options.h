@@ -1,6 +1,5 @@
 /* The settings of a new communicator, from options, else environment, else defaults. All are checked. */
-#ifndef KOLO_COMM_CREATION_OPTIONS_H
-#define KOLO_COMM_CREATION_OPTIONS_H
+#pragma once
 
 #include "kolo.h"
 #include "base/status.h"
@@ -74,5 +73,3 @@ bool kolo_settings_job_is_legal(const char *job);
 
 /* Returns the default slot size for `ranks` ranks of `threads` lanes each. */
 size_t kolo_settings_slot_bytes(uint32_t ranks, uint32_t threads);
-
-#endif

@@ -1,8 +1,7 @@
 /* The calls that communicators of several nodes need from the layer that connects the nodes, lib/machines/internode.
  * They are function pointers, so that this layer does not depend on that one. All calls return 0 or a negative status
  * with its message, unless they say otherwise. */
-#ifndef KOLO_COMM_CREATION_OTHER_NODES_H
-#define KOLO_COMM_CREATION_OTHER_NODES_H
+#pragma once
 
 #include "base/clock.h"
 #include "comm/comm.h"
@@ -87,5 +86,3 @@ struct kolo_internode_calls {
      * opened. */
     int (*name_rendezvous)(const kolo_comm *comm, uint32_t node, uint64_t port, char *rendezvous);
 };
-
-#endif

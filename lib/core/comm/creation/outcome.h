@@ -15,8 +15,7 @@
  *
  * comm/README.md, "How a creation ends", says who sleeps until when, who looks whether all live, and what deaths
  * leave. */
-#ifndef KOLO_COMM_CREATION_OUTCOME_H
-#define KOLO_COMM_CREATION_OUTCOME_H
+#pragma once
 
 #include "base/clock.h"
 #include "comm/creation/options.h"
@@ -88,5 +87,3 @@ uint32_t kolo_job_culprit(const struct kolo_job *job);
 
 /* Returns KOLO_ERR_PEER_DEAD, with a message. */
 int kolo_job_fail_dead(const struct kolo_job *job, uint32_t rank, const struct kolo_shared_process *process);
-
-#endif

@@ -14,8 +14,7 @@
  *   3. The others map it, write their shared member and say `attached`.
  *   4. When all have, rank 0 says that it is complete.
  * comm/creation/outcome.h says how a creation ends, whichever rank dies or gives up, and when. */
-#ifndef KOLO_COMM_CREATION_RENDEZVOUS_H
-#define KOLO_COMM_CREATION_RENDEZVOUS_H
+#pragma once
 
 #include <dirent.h>
 #include <sys/stat.h>
@@ -47,5 +46,3 @@ void kolo_job_unlink(struct kolo_job *job);
 
 /* Unmaps and closes. */
 void kolo_job_close(struct kolo_job *job);
-
-#endif

@@ -16,8 +16,7 @@
  *
  * All lanes of a communicator (api/lanes/lanes.h) have one failure, in the header of lane 0's segment. A rank's lanes
  * are threads of one process; the one that first has something to publish writes down what there is to tell. */
-#ifndef KOLO_COMM_FAILURE_FAILURE_H
-#define KOLO_COMM_FAILURE_FAILURE_H
+#pragma once
 
 #include "base/clock.h"
 #include "comm/comm.h"
@@ -81,5 +80,3 @@ void kolo_failure_unpack(uint64_t word, struct kolo_failure_report *report);
 
 /* Describes the published failure; status 0 if there is none. */
 void kolo_failure_describe(const kolo_comm *comm, kolo_failure *failure);
-
-#endif

@@ -1,6 +1,5 @@
 /* What messages tell beside the failure: the item that two ranks pass differently, and where the ranks stand. */
-#ifndef KOLO_COMM_FAILURE_FINDINGS_H
-#define KOLO_COMM_FAILURE_FINDINGS_H
+#pragma once
 
 #include "comm/comm.h"
 
@@ -33,5 +32,3 @@ const char *kolo_progress_report_activity(char activity);
 
 /* Logs a warning if `wait` has lasted for long, and another each time that it has doubled. */
 void kolo_progress_report_warn(kolo_comm *comm, const struct kolo_wait *wait);
-
-#endif

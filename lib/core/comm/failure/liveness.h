@@ -1,7 +1,6 @@
 /* The liveness of the other ranks: whether their processes still run the same program and, if not, how they have
  * ended. */
-#ifndef KOLO_COMM_FAILURE_LIVENESS_H
-#define KOLO_COMM_FAILURE_LIVENESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -78,5 +77,3 @@ static inline bool kolo_liveness_has_ended(const struct kolo_liveness *liveness,
 
 /* Returns the activity of `rank`, just found alive: see kolo_process_activity. 0 also for threads of this process. */
 char kolo_liveness_activity(const struct kolo_liveness *liveness, uint32_t rank);
-
-#endif

@@ -4,8 +4,7 @@
  * The number of a pidfd may come to mean something else, since a program may close descriptors that are not its own,
  * and open others. So the answers of a number count only while it still means that pidfd, which kolo_peer_examine
  * checks. If it does not, the process is opened anew, and the old number is left alone. */
-#ifndef KOLO_COMM_FAILURE_PEERS_H
-#define KOLO_COMM_FAILURE_PEERS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,5 +37,3 @@ void kolo_peer_examine(struct kolo_peer *peer);
 
 /* Returns how the peer has ended. */
 struct kolo_ending kolo_peer_ending(const struct kolo_peer *peer);
-
-#endif

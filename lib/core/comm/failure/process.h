@@ -1,8 +1,7 @@
 /* Processes as the system shows them. A process is named by pid and start time, since the kernel gives a dead process's
  * pid to another. A pid is valid within its pid namespace: those of another namespace must not be looked up here. /proc
  * may be of another namespace, too (unshare --pid without mounting it anew); then it is not believed. */
-#ifndef KOLO_COMM_FAILURE_PROCESS_H
-#define KOLO_COMM_FAILURE_PROCESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,5 +37,3 @@ char kolo_process_activity(uint32_t pid);
 
 /* Returns how a process has ended, as waitpid does; -1 if the system does not tell. pidfd: of it, or negative. */
 int kolo_process_wait_status(int pidfd, uint32_t pid, uint64_t start);
-
-#endif

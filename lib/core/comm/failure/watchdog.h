@@ -31,8 +31,7 @@
  * KOLO_WATCHED pidfds, and one for each rank that a watchdog has had to look at itself.
  *
  * A creation also has a lease, in the job's file, but no wards (comm/creation/outcome.h). */
-#ifndef KOLO_COMM_FAILURE_WATCHDOG_H
-#define KOLO_COMM_FAILURE_WATCHDOG_H
+#pragma once
 
 #include "comm/comm.h"
 
@@ -54,5 +53,3 @@ void kolo_watchdog_begin(kolo_comm *comm);
 
 /* Looks at the ranks that this rank has to look at now, and marks in comm->liveness those that have ended. */
 void kolo_watchdog_look(kolo_comm *comm);
-
-#endif

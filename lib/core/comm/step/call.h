@@ -1,6 +1,5 @@
 /* A rank's record of the collective call that is under way, and of those before it. See comm/step/progress.h. */
-#ifndef KOLO_COMM_STEP_CALL_H
-#define KOLO_COMM_STEP_CALL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -66,5 +65,3 @@ struct kolo_call_state {
     uint64_t slot_reader[KOLO_SLOTS][KOLO_RANK_WORDS]; /* slot_readers, where it is one rank at most */
     uint64_t tree_readers[KOLO_RANK_WORDS];            /* see algo/allreduce/tree.c */
 };
-
-#endif

@@ -1,6 +1,5 @@
 /* The word of a call: it says what the call is. Ranks show each other these words, and compare them. */
-#ifndef KOLO_COMM_STEP_CALL_WORD_H
-#define KOLO_COMM_STEP_CALL_WORD_H
+#pragma once
 
 #include <assert.h>
 #include <stdbool.h>
@@ -125,5 +124,3 @@ void kolo_call_describe(uint64_t word, char text[KOLO_CALL_TEXT_BYTES]);
 
 /* Writes a send or a receive: "recv of 1024 f32 from rank 3, tag 7". */
 void kolo_pair_describe(uint64_t word, uint64_t detail, char text[KOLO_CALL_TEXT_BYTES]);
-
-#endif

@@ -1,8 +1,7 @@
 /* The heap: the buffers of kolo_alloc on one communicator. Of each buffer either every rank has a part of its own, or
  * all ranks have the same memory. All ranks allocate and free the same buffers in the same order, so all have the same
  * list: an index and an offset mean the same on each rank. */
-#ifndef KOLO_COMM_STEP_HEAP_H
-#define KOLO_COMM_STEP_HEAP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,5 +42,3 @@ bool kolo_heap_is_common(const struct kolo_heap *heap, uint64_t place);
 
 /* Gives all buffers back or, in a forked child, forgets them. */
 void kolo_heap_destroy(struct kolo_heap *heap, bool forked);
-
-#endif

@@ -12,8 +12,7 @@
  *   - records: the first store to the record of call c comes after `calls` is c, and is a release: a reader that sees
  *     that store also sees `calls`.
  * A death leaves at worst a record with the `number` of an older call: then the last call's times are not known. */
-#ifndef KOLO_COMM_STEP_HISTORY_H
-#define KOLO_COMM_STEP_HISTORY_H
+#pragma once
 
 #include "comm/comm.h"
 #include "comm/step/call_word.h"
@@ -47,5 +46,3 @@ bool kolo_history_waits(uint64_t waiting, uint32_t *peer, int64_t *since_ns);
 
 /* Logs where the ranks stand: a line for each rank or, with more than 16, for all ranks in the same state. */
 void kolo_history_log(const kolo_comm *comm, kolo_log_level level);
-
-#endif

@@ -1,6 +1,5 @@
 /* The items of a call: what ranks have to pass alike. Ranks compare digests; a message names the first that differs. */
-#ifndef KOLO_COMM_STEP_ITEMS_H
-#define KOLO_COMM_STEP_ITEMS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -56,5 +55,3 @@ uint64_t kolo_items_kind(const struct kolo_items *items);
 /* Write the name of an item, such as "row_columns[3]" ("" past the last one), and a value of it, such as "12". */
 void kolo_item_name(const struct kolo_items *items, size_t index, char text[KOLO_ITEM_TEXT_BYTES]);
 void kolo_item_value(const struct kolo_item *item, uint64_t value, char text[KOLO_ITEM_TEXT_BYTES]);
-
-#endif

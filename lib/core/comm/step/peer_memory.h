@@ -1,8 +1,7 @@
 /* Peer memory: reading the memory of another rank's process, by process_vm_readv. The kernel lets a process read the
  * memory of processes that it might debug: those of the same user, unless Yama's ptrace_scope, seccomp or another
  * namespace is in the way. */
-#ifndef KOLO_COMM_STEP_PEER_MEMORY_H
-#define KOLO_COMM_STEP_PEER_MEMORY_H
+#pragma once
 
 #include "comm/comm.h"
 
@@ -11,5 +10,3 @@
  * undefined. The peer's second place is the address at which it has mapped its first one (algo/direct_buffers.h), by
  * which this function knows that it reads the right process. */
 bool kolo_peer_memory_read(const kolo_comm *comm, uint32_t peer, void *to, const void *from, size_t bytes);
-
-#endif

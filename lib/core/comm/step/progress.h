@@ -19,8 +19,7 @@
  * Memory order: the writer stores payload, then stamp, then progress (release); the reader loads progress (acquire),
  * then stamp, then payload. A slot is written again only after its readers' later steps were acquired. A stamp is
  * stored with release, too: a rank that has read a newer stamp (acquire) sees the steps published before it. */
-#ifndef KOLO_COMM_STEP_PROGRESS_H
-#define KOLO_COMM_STEP_PROGRESS_H
+#pragma once
 
 #include <string.h>
 
@@ -172,5 +171,3 @@ static inline uint32_t kolo_rank_after(const kolo_comm *comm, uint32_t rank) {
 /* Returns true if a rank on this processor is behind, or if the processor is not known. This is the waiter's
  * `oversubscribed`; the waiter's owner is the communicator. */
 bool kolo_oversubscription_is_behind(kolo_waiter *waiter);
-
-#endif

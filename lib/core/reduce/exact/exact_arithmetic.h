@@ -5,8 +5,7 @@
  * Nearly always nothing was lost. Then the sum of the first two parts, rounded once, is the result. Otherwise the
  * result is still sure if what may have been lost cannot change it. All other elements, among them those with
  * infinities, NaNs or a part that overflowed, are left to kolo_exact_element. */
-#ifndef KOLO_REDUCE_EXACT_EXACT_ARITHMETIC_H
-#define KOLO_REDUCE_EXACT_EXACT_ARITHMETIC_H
+#pragma once
 
 #include "reduce/template/vector_arithmetic.h"
 
@@ -100,5 +99,3 @@ static ALWAYS_INLINE vector exact_odd(const exact_parts *parts, vector *unsure) 
     const vector moved = (vector)((i32v)nearest + (step & moves));
     return choose(KOLO_F32, are_equal(KOLO_F32, parts->error, zero), parts->sum, moved);
 }
-
-#endif

@@ -7,8 +7,7 @@
  * kolo_wide_mark.
  *
  * So the sum of two wide sums is that of their words, as integers, in whatever order they are added. */
-#ifndef KOLO_REDUCE_EXACT_WIDE_SUM_H
-#define KOLO_REDUCE_EXACT_WIDE_SUM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -109,5 +108,3 @@ uint64_t kolo_wide_round(const int64_t *words, kolo_dtype dtype);
 /* Returns the bits of element `index` of a result of `dtype`. source_dtype: the same, or F32 for a 16-bit float. */
 uint64_t kolo_exact_element(kolo_dtype dtype, kolo_dtype source_dtype, const void *const *sources, uint32_t n,
                             size_t index);
-
-#endif

@@ -1,6 +1,5 @@
 /* AVX2 with F16C: what vector_types.h asks for. */
-#ifndef KOLO_REDUCE_ISA_AVX2_VECTORS_H
-#define KOLO_REDUCE_ISA_AVX2_VECTORS_H
+#pragma once
 
 #define VECTOR_BYTES     32
 #define CANONICAL_IN_F32 0
@@ -92,5 +91,3 @@ static ALWAYS_INLINE vector minimum_u32(vector a, vector b) {
 static ALWAYS_INLINE vector doubles_of(const unsigned char *from) {
     return (vector)_mm256_cvtps_pd(_mm_loadu_ps((const float *)from));
 }
-
-#endif

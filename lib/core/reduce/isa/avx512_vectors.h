@@ -1,6 +1,5 @@
 /* AVX-512 F, BW, DQ and VL: what vector_types.h asks for. */
-#ifndef KOLO_REDUCE_ISA_AVX512_VECTORS_H
-#define KOLO_REDUCE_ISA_AVX512_VECTORS_H
+#pragma once
 
 #define VECTOR_BYTES     64
 #define CANONICAL_IN_F32 1
@@ -111,5 +110,3 @@ static ALWAYS_INLINE vector minimum_u32(vector a, vector b) {
 static ALWAYS_INLINE vector doubles_of(const unsigned char *from) {
     return (vector)_mm512_cvtps_pd(_mm256_loadu_ps((const float *)from));
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* arm64: what vector_types.h asks for. Minimum and maximum are those of IEEE 754-2019. */
-#ifndef KOLO_REDUCE_ISA_NEON_VECTORS_H
-#define KOLO_REDUCE_ISA_NEON_VECTORS_H
+#pragma once
 
 #define VECTOR_BYTES     16
 #define CANONICAL_IN_F32 0
@@ -79,5 +78,3 @@ static ALWAYS_INLINE vector minimum_u32(vector a, vector b) {
 static ALWAYS_INLINE vector doubles_of(const unsigned char *from) {
     return (vector)vcvt_f64_f32(vreinterpret_f32_u8(vld1_u8(from)));
 }
-
-#endif

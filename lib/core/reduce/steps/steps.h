@@ -19,8 +19,7 @@
  *           p = p + rate * g / (sqrt(h) + epsilon)                         (rate is minus the learning rate)
  *
  * The sum of squares is one of 16 in f64, in which element i is added to number i % 16. */
-#ifndef KOLO_REDUCE_STEPS_STEPS_H
-#define KOLO_REDUCE_STEPS_STEPS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -58,5 +57,3 @@ double kolo_steps_power(double base, uint64_t exponent);
 
 /* Returns the square root, without libm. */
 double kolo_steps_root(double value);
-
-#endif

@@ -1,8 +1,7 @@
 /* Partial access: reading and writing the first bytes of a vector, where the instruction set has no masked access. The
  * bytes are accessed as 64-bit words, the last of which is put together from parts that may overlap. No other byte is
  * touched. */
-#ifndef KOLO_REDUCE_TEMPLATE_PARTIAL_ACCESS_H
-#define KOLO_REDUCE_TEMPLATE_PARTIAL_ACCESS_H
+#pragma once
 
 #include "reduce/template/vector_types.h"
 
@@ -59,5 +58,3 @@ static __attribute__((noinline)) void store_partial(unsigned char *to, vector va
             store_word(to + i * WORD_BYTES, words[i], bytes - i * WORD_BYTES);
     }
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* The common part of the templates of kernels: the lengths in which they go through their buffers and, from
  * instances.h, the names of their functions. The including file has defined VECTOR_BYTES. */
-#ifndef KOLO_REDUCE_TEMPLATE_TEMPLATE_NAMES_H
-#define KOLO_REDUCE_TEMPLATE_TEMPLATE_NAMES_H
+#pragma once
 
 #include "kolo.h"
 #include "reduce/instances.h"
@@ -15,5 +14,3 @@ enum {
 };
 
 _Static_assert(KOLO_RANKS_MAX < 1 << TREE_DEPTH_MAX, "a subtree for each bit of the number of sources");
-
-#endif

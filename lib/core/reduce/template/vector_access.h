@@ -1,7 +1,6 @@
 /* Vector access: loads and stores of vectors, whole or in part. The including file has defined load_partial and
  * store_partial for its instruction set, or included partial_access.h. */
-#ifndef KOLO_REDUCE_TEMPLATE_VECTOR_ACCESS_H
-#define KOLO_REDUCE_TEMPLATE_VECTOR_ACCESS_H
+#pragma once
 
 #include "reduce/template/vector_types.h"
 
@@ -39,5 +38,3 @@ static ALWAYS_INLINE void store_pair(unsigned char *to, pair value, size_t bytes
     store_whole(to, value.first);
     store(to + VECTOR_BYTES, value.second, bytes - VECTOR_BYTES);
 }
-
-#endif

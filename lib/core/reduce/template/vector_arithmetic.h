@@ -1,7 +1,6 @@
 /* The arithmetic of the kernels on whole vectors. Each function takes the dtype or op as a constant and is inlined, so
  * that only one case of it remains. */
-#ifndef KOLO_REDUCE_TEMPLATE_VECTOR_ARITHMETIC_H
-#define KOLO_REDUCE_TEMPLATE_VECTOR_ARITHMETIC_H
+#pragma once
 
 #include "reduce/float16.h"
 #include "reduce/reducer.h"
@@ -206,5 +205,3 @@ static ALWAYS_INLINE vector divide_I64(vector x, divisor by) {
     u64v magnitude = ((u64v)x ^ sign) - sign;
     return (vector)(((u64v)divide_U64((vector)magnitude, by) ^ sign) - sign);
 }
-
-#endif

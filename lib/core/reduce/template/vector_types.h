@@ -19,8 +19,7 @@
  *   minimum_u32, maximum_u32       element by element
  *   is_any_set                     whether any bit of a vector is
  *   sign_bits                      of the elements of F32, as an integer, element 0 in bit 0 */
-#ifndef KOLO_REDUCE_TEMPLATE_VECTOR_TYPES_H
-#define KOLO_REDUCE_TEMPLATE_VECTOR_TYPES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -66,5 +65,3 @@ static ALWAYS_INLINE vector load_whole(const unsigned char *from) {
 static ALWAYS_INLINE void store_whole(unsigned char *to, vector value) {
     memcpy(to, &value, sizeof value);
 }
-
-#endif
