@@ -1,6 +1,5 @@
 /* The algorithms of the collectives. api/ calls these functions once it has checked the arguments and begun the call.
- * Each blocks and returns 0 or the status with which the communicator broke. The communicator has at least two
- * ranks. */
+ * Each blocks and returns 0 or the status with which the communicator broke, which has two ranks or more. */
 #pragma once
 
 #include "plan/plan.h"

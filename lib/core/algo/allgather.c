@@ -4,8 +4,7 @@
  * Lines are for blocks of up to KOLO_LINES_BYTES_MAX.
  *
  * Slots are for larger blocks, chunk by chunk. Step c + 1 says that chunk c is there. A rank shows chunk c + 1 before
- * it copies the others' chunk c, so that its peers need not wait for that copy. When it publishes step c + 3 it has
- * copied chunk c.
+ * it copies the others' chunk c, so that its peers need not wait for that copy. At step c + 3 it has copied chunk c.
  *
  * Where all blocks to send are in buffers of kolo_alloc, or can be read, each rank copies from those
  * (direct_buffers.h). Where all ranks' `recv` are the same memory, each rank copies its own block there.

@@ -5,17 +5,14 @@
  * Slots are for more, with a region for each block (regions.h). Blocks go in pairs: block s of rank r is for rank s -
  * r, modulo the number of ranks, whose block s is for r. So in each of its steps a rank reads from another one, no two
  * from the same, and a ticket carries a pair's blocks in both directions. Step t + 1 says that a rank has shown what
- * ticket t carries. A rank shows ticket t + 1 before it copies the others' ticket t. When it publishes step t + 3 it
- * has copied ticket t.
+ * ticket t carries. A rank shows ticket t + 1 before it copies the others' ticket t. At step t + 3 it has done that.
  *
- * In place (`send` == `recv`) works: a chunk from a rank is stored where the chunk for that rank was, and the latter
- * has been shown in the same ticket.
+ * In place (`send` == `recv`) works: a chunk from a rank is stored where that for the rank was, shown in the same
+ * ticket.
  *
- * Where all ranks' `send` are in buffers of kolo_alloc, or can be read, and none is in place, each rank copies from
- * those (direct_buffers.h).
+ * Where all `send` are in buffers of kolo_alloc, or can be read, and none is in place: direct_buffers.h.
  *
- * Where blocks have counts of their own, a region's head has the block's count, and a receiver that expects another one
- * finds the mismatch. */
+ * Where blocks have counts of their own, a region's head has it, and a receiver that expects another finds out. */
 #include "algo/phases.h"
 #include "algo/regions.h"
 #include "algo/direct_buffers.h"

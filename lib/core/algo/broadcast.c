@@ -1,7 +1,6 @@
 /* Broadcast: all ranks get the root's message.
  *
- * Lines are for up to KOLO_LINES_BYTES_MAX. The root waits for nobody, and the others only for the root's lines, except
- * in rounds (lines.h).
+ * Lines are for up to KOLO_LINES_BYTES_MAX. Except in rounds (lines.h) the root waits for nobody, the others for it.
  *
  * Slots are for larger messages, which go through the root's slots, chunk by chunk. Steps:
  *   - 2c + 1: chunk c is in the root's slot.

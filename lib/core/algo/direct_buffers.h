@@ -15,8 +15,7 @@
  * Only after step 1 of all ranks is it known whether all passed such buffers. If one did not, all ranks see that in its
  * places and go on with another algorithm after step 1. A rank that the kernel does not let read stores that in the
  * segment before its step 2. All ranks look there after step 2 of all, go on with another algorithm, and never read
- * each other's memory again. No rank can have stored that for a later call by then, since it would have to wait for
- * step 1 of all in that call.
+ * each other's memory again. No rank can have stored that for a later call by then: it would need step 1 of all there.
  *
  * A rank whose call fails has its buffers back, and changes them. By then the failure is published.
  *   - No rank returns 0 with what it has read from those buffers afterwards. Each rank looks for a failure after its

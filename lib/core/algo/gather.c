@@ -1,7 +1,6 @@
 /* Gather: every rank but the root shows its block, and the root copies all blocks to their places.
  *
- * Lines are for blocks of up to KOLO_LINES_BYTES_MAX. Only the root waits for the others' lines and copies them, except
- * in rounds (lines.h).
+ * Lines are for blocks of up to KOLO_LINES_BYTES_MAX. Except in rounds (lines.h) only the root waits for others.
  *
  * Slots are for larger blocks, chunk by chunk. Steps:
  *   - 2c + 1: the rank has shown chunk c.

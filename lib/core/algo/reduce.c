@@ -1,7 +1,6 @@
 /* Reduce: only the root gets the result, with the bits of an all-reduce.
  *
- * Lines are for up to KOLO_LINES_BYTES_MAX. Only the root waits for the others' lines and folds them, except in rounds
- * (lines.h).
+ * Lines are for up to KOLO_LINES_BYTES_MAX. Except in rounds (lines.h) only the root waits for others, and folds.
  *
  * One shot: every rank but the root shows its input, and the root folds all of it. With two ranks nothing is faster, as
  * the root has to touch each byte of the other's input or of the result. Steps:
@@ -13,8 +12,7 @@
  * to the root, where it has read the root's input, and only the root gathers. Steps and order are those of mesh.c. As a
  * rank that is not the root does not wait for the others' reduce(c), each slot is claimed (kolo_phases_run).
  *
- * Where all inputs and the root's `recv` are in buffers of kolo_alloc, the owner of a slice folds it from those and to
- * that (direct_buffers.h).
+ * Where all inputs and the root's `recv` are in buffers of kolo_alloc, a slice's owner uses those (direct_buffers.h).
  *
  * In place works: as in mesh.c. */
 #include "algo/phases.h"

@@ -1,8 +1,7 @@
 /* Scan: rank r gets the reduction of the inputs of ranks 0 .. r, and in an exclusive scan of ranks 0 .. r - 1, with the
  * bits that an all-reduce of those ranks has.
  *
- * Lines are for up to KOLO_LINES_BYTES_MAX: every rank waits for the lines of the ranks before it, in rounds (lines.h)
- * for those of all, and folds.
+ * Lines are for up to KOLO_LINES_BYTES_MAX: every rank waits for the ranks before it, in rounds (lines.h) for all.
  *
  * Slots are for more, by mesh (mesh.c) with other results. The owner of a slice makes the results of all ranks, and
  * gives each rank its own back in the place where it has read that rank's input. It goes from the last rank to the

@@ -8,13 +8,11 @@
  *   - 2t + 2: the rank has copied its part of it. The root has nothing to copy and publishes both at once.
  * The root waits for others only to reuse its slots: it may be ahead by KOLO_SLOTS tickets, also in its next calls.
  *
- * Where the root's `send` is in a buffer of kolo_alloc, or can be read, the others read from it side by side
- * (direct_buffers.h).
+ * Where the root's `send` is in a buffer of kolo_alloc, or can be read, the others read it (direct_buffers.h).
  *
  * In place (`recv` is the root's block of `send`) works: the root copies nothing there.
  *
- * Where blocks have counts of their own, a region's head has the block's count, and a rank that expects another one
- * finds the mismatch. */
+ * Where blocks have counts of their own, a region's head has it, and a rank that expects another finds out. */
 #include "algo/regions.h"
 #include "algo/direct_buffers.h"
 #include "algo/lines.h"

@@ -120,8 +120,7 @@ static inline bool kolo_arguments_accept(const struct kolo_descriptor *descripto
 }
 
 /* Checks the arguments of a call, and fills in the rest of them: its kernel, and where blocks begin, which is in
- * offsets[0] for those to send, in offsets[1] for those to receive, with room for a number per rank. function: for
- * messages. 0 or KOLO_ERR_ARG. */
+ * offsets[0] for those to send, in offsets[1] for those to receive, a number per rank. 0 or KOLO_ERR_ARG. */
 static inline int kolo_arguments_check(const struct kolo_descriptor *descriptor, const char *function,
                                        const kolo_comm *comm, struct kolo_arguments *call, size_t *const *offsets) {
     return __builtin_expect(kolo_arguments_accept(descriptor, comm, call), 1)

@@ -1,6 +1,6 @@
 /* What users read: the message of a failed call, behind kolo_error_message(), and lines of the log on standard error,
- * if KOLO_LOG asks for them. Each thread has one buffer for messages, which is written on failure only. The level of
- * the log is the communicator's own. */
+ * if KOLO_LOG asks for them. Each thread has one buffer for messages, which is written on failure only. Each
+ * communicator has a level. */
 #pragma once
 
 #include "kolo.h"

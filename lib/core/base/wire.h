@@ -1,6 +1,5 @@
 /* The wire format: numbers that processes of a job write for each other are little-endian, have a given number of
- * bytes, and may stand at any address. The library's version is here as one word: the other process may have
- * another. */
+ * bytes, and may stand at any address. Here is also the version, as one word. */
 #pragma once
 
 #include <stdbool.h>

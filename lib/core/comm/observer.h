@@ -63,7 +63,6 @@ struct kolo_open_files {
 };
 
 /* Opens that file for reading, through one of the process's descriptors of it; *place becomes that descriptor. The
- * process may close and open descriptors at any time, so `files` may be listed anew. Returns a descriptor; -1: the
- * process does not have the file open. */
+ * process may close and open descriptors at any time, so `files` may be listed anew. Returns a descriptor, or -1. */
 int kolo_open_files_open(uint32_t pid, struct kolo_open_files *files, uint64_t device, uint64_t inode,
                          struct kolo_memory_file *place);

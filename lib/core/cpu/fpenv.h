@@ -1,6 +1,5 @@
 /* The floating-point environment that the kernels rely on: round to nearest, subnormals kept, no traps. A caller may
- * have set another environment (torch.set_flush_denormal does), and those of a job's ranks may differ; their results
- * must not. */
+ * have set another environment (torch.set_flush_denormal does), and ranks may differ in it; their results must not. */
 #pragma once
 
 #include <stdint.h>

@@ -2,11 +2,11 @@
  *
  * A kernel is a plain function without a context. So there is a fixed number of places, each of which has kernels of
  * its own that know their place. An operation's number names its place and, above that, how often the place was taken
- * before. The number means nothing once its operation is destroyed, and no other operation ever gets it: a place whose
- * numbers are used up stays free.
+ * before. The number means nothing once its operation is destroyed, and is never given again: a place without numbers
+ * left stays free.
  *
- * The type of accumulation is the element itself. Inputs are folded in the canonical order (reduce/reducer.h), each
- * source to the left of those after it. */
+ * The type of accumulation is the element itself. Inputs are folded in the canonical order (reduce/reducer.h), from
+ * left to right. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,6 +1,5 @@
 /* The portable kernels of one dtype, with the parameters of each_dtype.h. WIDE is the type in which they compute, and a
- * part of the names of the functions that do. ACC is the C type of accumulation; WIDEN converts to it, NARROW from
- * it. */
+ * part of the names of the functions that do. ACC: the type of accumulation; WIDEN converts to it, NARROW from it. */
 
 #if KIND == UNSIGNED
 #define WIDE u64

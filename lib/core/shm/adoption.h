@@ -6,8 +6,8 @@
  *   3. One mmap puts the part in the place of the old pages. Another thread that reads meanwhile finds the same bytes
  *      before and after; what such a thread writes between steps 2 and 3 may be lost.
  * The way back is the same with private pages, which are made and filled elsewhere and then moved into place by one
- * mremap. At each moment the contents are complete at the address. A process that dies leaves nothing but the file,
- * which goes with its last mapping.
+ * mremap. At each moment the contents are complete at the address. A process that dies leaves the file, until its last
+ * mapping.
  *
  * Steps 2 and 3 hold the process's common lock. So a fork finds the memory before them or after them, and of two ranks
  * in one process that pass the same memory the second one is refused. */
@@ -25,8 +25,7 @@ struct kolo_adopted {
 };
 
 /* Checks that the `bytes` at `memory`, both whole pages, can be adopted: they must be private, anonymous, readable and
- * writable, and not of a stack. Returns 0, or KOLO_ERR_ARG or KOLO_ERR_SYSTEM with a message that says what is
- * there. */
+ * writable, and not of a stack. Returns 0, or KOLO_ERR_ARG or KOLO_ERR_SYSTEM, saying what is there. */
 int kolo_adoption_check(const char *function, const void *memory, size_t bytes);
 
 /* Puts the bytes of file `fd` from `offset` on, which are mapped at `part`, in the place of `memory`, with its

@@ -2,8 +2,7 @@
  *
  * A job has one file: at its start a kolo_job_header and a kolo_job_member for each rank, through which ranks find each
  * other; behind that, one segment for each communicator that was created through it (or elsewhere, see
- * kolo_shared_offer). The file comes from shm_open, and loses its name as soon as all ranks are attached, or
- * it is a memfd that kolorun hands down.
+ * kolo_shared_offer). The file loses its name as soon as all ranks are attached, or is a memfd that kolorun hands down.
  *
  *     job file   [ job header | job members ][ segment ][ segment ] ...
  *     segment    [ header | members | signals | histories | lines | mailboxes | slots ]
@@ -11,8 +10,7 @@
  *
  * The internode parts exist only where a job has several nodes. Each pair of ranks has a place for a ring and each rank
  * one for a stream, but a place has no memory until a rank sends there. Offsets follow only from the size of a slot and
- * the numbers of ranks, here and on all nodes (kolo_layout_compute), so that no rank has to trust an offset that it
- * reads.
+ * the numbers of ranks, here and on all nodes (kolo_layout_compute): no rank has to trust an offset.
  *
  * Words that one rank writes while others read are kolo_atomic_*. Everything else is written before a release store and
  * read after the acquire that pairs with it, as each struct says; "before x" in a comment means that the field is
@@ -347,8 +345,7 @@ struct kolo_shared_ring {
 };
 
 /* A rank's stream, through which it sends messages that do not fit a cell, to one rank after another. Chunk c is
- * chunks[c % KOLO_CHUNKS], counted over all such messages. The receiver leaves a chunk's contents as they are, but
- * takes its lines over (reduce/copy.h). */
+ * chunks[c % KOLO_CHUNKS], counted over all such messages. The receiver takes its lines over (reduce/copy.h). */
 struct kolo_shared_stream {
     KOLO_ALIGNED kolo_atomic_u64 filled; /* chunks, by its rank */
     KOLO_ALIGNED kolo_atomic_u64 taken;  /* chunks, by the receiver of the message under way */

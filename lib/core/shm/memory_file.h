@@ -1,8 +1,8 @@
 /* Nameless files of memory that processes of one user share: segments for which /dev/shm has no room, those of
  * kolo_comm_shrink, buffers of kolo_alloc. The process that makes such a file tells the others its pid and descriptor,
  * and they open the file through /proc. By then, or in another pid namespace, the pid or the descriptor may mean
- * something else; so the opened file is compared with the one that was named. Where a process may not open the file,
- * its maker hands the descriptor over. */
+ * something else; so the opened file is compared with the one that was named. Where that is not allowed, the maker
+ * hands it over. */
 #pragma once
 
 #include <sys/socket.h>
@@ -30,8 +30,7 @@ int kolo_memory_file_open(const struct kolo_memory_file *file, int access);
  *   3. The taker, once it is told that the giver has sent, finds the descriptor waiting.
  * Nobody waits at the socket: each side learns elsewhere that the other has done its part or has died. The giver sends
  * only to the taker's process or, where pids say nothing, to a process of its own user. So a taker in another pid
- * namespace that has changed its user gets nothing. The taker accepts only the file that it expects, from the giver's
- * user. */
+ * namespace that has changed its user gets nothing. The taker accepts only the file expected, from the giver's user. */
 
 /* Makes an address of the abstract namespace, where names belong to no files. Returns its length; 0: it is too long. */
 socklen_t kolo_abstract_address(struct sockaddr_un *address, const char *format, ...)

@@ -1,6 +1,6 @@
 /* A region is the memory of a kolo_alloc or kolo_share: a nameless file that all ranks of a node map whole. It has a
- * part for each rank, whose pages its owner places, or one part for all. The memory is freed when the last process has
- * unmapped the file or has ended. */
+ * part for each rank, whose pages its owner places, or one part for all. It is freed with the last process that has
+ * it. */
 #pragma once
 
 #include <stdbool.h>
@@ -48,8 +48,7 @@ int kolo_region_create(const struct kolo_region_shape *shape);
 int kolo_region_map(struct kolo_region *region, int fd, const struct kolo_region_shape *shape);
 
 /* Takes the pages of `bytes` bytes of a region that was mapped lazily, before they are used: otherwise a store could
- * end the process where memory runs out. KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM. Kernels before 5.14 take them at the first
- * use. */
+ * end the process where memory runs out. KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM. Before Linux 5.14: at the first use. */
 int kolo_region_populate(const char *function, uint8_t *memory, size_t bytes);
 
 /* Gives the memory of the own part back, if nobody else uses that, and unmaps all parts. A part that the program had

@@ -1,5 +1,4 @@
-/* The atomics of the library. A memory order is part of a helper's name, never an argument. Only this folder names
- * memory orders.
+/* The atomics of the library. A memory order, which only this folder names, is part of a helper's name.
  *
  * Pairs: a rank whose kolo_load_acquire(x) returns the value of another rank's kolo_store_release(x), or a later value
  * of x, sees all that the other rank wrote before that store. A relaxed access orders nothing. */

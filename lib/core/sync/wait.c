@@ -99,8 +99,7 @@ static bool spin(kolo_waiter *waiter, const struct kolo_wait *wait) {
 /* The affinity of ranks does not tell whether they share a processor: two ranks that may run on two processors can
  * still be on one, where spinning keeps the peer from running. The first yield of a wait tells. If that yield took so
  * long that another process ran, and the flag was there afterwards, the other process was probably the peer: the next
- * wait spins for a shorter while. If the yield came back at once, nobody else wants the processor: waits spin longer
- * again. */
+ * wait spins for less. If the yield came back at once, nobody else wants the processor: waits spin longer again. */
 static void learn(kolo_waiter *waiter, bool gave_way, bool reached) {
     if (gave_way && reached)
         waiter->spins = waiter->spins / 4 > KOLO_SPINS_MIN ? waiter->spins / 4 : KOLO_SPINS_MIN;

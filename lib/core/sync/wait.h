@@ -1,8 +1,7 @@
 /* Flags: how a rank publishes one, and the one function that waits for one.
  *
  * A flag is a 64-bit word in the segment. One rank writes it, in increasing order, and never resets it; others read it.
- * The writer publishes with a release store; a waiter that sees the value it wants has acquired all that the writer
- * wrote before.
+ * The writer publishes with a release store; a waiter that sees the value has acquired what was written before.
  *
  * A waiter spins, then yields the processor, then sleeps in the kernel in slices. Only the last stage costs anything:
  * there the caller's check looks at aborts, dead peers and the deadline. All flags of a rank share that rank's bell. A

@@ -1,5 +1,4 @@
-/* One shot: every rank shows its input to all others, and reduces all inputs itself, in the canonical order. A message
- * without elements is a barrier.
+/* One shot: every rank shows its input to all, and reduces all itself, in canonical order. No elements: a barrier.
  *
  * Lines (algo/lines.h) are for up to KOLO_LINES_BYTES_MAX. They are NCCL's LL protocol, with a flag in each cache line.
  * Two ranks need one cache-line transfer each way, at the same time.

@@ -1,5 +1,4 @@
-/* Tree: a hierarchical all-reduce, level by level. Most data crosses within a cache domain, and no rank reads from all
- * others.
+/* Tree: a hierarchical all-reduce, level by level. Most data crosses within a cache domain, none between all ranks.
  *
  * Shape. Level l joins units of sizes[l] ranks into blocks of sizes[l + 1]: sizes[0] is 1, then come the sizes of the
  * communicator's levels (cpu/levels.h), then one block of all ranks. Units are aligned and their sizes powers of two,

@@ -1,5 +1,5 @@
-/* kolo_allreduce_apply: reduce-scatter of the gradients, a function on what each rank owns, and all-gather of the
- * parameters, in one pass.
+/* kolo_allreduce_apply: reduce-scatter of gradients, a function on what each rank owns, all-gather of parameters, in
+ * one pass.
  *
  * Each rank owns one range of the message (apply.h). Ticket t carries a chunk of every rank's range, or of those whose
  * turn it is (algo/regions.h): a slot has a region for each. For a chunk
@@ -11,7 +11,7 @@
  * Order, steps and claims are those of mesh (algo/allreduce/mesh.c), with update in place of reduce: the rank that has
  * read a line is the next to write it. No rank but the owner of a region writes to it between the two steps, or reads
  * it before the second one. Only the owners of a ticket's regions touch others' slots, so that a rank which has awaited
- * the update of those may fill its slot again. Every rank waits in each ticket for scatter of all, and so compares all
+ * the update of those may fill its slot again. Every rank waits in each ticket for scatter of all: it compares all
  * stamps.
  *
  * Mapped buffers. Where all ranks' gradients are in memory that all have mapped (algo/direct_buffers.h), owners fold

@@ -41,7 +41,7 @@ int kolo_join_listen(const char *job) {
 }
 
 /* Returns whether a process has sent a valid request and is still there: requests are sent at once, and a process that
- * has ended has closed its side. Another user's request is read, too: a socket closed with unread data discards the
+ * has ended has closed its side. Another user's request is read, too: closed with unread data, a socket loses the
  * answer. */
 static bool read_request(int fd, struct kolo_join_request *request) {
     char spare;

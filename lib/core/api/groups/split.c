@@ -22,8 +22,8 @@
  * creation succeeds on all ranks of a group or on none; or, over several nodes, on all of some nodes, where a leader
  * ends or is stopped at the last moment (internode/assembly/assembly.h). A rank without a communicator says so in step
  * 4 or does not come to it. So after step 4 either all groups have a communicator or none has. If none has because a
- * rank lacks something, the parent stays usable for all ranks; if the time is over, or for any other failure, the
- * parent is broken for all ranks.
+ * rank lacks something, the parent stays usable for all ranks; after any other failure the parent is broken for all
+ * ranks.
  *
  *   death of a rank in       leaves
  *   1, 2                     a parent that is broken; files and listeners that go with their descriptors

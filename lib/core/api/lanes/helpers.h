@@ -1,5 +1,4 @@
-/* The helpers of a rank: a thread for each of its lanes but the first, for programs that have no threads of their own
- * to move data.
+/* The helpers of a rank: a thread for each lane but the first, for programs without threads of their own to move data.
  *
  * The thread that makes a call posts work: a function to run in each lane. It runs lane 0's part itself and waits until
  * all helpers are done with theirs. Writers: that thread writes `run` and `argument` and then `posted`, which publishes
@@ -11,8 +10,7 @@
  * started, the posting thread runs that lane's part after its own. That is slow but right: the parts wait only for the
  * same lanes of other ranks, and every such rank goes through its lanes in the same order.
  *
- * A helper may die only with its process. If a rank fails or dies, the waits of each lane find that (lanes.h), so that
- * the wait for helpers ends, too. */
+ * A helper may die only with its process. If a rank fails or dies, each lane's waits find that (lanes.h). */
 #pragma once
 
 #include "comm/comm.h"

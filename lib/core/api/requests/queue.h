@@ -25,8 +25,7 @@
  * Lifetime. A thread may touch a queue and its communicator while it has the lock and knows of a request there that is
  * not complete, or while it carries something out. At other times they may be gone: a wait that gave up the lock looks
  * at its request first. Without a progress thread a wait for a message carries out the collectives before it, even
- * where the message is complete already, since it may be complete on one rank alone. Such a wait looks for its queue in
- * the list.
+ * where the message is complete already, as it may be complete on one rank alone. It looks for its queue in the list.
  *
  * Deferral. A progress thread that has no processor but those of the ranks would take from their computing what it
  * gives to the call, and be in the way of the caller that comes for the result soon. So it defers a request until
@@ -117,8 +116,7 @@ static inline bool kolo_request_is_over(const kolo_request *request) {
 }
 
 /* The queue that has something to be carried out before a wait for the request ends; NULL: there is none, and the queue
- * may be gone. The caller has the common lock. any: before a wait for this or others, to which all collectives
- * belong. */
+ * may be gone. The caller has the common lock. any: before a wait for this or others. */
 struct kolo_queue *kolo_queue_before(const kolo_request *request, bool any);
 
 /* Carries out what comes before the end of a wait for the request. The caller's common lock is given up meanwhile. */

@@ -48,8 +48,7 @@ void kolo_sends_advance(kolo_comm *comm);
 int kolo_receives_advance(kolo_comm *comm);
 
 /* Carries on with all that is in flight until `until` returns true or nothing is in flight. Returns 0, or the status
- * with which the communicator broke. is_interruptible: kolo_transfer_interrupt by another thread of this rank makes
- * this call ask `until` again. */
+ * with which the communicator broke. is_interruptible: kolo_transfer_interrupt by another thread makes it ask again. */
 typedef bool kolo_transfer_until_fn(void *argument);
 int kolo_transfer_run(kolo_comm *comm, kolo_transfer_until_fn *until, void *argument, bool is_interruptible);
 void kolo_transfer_interrupt(kolo_comm *comm);

@@ -75,8 +75,7 @@ int kolo_agreement_accept(struct kolo_agreement *agreement, int64_t more_ns, str
 int kolo_agreement_look(struct kolo_agreement *agreement, uint32_t *culprit);
 
 /* Step 4, for a rank whose part has ended with `rc`: an error that all ranks get, or KOLO_AGREEMENT_OVER. `culprit`:
- * the rank at fault, or KOLO_NOBODY. Returns KOLO_AGREEMENT_OVER where the next generation is to begin, or the error
- * with which the call fails. */
+ * the rank at fault, or KOLO_NOBODY. Returns KOLO_AGREEMENT_OVER: the next generation begins; or the call's error. */
 int kolo_agreement_conclude(const struct kolo_agreement *agreement, int rc, uint32_t culprit);
 
 /* Returns KOLO_ERR_VERSION, with the message that what `rank` wrote is damaged. */

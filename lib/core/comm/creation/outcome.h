@@ -13,8 +13,7 @@
  * Versions. A rank of another version knows only the first lines of the header, which never change. It writes its rank
  * and version into `other_version`, and gives up. Ranks that wait find that there, and give up as well.
  *
- * comm/README.md, "How a creation ends", says who sleeps until when, who looks whether all live, and what deaths
- * leave. */
+ * comm/README.md, "How a creation ends", says who sleeps until when, who looks whether all live, what deaths leave. */
 #pragma once
 
 #include "base/clock.h"

@@ -153,8 +153,7 @@ static int64_t age_ms(const struct stat *found) {
 }
 
 /* Removes the names, and with them the memory, that this user's earlier jobs have left because their rank 0 was killed
- * while they met. A name stays for LEFT_MS_MIN, so that the other ranks of such a job can learn of that end by it. A
- * name that cannot be removed stays. */
+ * while they met. A name stays for LEFT_MS_MIN, so that the other ranks can learn of the end by it. */
 static void sweep(const struct kolo_job *job) {
     char path[sizeof job->path];
     struct stat found;

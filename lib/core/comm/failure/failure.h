@@ -1,6 +1,5 @@
 /* The failure: a communicator breaks by one failure. It is published once, by compare-and-swap, in the segment's
- * header, and every other rank finds it when a wait gets long. A rank that waits looks for it at least every
- * KOLO_SLICE_NS.
+ * header, and every other rank finds it when a wait gets long. A rank looks at least every KOLO_SLICE_NS.
  *
  * What kolo_failure_check finds for a rank that waits for `peer`:
  *   a failure has been published       this rank returns it, too

@@ -3,8 +3,7 @@
 
 #include "comm/comm.h"
 
-/* The difference of two ranks: the first item that they pass differently in a call (comm/step/items.h). Messages name
- * it once a mismatch is published.
+/* The difference of two ranks: the first item that they pass differently in a call (comm/step/items.h), for messages.
  *
  * The two ranks that the mismatch names show each other digests of KOLO_SHOWN_WORDS blocks of their items, while they
  * are still in that call. Both find the first block that differs, and show that one in as many smaller blocks; in the

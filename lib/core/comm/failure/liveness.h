@@ -66,8 +66,7 @@ void kolo_liveness_use_locks(struct kolo_liveness *liveness, uint64_t device, ui
 /* Looks at `count` ranks from `first` on, round the ring, and marks those that have ended; never blocks. `self` is
  * skipped, as are threads of this process. Costs a poll, and a close look at those that have not had one for a while,
  * which checks their descriptors and guards. The first look opens the pidfds: only a pidfd that was opened before the
- * parent has waited for the process tells how it ended. Returns false if nothing tells of one of them whether it
- * lives. */
+ * parent has waited for the process tells how it ended. False: nothing tells whether one of them lives. */
 bool kolo_liveness_look_at(struct kolo_liveness *liveness, uint32_t first, uint32_t count);
 
 /* Returns whether a look has found that `rank` has ended. */

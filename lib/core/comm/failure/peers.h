@@ -1,5 +1,4 @@
-/* The peers of this process are the processes that it watches: each has one record and one pidfd, however many
- * communicators it is in.
+/* The peers of this process are those that it watches: each has one record and one pidfd, for all communicators.
  *
  * The number of a pidfd may come to mean something else, since a program may close descriptors that are not its own,
  * and open others. So the answers of a number count only while it still means that pidfd, which kolo_peer_examine

@@ -4,8 +4,7 @@
  * Wards. Before each sleep in a wait (at least every KOLO_SLICE_NS) a rank looks at its wards, the KOLO_WATCHED ranks
  * after it, round the ring. With up to KOLO_WATCHED + 1 ranks its wards are all the others, and no watchdog is needed.
  * Each rank watches its wards from the end of the creation on: the system tells how a process ended only to those that
- * watched it before. After each look the rank stores the time in its kolo_shared_member.looked_ns, which also shows
- * that it lives.
+ * watched it before. After each look the rank stores the time in its looked_ns, which also shows that it lives.
  *
  * The watchdog. The ranks that watch a rank may all be out of calls. So with more than KOLO_WATCHED + 1 ranks, one of
  * those that wait is the watchdog. It also looks at each rank whose watchers have not looked for WATCHED_NS. The

@@ -21,8 +21,8 @@ static inline kolo_dtype kolo_call_dtype_by_lanes(kolo_dtype dtype) {
 }
 
 /* A call in one word: collective (5 bits), dtype (5), op (4), root (10) and count (40). Two ranks with different words
- * make different calls. Operations of kolo_op_create have two more ops. With KOLO_OPAQUE the upper 12 bits of the count
- * are the size of an element. */
+ * make different calls. Operations of kolo_op_create have two more ops. With KOLO_OPAQUE the count's upper 12 bits are
+ * an element's size. */
 static inline uint64_t kolo_call_word(kolo_collective collective, kolo_dtype dtype, kolo_op op, uint32_t root,
                                       size_t count) {
     return (uint64_t)(collective + 1) << 59 | (uint64_t)dtype << 54 | (uint64_t)op << 50 | (uint64_t)root << 40 |
@@ -31,8 +31,8 @@ static inline uint64_t kolo_call_word(kolo_collective collective, kolo_dtype dty
 
 /* A stamp is a mix of the words of several calls. The multiplier is odd, so that a difference never goes away: a stamp
  * and the word of the last call determine the stamp of the calls before. A word enters with its upper bits, in some of
- * which most calls differ, as the lowest: a product spreads them over all bits, so that a second call that differs does
- * not make up for a first one. */
+ * which most calls differ, as the lowest: a product spreads them over all bits, so that a second difference does not
+ * make up for a first. */
 #define KOLO_STAMP_MIX   UINT64_C(0x9e3779b97f4a7c15)
 #define KOLO_STAMP_UNMIX UINT64_C(0xf1de83e19937733d)
 static_assert(KOLO_STAMP_MIX * KOLO_STAMP_UNMIX == 1, "one undoes the other");
@@ -95,8 +95,8 @@ struct kolo_call_parts {
 };
 
 /* Returns the value in place of a root that the collective does not have: the lower bits of the call's detail, with
- * KOLO_ALLREDUCE_APPLY above two bits for flags. KOLO_ALLREDUCE_MANY has more bits of the detail above a count of 34
- * bits, except with KOLO_OPAQUE. */
+ * KOLO_ALLREDUCE_APPLY above two bits for flags. KOLO_ALLREDUCE_MANY has more bits of it above a count of 34 bits,
+ * except with KOLO_OPAQUE. */
 static inline uint32_t kolo_call_digest_root(uint64_t digest, bool has_flags) {
     return (has_flags ? digest << 2 : digest) & 1023;
 }

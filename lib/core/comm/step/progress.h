@@ -156,13 +156,11 @@ static inline uint32_t kolo_rank_after(const kolo_comm *comm, uint32_t rank) {
     return rank + 1 == comm->size ? 0 : rank + 1;
 }
 
-/* Oversubscription: where ranks outnumber processors, which ranks run on this one's processor, and whether yielding
- * lets one of them go on.
+/* Oversubscription: where ranks outnumber processors, which ranks share this one's, and whether yielding helps one.
  *
  * Each rank stores in its member on which processor it last waited. In each wait it looks at one other rank's
  * processor, so that it knows all of them after as many waits as there are ranks. Its knowledge may be old: it only
- * decides whether some microseconds are spent spinning or switching to another process. For the same reason it needs no
- * memory order.
+ * decides whether some microseconds are spent spinning or switching. So it needs no memory order.
  *
  * A rank on the same processor is behind if it has begun fewer calls or published fewer steps: then it has work to do.
  * A rank that is as far as this one most likely waits for the same peer. The other rank has written its words for this

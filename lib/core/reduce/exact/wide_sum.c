@@ -59,8 +59,7 @@ static bool is_any_below(const uint32_t *magnitude, uint32_t place) {
 }
 
 /* Returns a magnitude other than zero, rounded, without its sign. In a float's bits the exponent stands above the
- * fraction, so that a fraction rounded up to a power of two carries into the exponent, and the largest number into
- * infinity. */
+ * fraction, so that a fraction rounded up carries into the exponent, and the largest number into infinity. */
 static uint64_t round_magnitude(const uint32_t *magnitude, uint32_t digits, int low, const struct shape *shape) {
     const int least = 2 - (1 << (shape->exponent_bits - 1)) - shape->fraction_bits; /* the unit of subnormals */
     const uint64_t infinity = ((UINT64_C(1) << shape->exponent_bits) - 1) << shape->fraction_bits;

@@ -3,8 +3,7 @@
  * A wide sum consists of words of 64 bits. The first ones are digits: digit i counts units of 2^(low + 32 i), and may
  * be negative and larger than 32 bits, so that additions carry nothing. As every addition changes a digit by less than
  * 2^32, carries are due after 2^31 of them at the latest (kolo_wide_carry). After a carry all digits but the last are
- * from 0 to 2^32 - 1, and the last has the sign. The other words are marks for what no number can express: see enum
- * kolo_wide_mark.
+ * from 0 to 2^32 - 1, and the last has the sign. The other words are marks: see enum kolo_wide_mark.
  *
  * So the sum of two wide sums is that of their words, as integers, in whatever order they are added. */
 #pragma once

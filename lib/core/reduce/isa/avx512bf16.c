@@ -20,8 +20,7 @@ static ALWAYS_INLINE pair read_BF16(const unsigned char *from, size_t bytes) {
 }
 
 /* Returns the elements that the instruction gets wrong, as a number in a general register. The compiler is not told
- * that the number comes from a mask: it would combine masks in mask registers, on the one port that classifies
- * elements. */
+ * that the number comes from a mask: it would combine masks on the one port that classifies. */
 static ALWAYS_INLINE uint32_t lanes_by_hand(vector x) {
     uint32_t lanes = _mm512_fpclass_ps_mask((__m512)x, BY_HAND);
     __asm__("" : "+r"(lanes));

@@ -1,6 +1,5 @@
 /* The kernels of optimizers: elementwise updates of parameters and state, and a sum of squares. The portable instance
- * is the specification; each other instance gives the same bits, for any length and alignment. A kolo_reducer names the
- * instance of its instruction set.
+ * is the specification; each other instance gives the same bits, for any length and alignment.
  *
  * They compute in the type of their elements, one operation at a time, without fused multiply-add. Every NaN that is
  * stored is the positive quiet one without payload. Formulas and the order of operations are those of PyTorch 2

@@ -1,6 +1,5 @@
 /* Partial access: reading and writing the first bytes of a vector, where the instruction set has no masked access. The
- * bytes are accessed as 64-bit words, the last of which is put together from parts that may overlap. No other byte is
- * touched. */
+ * bytes are accessed as 64-bit words, the last one in parts that may overlap. No other byte is touched. */
 #pragma once
 
 #include "reduce/template/vector_types.h"

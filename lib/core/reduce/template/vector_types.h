@@ -1,6 +1,5 @@
 /* Vectors of VECTOR_BYTES bytes: their types, in the compiler's vector extension, and how whole ones are read and
- * written. A `vector` is bytes; for arithmetic it is cast to a type with elements (SIMD lanes), and all casts between
- * these types keep the bits.
+ * written. A `vector` is bytes; for arithmetic it is cast to a type with elements (SIMD lanes); casts keep the bits.
  *
  * The header of an instruction set in isa/ includes this one. Before that it defines
  *
