@@ -110,18 +110,12 @@ static inline __attribute__((always_inline)) int plan_and_run(const struct kolo_
     return descriptor->algorithms[message->plan.algorithm](comm, message);
 }
 
-/* A buffer that memcpy takes. The caller's may be NULL with a count of 0, and where only the root has one. */
-static void *or_nothing(const void *buffer) {
-    static uint8_t nothing;
-    return buffer ? (void *)buffer : &nothing;
-}
-
 static inline int run_whole(const struct path *path, kolo_comm *comm) {
     const struct kolo_descriptor *descriptor = path->descriptor;
     const struct kolo_arguments *call = path->call;
     struct kolo_message message; /* only the fields that are needed are initialized: small messages come here, too */
-    message.send = or_nothing(call->send);
-    message.recv = or_nothing(call->recv);
+    message.send = kolo_buffer_at(call->send, 0);
+    message.recv = kolo_buffer_at(call->recv, 0);
     message.count = call->count;
     if (descriptor->send != WHOLE || descriptor->recv != WHOLE) {
         message.gap = 0;

@@ -37,12 +37,6 @@ static struct kolo_blocks slice_blocks(const struct kolo_blocks *whole, size_t e
     return (struct kolo_blocks){counts, offsets};
 }
 
-/* A buffer that memcpy takes. The caller's may be NULL with a count of 0, and where only the root has one. */
-static uint8_t *from(const void *buffer, size_t bytes) {
-    static uint8_t nothing;
-    return buffer ? (uint8_t *)buffer + bytes : &nothing;
-}
-
 void kolo_slice_make(struct kolo_message *slice, const struct kolo_descriptor *descriptor, const kolo_comm *first,
                      const struct kolo_arguments *call, const kolo_kernel *kernel, uint32_t lane, uint32_t lanes) {
     const uint32_t ranks = first->global_size;
@@ -60,8 +54,8 @@ void kolo_slice_make(struct kolo_message *slice, const struct kolo_descriptor *d
     }
     const size_t count = kolo_plan_slice(call->count, (uint32_t)element_bytes, lanes, lane, &begin);
     *slice = (struct kolo_message){
-        .send = from(call->send, descriptor->send == COUNTED ? 0 : begin * element_bytes),
-        .recv = from(call->recv, descriptor->recv == COUNTED ? 0 : begin * element_bytes),
+        .send = kolo_buffer_at(call->send, descriptor->send == COUNTED ? 0 : begin * element_bytes),
+        .recv = kolo_buffer_at(call->recv, descriptor->recv == COUNTED ? 0 : begin * element_bytes),
         .count = count,
         .gap = call->count - count,
         .send_blocks = slice_blocks(&call->send_blocks, element_bytes, ranks, lane, lanes, tables),

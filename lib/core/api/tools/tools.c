@@ -24,7 +24,11 @@
 #include "cpu/limits.h"
 #include "plan/tuning.h"
 
-/* The machine. */
+static void read_topology(kolo_topology *topology) {
+    kolo_cpu_set allowed;
+    kolo_cpu_set_allowed(&allowed);
+    kolo_topology_read(topology, &allowed);
+}
 
 static void read_shm(kolo_machine *machine) {
     struct statvfs mount;
@@ -51,14 +55,12 @@ int kolo_machine_query(kolo_machine *machine) {
         rc = kolo_cpu_mask_parse(kolo_environment_text(KOLO_VARIABLE_CPU), &mask);
     if (rc < 0)
         return rc;
-    kolo_cpu_set allowed;
     kolo_topology topology;
-    kolo_cpu_set_allowed(&allowed);
-    kolo_topology_read(&topology, &allowed);
+    read_topology(&topology);
     kolo_machine found;
     memset(&found, 0, sizeof found);
     found.cpus_online = topology.cpus_online;
-    found.cpus_allowed = kolo_cpu_set_count(&allowed);
+    found.cpus_allowed = kolo_cpu_set_count(&topology.allowed);
     found.quota_millicpus = kolo_quota_read();
     found.numa_nodes = topology.numa_nodes;
     found.l3_domains = topology.l3_domains;
@@ -82,12 +84,6 @@ int kolo_machine_query(kolo_machine *machine) {
 /* Plans. */
 
 static_assert(KOLO_PROFILE_BANDS == KOLO_BANDS, "kolo_tools.h says how many there are");
-
-static void read_topology(kolo_topology *topology) {
-    kolo_cpu_set allowed;
-    kolo_cpu_set_allowed(&allowed);
-    kolo_topology_read(topology, &allowed);
-}
 
 /* The settings that ranks of this machine would have under `options`. */
 static int resolve(struct kolo_settings *settings, const kolo_options *options, int ranks) {
