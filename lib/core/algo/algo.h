@@ -5,7 +5,6 @@
 #include "plan/plan.h"
 #include "comm/comm.h"
 #include "reduce/copy.h"
-#include "sync/fence.h"
 
 /* Blocks of any length, indexed by rank among the ranks of all nodes. */
 struct kolo_blocks {

@@ -23,9 +23,7 @@
 #include <string.h>
 
 #include "plan/plan.h"
-#include "comm/comm.h"
 #include "comm/failure/failure.h"
-#include "sync/point.h"
 
 /* Copies at most one line's payload. It is inline, since a call of memcpy would take longer than the copy. */
 static inline void kolo_copy_short(uint8_t *to, const uint8_t *from, size_t bytes) {

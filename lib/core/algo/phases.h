@@ -16,7 +16,6 @@
 
 #include "algo/algo.h"
 #include "comm/step/progress.h"
-#include "sync/point.h"
 
 /* Returns where `rank` shows chunk `chunk`. */
 static inline uint8_t *kolo_phase_shown_at(const kolo_comm *comm, uint32_t rank, size_t chunk) {

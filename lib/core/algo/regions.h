@@ -7,9 +7,7 @@
 #include <string.h>
 
 #include "algo/algo.h"
-#include "comm/failure/failure.h"
 #include "comm/step/progress.h"
-#include "sync/point.h"
 
 /* The turn of a ticket: the blocks that it carries. */
 struct kolo_turn {

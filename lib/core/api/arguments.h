@@ -2,7 +2,6 @@
 #pragma once
 
 #include "algo/registry.h"
-#include "comm/comm.h"
 
 /* A call takes this at its begin and gives it up at its end where assertions are on. Where two threads are in one
  * communicator at once, the second gets KOLO_ERR_STATE. */

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "comm/comm.h"
-#include "shm/region.h"
 
 /* Makes one buffer of `bytes` for all ranks of the machine, as kolo_alloc_with does. But no rank has to give it back in
  * step with the others: kolo_region_leave gives it back, or in a forked child kolo_region_forget. lazily: of small

@@ -4,7 +4,6 @@
 #pragma once
 
 #include "comm/comm.h"
-#include "comm/step/items.h"
 
 /* Begin and leave such a call, on a communicator that kolo_enter has let this thread use. On a communicator of one rank
  * the call meets no other. `count`, `flags`, of 10 bits, and the word in place of an op, of 4, tell calls apart. */

@@ -4,7 +4,6 @@
  * take the short way takes the long one, which says what is wrong. */
 #pragma once
 
-#include "api/arguments.h"
 #include "api/path.h"
 
 /* Whether the call may take this way, on a communicator that is ready. */

@@ -5,7 +5,6 @@
 #include <stdint.h>
 
 #include "kolo.h"
-#include "base/status.h"
 #include "comm/channels/channels.h"
 #include "comm/step/heap.h"
 #include "comm/failure/liveness.h"
@@ -14,7 +13,6 @@
 #include "comm/ranks.h"
 #include "reduce/reducer.h"
 #include "shm/segment.h"
-#include "sync/wait.h"
 
 /* The token of a communicator: a page of its own that a forked child finds zeroed, so that one load tells it. */
 struct kolo_token {

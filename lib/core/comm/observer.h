@@ -11,7 +11,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "shm/layout.h"
 #include "shm/memory_file.h"
 
 /* A file of a job that is not a segment. Whoever finds it extends the struct; the observer frees it. */

@@ -19,7 +19,6 @@
 #include <stdbool.h>
 
 #include "kolo_tools.h"
-#include "cpu/topology.h"
 #include "shm/layout.h"
 
 #define KOLO_PROFILE_FORMAT    2 /* changes with what the words mean */

@@ -7,9 +7,7 @@
  * section is as often worse than the defaults as better. A file that cannot be used changes nothing but the log. */
 #pragma once
 
-#include "cpu/topology.h"
 #include "plan/profile.h"
-#include "shm/layout.h"
 
 /* The question that tuning decides. */
 struct kolo_tuning_question {

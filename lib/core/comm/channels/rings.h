@@ -7,7 +7,6 @@
 #pragma once
 
 #include "comm/comm.h"
-#include "sync/point.h"
 
 /* In place of kolo_shared_cell.chunks_before: the message waits until its receiver asks for it. */
 #define KOLO_NOT_STREAMED UINT64_MAX

@@ -42,7 +42,6 @@
 
 #include "base/clock.h"
 #include "comm/comm.h"
-#include "comm/ranks.h"
 
 #define KOLO_NOBODY UINT32_MAX
 

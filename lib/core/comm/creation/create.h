@@ -1,8 +1,6 @@
 /* The creation of a communicator: settings, meeting, the segment, and how to wait; also after a failure. */
 #pragma once
 
-#include "comm/comm.h"
-#include "comm/creation/options.h"
 #include "comm/creation/other_nodes.h"
 
 /* Fills in the segment's settings, on rank 0, once all ranks have registered. The layer above knows the algorithms. */

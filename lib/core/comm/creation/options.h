@@ -5,7 +5,6 @@
 #include "base/status.h"
 #include "comm/creation/launcher.h"
 #include "cpu/levels.h"
-#include "shm/layout.h"
 
 #define KOLO_STREAMS_MAX    16 /* of a lane to one other node, beside the control stream */
 #define KOLO_TIMEOUT_MS_MAX (INT64_C(1000) * 60 * 60 * 24 * 365)

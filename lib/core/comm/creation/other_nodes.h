@@ -5,8 +5,6 @@
 
 #include "base/clock.h"
 #include "comm/comm.h"
-#include "comm/creation/options.h"
-#include "comm/ranks.h"
 
 struct kolo_internode_calls;
 struct kolo_message;    /* see algo/algo.h */

@@ -16,10 +16,7 @@
  * comm/README.md, "How a creation ends", says who sleeps until when, who looks whether all live, what deaths leave. */
 #pragma once
 
-#include "base/clock.h"
-#include "comm/creation/options.h"
 #include "comm/creation/other_nodes.h"
-#include "shm/layout.h"
 
 /* A creation under way, as one rank sees it. */
 struct kolo_job {

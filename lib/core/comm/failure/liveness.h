@@ -8,7 +8,6 @@
 #include "kolo.h"
 #include "comm/failure/peers.h"
 #include "comm/failure/process.h"
-#include "shm/layout.h"
 
 /* Returns false if a process is known to have ended. A process that is guarded locks byte `guard_place` of file
  * `guard_fd`. own_namespace: see kolo_process_own_namespace. */

@@ -23,9 +23,7 @@
 
 #include <string.h>
 
-#include "comm/comm.h"
 #include "comm/failure/failure.h"
-#include "sync/point.h"
 
 /* Begins a call: numbers it, and shows what it is to ranks that wait long for this one. `detail`: a digest of what the
  * word has no room for; 0: none. */
