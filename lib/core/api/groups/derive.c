@@ -74,7 +74,7 @@ static void derive_settings(const struct kolo_derivation *d, struct kolo_setting
         settings->create_timeout_ns = d->timeout_ns;
     if (d->meeting) {
         snprintf(settings->net.rendezvous, sizeof settings->net.rendezvous, "%s", d->meeting);
-        /* Ranks that wait here give up before others that wait in the parent take them for those at fault. / */
+        /* Ranks that wait here give up before others that wait in the parent take them for those at fault. */
         settings->create_timeout_ns /= 2;
     }
 }
