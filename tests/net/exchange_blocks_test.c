@@ -81,8 +81,8 @@ static void show_blocks(uint32_t node, uint32_t ticket) {
         const uint32_t rank = kolo_nodes_rank(&nodes, node, local);
         memset(slot_of(node, local, ticket), GUARD, SLOT_BYTES);
         for (uint32_t block = moves.begin; block < moves.end; block++) {
-            const uint32_t to = kolo_moves_to(&moves, nodes.size, rank, block);
-            const uint32_t from = kolo_moves_from(&moves, nodes.size, rank, block);
+            const uint32_t to = kolo_moves_peer(&moves, nodes.size, rank, block, KOLO_MOVES_OUT);
+            const uint32_t from = kolo_moves_peer(&moves, nodes.size, rank, block, KOLO_MOVES_IN);
             uint8_t *out = kolo_moves_region(&comms[node], &moves, ticket, local, block, KOLO_MOVES_OUT);
             uint8_t *in = kolo_moves_region(&comms[node], &moves, ticket, local, block, KOLO_MOVES_IN);
             const uint64_t sent = to == KOLO_MOVES_NOBODY ? 0 : whole_of(ticket, rank, to);
@@ -104,7 +104,7 @@ static void check_blocks(uint32_t node, uint32_t ticket) {
     for (uint32_t local = 0; local < kolo_nodes_local_size(&nodes, node); local++) {
         const uint32_t rank = kolo_nodes_rank(&nodes, node, local);
         for (uint32_t block = moves.begin; block < moves.end; block++) {
-            const uint32_t from = kolo_moves_from(&moves, nodes.size, rank, block);
+            const uint32_t from = kolo_moves_peer(&moves, nodes.size, rank, block, KOLO_MOVES_IN);
             const uint8_t *in = kolo_moves_region(&comms[node], &moves, ticket, local, block, KOLO_MOVES_IN);
             const uint8_t *data = in + KOLO_REGION_HEAD_BYTES;
             size_t first, bytes = 0;
@@ -122,7 +122,7 @@ static uint64_t block_bytes(uint32_t ticket) {
     uint64_t bytes = 0;
     for (uint32_t rank = 0; rank < nodes.size; rank++)
         for (uint32_t block = moves.begin; block < moves.end; block++) {
-            const uint32_t to = kolo_moves_to(&moves, nodes.size, rank, block);
+            const uint32_t to = kolo_moves_peer(&moves, nodes.size, rank, block, KOLO_MOVES_OUT);
             size_t first;
             if (to != KOLO_MOVES_NOBODY && nodes.node_of[to] != nodes.node_of[rank])
                 bytes += kolo_moves_chunk(&moves, whole_of(ticket, rank, to), &first) * moves.element_bytes;
@@ -220,8 +220,8 @@ static void check_refusals(uint32_t node, const struct kolo_order *order) {
                 uint32_t sender = part < nodes.size ? part : KOLO_MOVES_NOBODY;
                 if (!scans)
                     sender = local < kolo_nodes_local_size(&nodes, node)
-                                 ? kolo_moves_from(moves, nodes.size, kolo_nodes_rank(&nodes, node, local),
-                                                   moves->begin + part % blocks)
+                                 ? kolo_moves_peer(moves, nodes.size, kolo_nodes_rank(&nodes, node, local),
+                                                   moves->begin + part % blocks, KOLO_MOVES_IN)
                                  : KOLO_MOVES_NOBODY;
                 if (from == node ||
                     (kind == KOLO_MESSAGE_UP && sender != KOLO_MOVES_NOBODY && nodes.node_of[sender] == from))

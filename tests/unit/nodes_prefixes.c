@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "hashed_tree.h"
-#include "internode/assembly/prefixes.h"
+#include "internode/partials.h"
 #include "shm/layout.h"
 
 enum { SMALL_MAX = 7, NODES = 4 };
@@ -57,7 +57,7 @@ static void push(struct stack *stack, uint64_t part, uint32_t weight) {
     }
 }
 
-/* The same from terms, as prefixes.h says: `rank` takes those of other nodes that serve it. used: marks them. */
+/* The same from terms, as partials.h says: `rank` takes those of other nodes that serve it. used: marks them. */
 static uint64_t from_terms(const struct kolo_nodes *nodes, const struct kolo_prefixes *prefixes, uint32_t rank,
                            bool *used) {
     const uint32_t own = nodes->node_of[rank], first = prefixes->each[rank].first;
@@ -103,15 +103,12 @@ static uint32_t check_places(const struct kolo_nodes *nodes, const struct kolo_p
 static void check(const uint32_t *groups, uint32_t ranks) {
     struct kolo_nodes nodes;
     assert_int_equal(kolo_nodes_make(&nodes, groups, ranks), 0);
-    for (int way = 0; way < 3; way++) { /* node by node; by rank; each rank by itself */
+    for (int way = 0; way < KOLO_PREFIXES_KINDS; way++) {
         uint32_t most = 1, places_max = 0;
         for (uint32_t node = 0; node < nodes.nodes; node++) {
             struct kolo_prefixes *prefixes;
-            if (way == 2)
-                assert_int_equal(kolo_prefixes_make_single(&prefixes, &nodes, node), 0);
-            else
-                assert_int_equal(kolo_prefixes_make(&prefixes, &nodes, node, way == 1), 0);
-            for (uint32_t rank = 0; way == 2 && rank < ranks; rank++)
+            assert_int_equal(kolo_prefixes_make(&prefixes, &nodes, node, way), 0);
+            for (uint32_t rank = 0; way == KOLO_PREFIXES_SINGLE && rank < ranks; rank++)
                 assert_int_equal(prefixes->each[rank].first, kolo_nodes_local_rank(&nodes, rank));
             const uint32_t places = check_places(&nodes, prefixes, node);
             most = places > most ? places : most;

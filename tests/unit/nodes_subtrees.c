@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "hashed_tree.h"
-#include "internode/assembly/subtrees.h"
+#include "internode/partials.h"
 
 static void rank_hashes(uint64_t *hashes, uint32_t ranks) {
     for (uint32_t rank = 0; rank < ranks; rank++)

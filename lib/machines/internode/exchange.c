@@ -25,7 +25,7 @@ static const struct kolo_exchange_algorithm *choose(const struct kolo_exchange_s
     const kolo_exchange wanted = net->exchange;
     if (order->collective != KOLO_ALLREDUCE)
         return order->collective == KOLO_BROADCAST ? &kolo_exchange_broadcast
-               : order->collective == KOLO_REDUCE  ? &kolo_exchange_reduce
+               : order->collective == KOLO_REDUCE  ? &kolo_exchange_oneshot
                : order->collective == KOLO_SCAN    ? &kolo_exchange_scan
                                                    : &kolo_exchange_move;
     if (net->half_on_wire && !order->subtrees && kolo_exchange_is_half(state->comm, order))
@@ -188,7 +188,8 @@ void kolo_exchange_arrived(struct kolo_exchange_state *state, uint32_t node, con
     flight->awaited--;
     flight->from[node].missing--;
     flight->from[node].ups -= frame->kind == KOLO_MESSAGE_UP;
-    flight->algorithm->complete(flight, message);
+    if (flight->algorithm->complete)
+        flight->algorithm->complete(flight, message);
     KOLO_POINT("exchange.completed");
     note_progress(state, flight);
 }

@@ -2,13 +2,13 @@
  * crosses machines. An exchange runs in the leader's proxy (internode/proxy.h).
  *
  * One exchange handles one chunk. Each node knows all messages of it from the order alone: which nodes send which part
- * in which direction. Only the heads of blocks, which are in the segment, add to that (internode/hierarchy/moves.h).
- * KOLO_MESSAGE_UP carries what a node has of its own, partial results in the accumulation type or blocks;
- * KOLO_MESSAGE_DOWN carries results. A message may arrive as several frames, in any order; the algorithm goes on when
- * all bytes of the message are there. Algorithms fold node by node in the canonical order (reduce/reducer.h), so that
- * for the same ranks on each node the bits are the same; `ring` joins in ring order, so that its float sums differ from
- * the others' with three nodes or more. With KOLO_NET_ORDER=rank a node may have several partial results
- * (exchange_partials.c).
+ * in which direction. Only the heads of blocks, which are in the segment, add to that
+ * (internode/hierarchy/ticket_layout.h). KOLO_MESSAGE_UP carries what a node has of its own, partial results in the
+ * accumulation type or blocks; KOLO_MESSAGE_DOWN carries results. A message may arrive as several frames, in any order;
+ * the algorithm goes on when all bytes of the message are there. Algorithms fold node by node in the canonical order
+ * (reduce/reducer.h), so that for the same ranks on each node the bits are the same; `ring` joins in ring order, so
+ * that its float sums differ from the others' with three nodes or more. With KOLO_NET_ORDER=rank a node may have
+ * several partial results (exchange_partials.c).
  *
  * Memory. A node receives partial results in boxes, one for each node and ticket slot, each large enough for a chunk,
  * or for all of a node's partial results of it. Ticket t + KOLO_SLOTS uses box t % KOLO_SLOTS again, and begins when t
@@ -23,8 +23,7 @@
 #ifndef KOLO_INTERNODE_EXCHANGE_H
 #define KOLO_INTERNODE_EXCHANGE_H
 
-#include "internode/hierarchy/moves.h"
-#include "internode/hierarchy/scan_layout.h"
+#include "internode/hierarchy/ticket_layout.h"
 #include "internode/internode.h"
 #include "net/engine.h"
 #include "plan/plan.h"
@@ -49,7 +48,7 @@ struct kolo_order {
     uint32_t root;           /* node that broadcasts, or gets what is reduced */
     struct kolo_moves moves; /* of blocks */
     const struct kolo_prefixes *prefixes; /* of a scan */
-    size_t stride;                        /* of a scan, see internode/hierarchy/scan_layout.h */
+    size_t stride;                        /* of a scan, see internode/hierarchy/ticket_layout.h */
 };
 
 /* The call that an exchange was of. */
@@ -108,9 +107,9 @@ struct kolo_exchange_algorithm {
     /* Finds where the bytes of an awaited message go, and how many there are. Returns false if no such message is
      * awaited. */
     bool (*locate)(struct kolo_flight *flight, struct kolo_exchange_message message, uint8_t **where, size_t *bytes);
-    /* All bytes of a message are there. */
+    /* All bytes of a message are there; may be NULL, as may the next. */
     void (*complete)(struct kolo_flight *flight, struct kolo_exchange_message message);
-    /* One message has been handed over; may be NULL. */
+    /* One message has been handed over. */
     void (*sent)(struct kolo_flight *flight);
 };
 
@@ -150,7 +149,7 @@ struct kolo_exchange_state {
     uint8_t *boxes;     /* [KOLO_SLOTS][nodes] of box_bytes */
     size_t box_bytes, boxes_bytes;
     const void **sources; /* [ranks] */
-    float *pieces;        /* [nodes][KOLO_HALF_PIECE_COUNT], see exchange_half.c */
+    float *pieces;        /* [nodes][KOLO_HALF_PIECE_COUNT], see exchange_mesh.c */
     uint8_t joined[KOLO_SUBTREES_STACK_MAX][KOLO_JOINED_PIECE_BYTES]; /* see exchange_partials.c */
     struct kolo_flight flights[KOLO_SLOTS];
     struct kolo_exchange_trouble trouble; /* the first */
@@ -198,8 +197,7 @@ uint32_t kolo_exchange_late(struct kolo_exchange_state *state);
 /* For the files exchange*.c. */
 
 extern const struct kolo_exchange_algorithm kolo_exchange_oneshot, kolo_exchange_mesh, kolo_exchange_ring,
-    kolo_exchange_tree, kolo_exchange_half, kolo_exchange_broadcast, kolo_exchange_reduce, kolo_exchange_move,
-    kolo_exchange_scan;
+    kolo_exchange_tree, kolo_exchange_half, kolo_exchange_broadcast, kolo_exchange_move, kolo_exchange_scan;
 
 /* True if the order's data travels as bf16: f32 may. */
 bool kolo_exchange_is_half(const kolo_comm *comm, const struct kolo_order *order);
@@ -261,11 +259,6 @@ bool kolo_exchange_locate_partial(struct kolo_flight *flight, struct kolo_exchan
 
 /* Joins all nodes' partial results of the slice into the result. */
 void kolo_exchange_join(struct kolo_flight *flight, struct kolo_slice slice);
-
-/* The steps that exchanges by owners share, see exchange_mesh.c: a node sends all of its partial results, or the result
- * of its own slice. */
-void kolo_exchange_send_to_owners(struct kolo_flight *flight);
-void kolo_exchange_send_to_all(struct kolo_flight *flight, const uint8_t *result);
 
 /* Box of `node` for the flight's ticket. */
 uint8_t *kolo_exchange_box(const struct kolo_flight *flight, uint32_t node);

@@ -1,8 +1,8 @@
 /* The partial results of all nodes: where they lie, how they are sent up, and how a node that has all of them joins
- * them.
+ * them. The exchanges in which they go whole to who joins them: oneshot and reduce.
  *
  * A node has one partial result. With KOLO_NET_ORDER=rank, where the ranks of some node are not one subtree of the
- * canonical tree, it has one for each subtree that it holds (internode/assembly/subtrees.h). The node that joins those
+ * canonical tree, it has one for each subtree that it holds (internode/partials.h). The node that joins those
  * follows the rest of the tree, so that the bits are those of one machine. Where an op has no partial results but the
  * inputs (is_whole in reduce/reducer.h), each rank is a subtree, and all inputs are joined at once. A message up
  * carries one partial result. The message's part is the number of its subtree among all subtrees, or of its node where
@@ -59,7 +59,7 @@ bool kolo_exchange_locate_partial(struct kolo_flight *flight, struct kolo_exchan
 }
 
 /* Joins `count` elements from `first` on of the subtrees' partial results of `slice`, by the stack of
- * internode/assembly/subtrees.h. */
+ * internode/partials.h. */
 static void join_piece(struct kolo_flight *flight, struct kolo_slice slice, size_t first, size_t count) {
     const struct kolo_order *order = &flight->order;
     const void *stack[KOLO_SUBTREES_STACK_MAX];
@@ -77,35 +77,64 @@ static void join_piece(struct kolo_flight *flight, struct kolo_slice slice, size
                           flight->state->ranks);
 }
 
-static void join_nodes(struct kolo_flight *flight, struct kolo_slice slice) {
+/* Joins all at once: one of each node, or the inputs of an op that has no other partial results. */
+static void join_whole(struct kolo_flight *flight, struct kolo_slice slice) {
     const struct kolo_order *order = &flight->order;
     const struct kolo_exchange_state *state = flight->state;
-    for (uint32_t node = 0; node < state->nodes; node++)
-        state->sources[node] = partial_at(flight, node, slice);
-    order->kernel->finish(order->result + kolo_exchange_down(flight, slice.first), state->sources, state->nodes,
-                          slice.count, state->ranks);
-}
-
-/* Joins the inputs of an op that has no other partial results, and needs all inputs at once. */
-static void join_inputs(struct kolo_flight *flight, struct kolo_slice slice) {
-    const struct kolo_order *order = &flight->order;
-    const struct kolo_exchange_state *state = flight->state;
-    for (uint32_t part = 0; part < order->subtrees->count; part++)
+    for (uint32_t part = 0; part < flight->parts; part++)
         state->sources[part] = partial_at(flight, part, slice);
-    order->kernel->finish(order->result + kolo_exchange_down(flight, slice.first), state->sources,
-                          order->subtrees->count, slice.count, state->ranks);
+    order->kernel->finish(order->result + kolo_exchange_down(flight, slice.first), state->sources, flight->parts,
+                          slice.count, state->ranks);
 }
 
 void kolo_exchange_join(struct kolo_flight *flight, struct kolo_slice slice) {
     const size_t piece_count = KOLO_JOINED_PIECE_BYTES / flight->order.kernel->acc_bytes;
-    const bool is_whole = flight->order.kernel->is_whole;
+    const bool is_whole = flight->order.kernel->is_whole || !flight->order.subtrees;
     if (is_whole && slice.count)
-        join_inputs(flight, slice);
-    else if (!flight->order.subtrees && slice.count)
-        join_nodes(flight, slice);
-    for (size_t first = 0; !is_whole && flight->order.subtrees && first < slice.count; first += piece_count) {
+        join_whole(flight, slice);
+    for (size_t first = 0; !is_whole && first < slice.count; first += piece_count) {
         const size_t left = slice.count - first;
         join_piece(flight, slice, first, left < piece_count ? left : piece_count);
     }
     KOLO_POINT("exchange.ranks_joined");
 }
+
+/* Exchanges in one crossing: nodes send their partial results to those that take the result, and each of these joins
+ * them. In a oneshot exchange (a one-shot all-reduce) all nodes take it, in a reduce the root's. */
+
+static bool takes(const struct kolo_flight *flight, uint32_t node) {
+    return flight->order.collective == KOLO_ALLREDUCE || node == flight->order.root;
+}
+
+static struct kolo_slice whole(const struct kolo_flight *flight) {
+    return (struct kolo_slice){0, flight->order.count};
+}
+
+static void begin(struct kolo_flight *flight) {
+    const struct kolo_exchange_state *state = flight->state;
+    if (takes(flight, state->node))
+        kolo_exchange_await_partials(flight);
+    for (uint32_t i = 1; i < state->nodes; i++)
+        if (takes(flight, (state->node + i) % state->nodes))
+            kolo_exchange_send_partials(flight, (state->node + i) % state->nodes, whole(flight));
+}
+
+static bool locate(struct kolo_flight *flight, struct kolo_exchange_message message, uint8_t **where, size_t *bytes) {
+    return message.kind == KOLO_MESSAGE_UP && takes(flight, flight->state->node) &&
+           kolo_exchange_locate_partial(flight, message, whole(flight), where, bytes);
+}
+
+/* A result that replaces the input is not written before all of the input has been handed over. */
+static void join_when_ready(struct kolo_flight *flight) {
+    if (flight->awaited || flight->sends || !takes(flight, flight->state->node))
+        return;
+    kolo_exchange_join(flight, whole(flight));
+    KOLO_POINT("exchange.oneshot_folded");
+}
+
+static void complete(struct kolo_flight *flight, struct kolo_exchange_message message) {
+    (void)message;
+    join_when_ready(flight);
+}
+
+const struct kolo_exchange_algorithm kolo_exchange_oneshot = {begin, locate, complete, join_when_ready};

@@ -82,4 +82,4 @@ static void complete(struct kolo_flight *flight, struct kolo_exchange_message me
         send_down(flight, message.part);
 }
 
-const struct kolo_exchange_algorithm kolo_exchange_ring = {begin, locate, complete, NULL};
+const struct kolo_exchange_algorithm kolo_exchange_ring = {.begin = begin, .locate = locate, .complete = complete};

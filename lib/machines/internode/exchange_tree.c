@@ -98,7 +98,7 @@ static void complete(struct kolo_flight *flight, struct kolo_exchange_message me
         send_all_down(flight, flight->state->node, 0);
 }
 
-const struct kolo_exchange_algorithm kolo_exchange_tree = {begin, locate, complete, NULL};
+const struct kolo_exchange_algorithm kolo_exchange_tree = {.begin = begin, .locate = locate, .complete = complete};
 
 /* Broadcast. */
 
@@ -144,5 +144,5 @@ static void complete_broadcast(struct kolo_flight *flight, struct kolo_exchange_
     pass_on(flight);
 }
 
-const struct kolo_exchange_algorithm kolo_exchange_broadcast = {begin_broadcast, locate_broadcast, complete_broadcast,
-                                                                NULL};
+const struct kolo_exchange_algorithm kolo_exchange_broadcast = {
+    .begin = begin_broadcast, .locate = locate_broadcast, .complete = complete_broadcast};

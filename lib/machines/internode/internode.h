@@ -5,8 +5,7 @@
 #define KOLO_INTERNODE_INTERNODE_H
 
 #include "comm/comm.h"
-#include "internode/assembly/prefixes.h"
-#include "internode/assembly/subtrees.h"
+#include "internode/partials.h"
 #include "net/connect/listener.h"
 
 struct kolo_proxy;
@@ -17,7 +16,7 @@ struct kolo_internode {
     uint8_t session[KOLO_SESSION_BYTES];
     struct kolo_subtrees *subtrees;             /* for the order of all ranks; NULL: that of the nodes is the same */
     struct kolo_subtrees *inputs;               /* each rank by itself, where an op has no partial results */
-    struct kolo_prefixes *prefixes[3];          /* for scans: node by node; by rank; each rank by itself */
+    struct kolo_prefixes *prefixes[KOLO_PREFIXES_KINDS];
     uint32_t lanes;                             /* as rank 0 wants it */
     struct kolo_proxy *proxies[KOLO_LANES_MAX]; /* the leader's, one a lane */
 };

@@ -104,10 +104,8 @@ static int extend(struct kolo_remote_ranks *remote, kolo_comm *comm) {
     int rc = kolo_subtrees_make(&internode->subtrees, &internode->nodes);
     if (rc == 0)
         rc = kolo_subtrees_make_single(&internode->inputs, &internode->nodes);
-    for (int by_rank = 0; rc == 0 && by_rank <= 1; by_rank++)
-        rc = kolo_prefixes_make(&internode->prefixes[by_rank], &internode->nodes, internode->node, by_rank);
-    if (rc == 0)
-        rc = kolo_prefixes_make_single(&internode->prefixes[2], &internode->nodes, internode->node);
+    for (int kind = 0; rc == 0 && kind < KOLO_PREFIXES_KINDS; kind++)
+        rc = kolo_prefixes_make(&internode->prefixes[kind], &internode->nodes, internode->node, kind);
     return rc;
 }
 
@@ -174,7 +172,7 @@ static void free_part(kolo_comm *comm, bool forked) {
     kolo_nodes_free(&internode->nodes);
     free(internode->subtrees);
     free(internode->inputs);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < KOLO_PREFIXES_KINDS; i++)
         free(internode->prefixes[i]);
     free(internode);
 }

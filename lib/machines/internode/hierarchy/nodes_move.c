@@ -1,9 +1,9 @@
 /* Gather, scatter and all-to-all of several nodes: each block goes from the rank that has it to the rank that receives
- * it, and nowhere else. A ticket carries a chunk of some of the blocks (internode/hierarchy/moves.h): of as many as
- * there is room for if they are small, else of one. In show a rank copies what it sends into its slot, for ranks of its
- * own node too, and writes how much it expects. The leaders then know from the slots how much goes from which rank to
- * which. In take a rank copies what has come: from the sender's slot if the sender is on this node, else from its own
- * slot.
+ * it, and nowhere else. A ticket carries a chunk of some of the blocks (internode/hierarchy/ticket_layout.h): of as
+ * many as there is room for if they are small, else of one. In show a rank copies what it sends into its slot, for
+ * ranks of its own node too, and writes how much it expects. The leaders then know from the slots how much goes from
+ * which rank to which. In take a rank copies what has come: from the sender's slot if the sender is on this node, else
+ * from its own slot.
  *
  * Calls in place work. An all-to-all stores what comes from a rank where it had what went to the same rank, chunk by
  * chunk, and that chunk has been shown in the same ticket. In a gather and a scatter no other rank's data goes to the
@@ -11,11 +11,10 @@
  *
  * Blocks may have counts that only two ranks know, no longer than all have agreed on. A rank that receives a block of
  * another count than it expects finds the mismatch; between nodes the exchange finds it (internode/exchange_move.c). */
-#include "internode/hierarchy/moves.h"
+#include "internode/hierarchy/hierarchy.h"
 
 #include "comm/failure/failure.h"
-#include "internode/hierarchy/collectives.h"
-#include "internode/hierarchy/ticks.h"
+#include "internode/hierarchy/ticket_layout.h"
 #include "sync/point.h"
 
 struct move {
@@ -52,16 +51,14 @@ static size_t taken_block(const struct move *m, uint32_t peer, size_t *first) {
                                                : kolo_block(m->message, &m->message->recv_blocks, peer, first);
 }
 
-static int show(const struct move *m, size_t ticket) {
+static void show(void *context, size_t ticket) {
+    const struct move *m = context;
     kolo_comm *comm = m->comm;
     const struct kolo_moves moves = moves_at(m, ticket);
     const uint32_t ranks = comm->global_size, self = comm->global_rank;
-    const int rc = kolo_slot_claim(comm, ticket);
-    if (rc < 0)
-        return rc;
     for (uint32_t block = moves.begin; block < moves.end; block++) {
-        const uint32_t to = kolo_moves_to(&moves, ranks, self, block),
-                       from = kolo_moves_from(&moves, ranks, self, block);
+        const uint32_t to = kolo_moves_peer(&moves, ranks, self, block, KOLO_MOVES_OUT),
+                       from = kolo_moves_peer(&moves, ranks, self, block, KOLO_MOVES_IN);
         uint8_t *out = kolo_moves_region(comm, &moves, comm->call.ticket + ticket, comm->rank, block, KOLO_MOVES_OUT);
         uint8_t *in = kolo_moves_region(comm, &moves, comm->call.ticket + ticket, comm->rank, block, KOLO_MOVES_IN);
         size_t begin, first;
@@ -78,29 +75,20 @@ static int show(const struct move *m, size_t ticket) {
         }
     }
     KOLO_POINT("hierarchy.moves_shown");
-    kolo_step_publish(comm, kolo_shown_at(ticket));
-    return 0;
 }
 
-/* All ranks of the node have claimed the ticket before the leader orders it. */
-static int order(const struct move *m, size_t ticket) {
-    kolo_comm *comm = m->comm;
-    int rc = kolo_step_await_all(comm, kolo_shown_at(ticket));
-    if (rc < 0)
-        return rc;
-    struct kolo_order order = {
-        .ticket = comm->call.ticket + ticket, .collective = m->moves.collective, .moves = moves_at(m, ticket)};
-    kolo_proxy_order(comm, &order, kolo_ticks_in_background(comm, m->tickets, true));
-    return 0;
+static struct kolo_order order(void *context, size_t ticket) {
+    const struct move *m = context;
+    return (struct kolo_order){.collective = m->moves.collective, .moves = moves_at(m, ticket)};
 }
 
-static int take(const struct move *m, size_t ticket) {
+static int take(void *context, size_t ticket) {
+    const struct move *m = context;
     kolo_comm *comm = m->comm;
     const struct kolo_moves moves = moves_at(m, ticket);
     const struct kolo_nodes *nodes = &comm->internode->nodes;
-    int rc = kolo_proxy_await(comm, comm->call.ticket + ticket);
-    for (uint32_t block = moves.begin; rc == 0 && block < moves.end; block++) {
-        const uint32_t from = kolo_moves_from(&moves, comm->global_size, comm->global_rank, block);
+    for (uint32_t block = moves.begin; block < moves.end; block++) {
+        const uint32_t from = kolo_moves_peer(&moves, comm->global_size, comm->global_rank, block, KOLO_MOVES_IN);
         if (from == KOLO_MOVES_NOBODY)
             continue;
         const bool is_near = nodes->node_of[from] == comm->internode->node;
@@ -115,9 +103,7 @@ static int take(const struct move *m, size_t ticket) {
         comm->stats.received_bytes += bytes;
     }
     KOLO_POINT("hierarchy.moves_taken");
-    if (rc == 0)
-        kolo_ticket_end(comm, ticket);
-    return rc;
+    return 0;
 }
 
 /* Copies the block that this rank has for itself. */
@@ -151,6 +137,8 @@ static void divide(struct move *m) {
     m->tickets = (longest + m->moves.chunk_count - 1) / m->moves.chunk_count * m->turns;
 }
 
+static const struct kolo_ticket_steps steps = {.show = show, .order = order, .take = take};
+
 int kolo_nodes_move(kolo_comm *comm, const struct kolo_descriptor *descriptor, const struct kolo_message *message) {
     struct move m = {.comm = comm, .message = message};
     m.moves.collective = descriptor->recv_at_root   ? KOLO_GATHER
@@ -160,16 +148,5 @@ int kolo_nodes_move(kolo_comm *comm, const struct kolo_descriptor *descriptor, c
     m.moves.element_bytes = message->kernel->element_bytes;
     divide(&m);
     copy_own(&m);
-    int rc = 0;
-    kolo_ticks_begin(comm, m.tickets);
-    for (size_t tick = 0; rc == 0 && tick < m.tickets + KOLO_TICKS_LAG; tick++) {
-        if (tick < m.tickets)
-            rc = show(&m, tick);
-        if (rc == 0 && tick < m.tickets && kolo_internode_leads(comm->internode))
-            rc = order(&m, tick);
-        if (rc == 0 && tick >= KOLO_TICKS_LAG)
-            rc = take(&m, tick - KOLO_TICKS_LAG);
-    }
-    kolo_schedule_end(comm);
-    return rc;
+    return kolo_tickets_run(comm, &steps, &m, m.tickets, true);
 }

@@ -1,5 +1,8 @@
 /* All-reduce, reduce and reduce-scatter of several nodes. A barrier is an all-reduce without elements. The chunks of a
- * list of tensors are packed into slots whole, and unpacked from the results.
+ * list of tensors are packed into slots whole, and unpacked from the results. kolo_allreduce_apply is two schedules: a
+ * reduce-scatter of the gradients, whose results go to the program's function straight from where they arrive, and an
+ * all-gather of the parameters, in place (nodes_spread.c). The ranges of algo/fusion/apply.h are the blocks of both. No
+ * other rank reads the parameters that a rank has updated before the second schedule.
  *
  * Each ticket is a chunk of the message. The chunk is cut into a slice for each rank of the node; the rank folds its
  * slice from all slots into the ticket's partial result, in the accumulation type. The nodes exchange their partial
@@ -14,23 +17,21 @@
  *
  * The order of the sum is the canonical one among the ranks of each node, and then among the nodes. With
  * KOLO_NET_ORDER=rank it is the canonical one among all ranks. Where the ranks of some node are not one subtree of that
- * order, a ticket has a partial result for each subtree that they are (internode/assembly/subtrees.h), one behind
+ * order, a ticket has a partial result for each subtree that they are (internode/partials.h), one behind
  * another, and chunks are smaller by that factor. The order stays by nodes where rounding cannot show it. An own
  * operation that is not commutative always takes the order of all ranks. */
-#include "internode/hierarchy/collectives.h"
+#include "internode/hierarchy/hierarchy.h"
 
 #include "algo/fusion/many.h"
-#include "internode/hierarchy/ticks.h"
 #include "sync/point.h"
 
 struct hierarchy {
     kolo_comm *comm;
     const struct kolo_message *message;
-    kolo_collective collective; /* ALLREDUCE, REDUCE or REDUCE_SCATTER */
-    size_t chunk_count;         /* elements */
-    size_t tickets;
+    kolo_collective collective;       /* ALLREDUCE, REDUCE or REDUCE_SCATTER */
+    size_t chunk_count;               /* elements */
     bool straight;                    /* see above */
-    const struct kolo_apply *apply;   /* takes the result, see nodes_apply.c; NULL: `recv` does */
+    bool applies;                     /* the program's function takes the result, and not `recv` */
     struct kolo_tensor_cursor *shown; /* of a list of tensors, as is the next; NULL: there is none */
     struct kolo_tensor_cursor *taken;
     const struct kolo_subtrees *subtrees; /* NULL: the node's ranks are folded as one */
@@ -120,16 +121,14 @@ static void show_blocks(const struct hierarchy *h, const struct piece *piece, ui
     }
 }
 
-static int show(const struct hierarchy *h, size_t ticket) {
+static void show(void *context, size_t ticket) {
+    const struct hierarchy *h = context;
     kolo_comm *comm = h->comm;
     const size_t element_bytes = h->message->kernel->element_bytes;
     const struct piece piece = piece_at(h, ticket);
     uint8_t *slot = kolo_slot(comm, comm->rank, ticket);
     size_t own, own_count = slice_at(h, piece.count, &own);
     const size_t behind = own + own_count;
-    int rc = kolo_slot_claim(comm, ticket);
-    if (rc < 0)
-        return rc;
     if (is_scattered(h)) {
         show_blocks(h, &piece, slot);
         comm->stats.sent_bytes += piece.count * element_bytes;
@@ -143,8 +142,6 @@ static int show(const struct hierarchy *h, size_t ticket) {
         comm->stats.sent_bytes += (piece.count - own_count) * element_bytes;
     }
     KOLO_POINT("hierarchy.shown");
-    kolo_step_publish(comm, kolo_shown_at(ticket));
-    return 0;
 }
 
 /* Folds comm->call.sources, `own_count` elements from `own` on of a chunk of `count`, into the ticket's partial result.
@@ -165,14 +162,12 @@ static void fold_own(const struct hierarchy *h, size_t ticket, size_t count, siz
     }
 }
 
-static int fold(const struct hierarchy *h, size_t ticket) {
+static void fold(void *context, size_t ticket) {
+    const struct hierarchy *h = context;
     kolo_comm *comm = h->comm;
     const kolo_kernel *kernel = h->message->kernel;
     const struct piece piece = piece_at(h, ticket);
     size_t own, own_count = slice_at(h, piece.count, &own);
-    int rc = kolo_step_await_all(comm, kolo_shown_at(ticket));
-    if (rc < 0)
-        return rc;
     for (uint32_t rank = 0; rank < comm->size; rank++)
         comm->call.sources[rank] = kolo_slot(comm, rank, ticket) + own * kernel->element_bytes;
     if (!is_scattered(h) && !h->shown)
@@ -181,19 +176,13 @@ static int fold(const struct hierarchy *h, size_t ticket) {
         fold_own(h, ticket, piece.count, own, own_count);
     comm->stats.received_bytes += own_count * kernel->element_bytes * (comm->size - 1);
     KOLO_POINT("hierarchy.folded");
-    kolo_step_publish(comm, kolo_folded_at(ticket));
-    return 0;
 }
 
-/* The leader orders the ticket's exchange. */
-static int order(const struct hierarchy *h, size_t ticket) {
-    kolo_comm *comm = h->comm;
+static struct kolo_order order(void *context, size_t ticket) {
+    const struct hierarchy *h = context;
+    const kolo_comm *comm = h->comm;
     const struct piece piece = piece_at(h, ticket);
-    int rc = kolo_step_await_all(comm, kolo_folded_at(ticket));
-    if (rc < 0)
-        return rc;
     struct kolo_order order = {
-        .ticket = comm->call.ticket + ticket,
         .collective = h->collective == KOLO_ALLREDUCE ? KOLO_ALLREDUCE : KOLO_REDUCE,
         .kernel = h->message->kernel,
         .count = piece.count,
@@ -207,8 +196,18 @@ static int order(const struct hierarchy *h, size_t ticket) {
         order.partial = h->message->send + at;
         order.result = h->message->recv + at;
     }
-    kolo_proxy_order(comm, &order, kolo_ticks_in_background(comm, h->tickets, comm->size > 1));
-    return 0;
+    return order;
+}
+
+/* Gives the program's function the reduced gradients of `count` elements of this rank's range, from its element `first`
+ * on. */
+static void apply_piece(const struct hierarchy *h, size_t first, size_t count, const uint8_t *gradients) {
+    const struct kolo_message *message = h->message;
+    const struct kolo_apply *apply = message->apply;
+    const size_t at = message->send_blocks.offsets[h->comm->global_rank] + first;
+    KOLO_POINT("hierarchy.applying");
+    apply->function(apply->context, at, count, gradients,
+                    apply->has_parameters ? message->recv + at * message->kernel->element_bytes : NULL);
 }
 
 /* Copies what the result of the piece has for this rank; returns how many elements. */
@@ -221,8 +220,8 @@ static size_t take_result(const struct hierarchy *h, const struct piece *piece, 
         return 0;
     for (uint32_t local = 0; is_scattered(h) && local <= comm->rank; local++)
         own = overlap_of(h, piece, local, &at);
-    if (own.count && h->apply)
-        kolo_nodes_apply_piece(h->comm, h->message, own.first, own.count, result + own.place * element_bytes);
+    if (own.count && h->applies)
+        apply_piece(h, own.first, own.count, result + own.place * element_bytes);
     else if (h->taken)
         kolo_tensor_cursor_unpack(h->taken, h->message->tensors_first + own.first, own.count, result);
     else if (own.count && !h->straight)
@@ -231,31 +230,19 @@ static size_t take_result(const struct hierarchy *h, const struct piece *piece, 
     return own.count;
 }
 
-static int take(const struct hierarchy *h, size_t ticket) {
+static int take(void *context, size_t ticket) {
+    const struct hierarchy *h = context;
     kolo_comm *comm = h->comm;
     const struct piece piece = piece_at(h, ticket);
-    int rc = kolo_proxy_await(comm, comm->call.ticket + ticket);
-    if (rc < 0)
-        return rc;
     if (is_for_this_node(h, &piece)) {
         const size_t count = take_result(h, &piece, kolo_internode_result(comm, comm->call.ticket + ticket));
         comm->stats.received_bytes += count * h->message->kernel->element_bytes;
     }
     KOLO_POINT("hierarchy.taken");
-    kolo_ticket_end(comm, ticket);
     return 0;
 }
 
-static int run_tick(const struct hierarchy *h, size_t tick) {
-    int rc = tick < h->tickets ? show(h, tick) : 0;
-    if (rc == 0 && tick >= 1 && tick - 1 < h->tickets)
-        rc = fold(h, tick - 1);
-    if (rc == 0 && tick >= 1 && tick - 1 < h->tickets && kolo_internode_leads(h->comm->internode))
-        rc = order(h, tick - 1);
-    if (rc == 0 && tick >= KOLO_TICKS_LAG)
-        rc = take(h, tick - KOLO_TICKS_LAG);
-    return rc;
-}
+static const struct kolo_ticket_steps steps = {.show = show, .fold = fold, .order = order, .take = take};
 
 /* Whether the order of the inputs can show in the result: in sums, products and averages of floats, and in what the
  * program's own functions make. */
@@ -297,7 +284,7 @@ int kolo_nodes_reduce(kolo_comm *comm, const struct kolo_descriptor *descriptor,
                           .collective = descriptor->has_root                               ? KOLO_REDUCE
                                         : descriptor->send != WHOLE || descriptor->applies ? KOLO_REDUCE_SCATTER
                                                                                            : KOLO_ALLREDUCE,
-                          .apply = descriptor->applies ? message->apply : NULL};
+                          .applies = descriptor->applies};
     struct kolo_tensor_cursor shown, taken;
     if (descriptor->has_tensors) {
         shown = taken = kolo_tensor_cursor_make(message->tensors, kernel->element_bytes);
@@ -311,12 +298,32 @@ int kolo_nodes_reduce(kolo_comm *comm, const struct kolo_descriptor *descriptor,
     h.chunk_count = chunk_count_of(&h);
     if (h.chunk_count == 0)
         return kolo_nodes_refuse(comm, kernel, h.subtrees->count_max * (size_t)kernel->acc_bytes);
-    h.tickets = count_tickets(&h);
     h.straight = !is_scattered(&h) && !h.shown && comm->size == 1 && kernel->acc_bytes == kernel->element_bytes;
+    return kolo_tickets_run(comm, &steps, &h, count_tickets(&h), comm->size > 1);
+}
+
+int kolo_nodes_apply(kolo_comm *comm, const struct kolo_descriptor *descriptor, const struct kolo_message *message) {
+    const struct kolo_apply *apply = message->apply;
+    size_t *counts = comm->call.offsets[0], *offsets = comm->call.offsets[1];
+    for (uint32_t rank = 0; rank < comm->global_size; rank++)
+        counts[rank] = kolo_apply_range(message, comm->global_size, rank, &offsets[rank]);
+    const size_t first = offsets[comm->global_rank], count = counts[comm->global_rank];
+    struct kolo_message part = *message;
+    uint8_t *own = message->recv + first * message->kernel->element_bytes;
     int rc = 0;
-    kolo_ticks_begin(comm, h.tickets);
-    for (size_t tick = 0; rc == 0 && tick < h.tickets + KOLO_TICKS_LAG; tick++)
-        rc = run_tick(&h, tick);
-    kolo_schedule_end(comm);
-    return rc;
+    part.count = count;
+    part.gap = 0;
+    if (apply->has_gradients) {
+        part.send_blocks = (struct kolo_blocks){counts, offsets};
+        rc = kolo_nodes_reduce(comm, descriptor, &part);
+    } else if (count) {
+        apply->function(apply->context, first, count, NULL, own);
+    }
+    if (rc < 0 || !apply->has_parameters)
+        return rc;
+    KOLO_POINT("hierarchy.applied");
+    part.send = own;
+    part.send_blocks = (struct kolo_blocks){NULL, NULL};
+    part.recv_blocks = (struct kolo_blocks){counts, offsets};
+    return kolo_nodes_spread(comm, &kolo_registry[KOLO_ALLGATHERV], &part);
 }

@@ -5,12 +5,10 @@
  * consecutive, a node so receives one partial result of each earlier node, and no more.
  *
  * The order is that of an all-reduce of the ranks up to this one: node by node, or by ranks
- * (internode/assembly/prefixes.h). Calls in place work: a rank reads its own input from its slot, like that of every
+ * (internode/partials.h). Calls in place work: a rank reads its own input from its slot, like that of every
  * other rank. */
-#include "internode/hierarchy/scan_layout.h"
-
-#include "internode/hierarchy/collectives.h"
-#include "internode/hierarchy/ticks.h"
+#include "internode/hierarchy/hierarchy.h"
+#include "internode/hierarchy/ticket_layout.h"
 #include "sync/point.h"
 
 enum {
@@ -25,7 +23,6 @@ struct scan {
     kolo_comm *comm;
     const struct kolo_message *message;
     struct kolo_scan_layout layout;
-    size_t tickets;
     uint32_t inputs; /* number of inputs of this rank's result: those of the first ranks */
 };
 
@@ -42,18 +39,14 @@ static size_t chunk_at(const struct scan *s, size_t ticket, size_t *first) {
     return left < s->layout.stride ? left : s->layout.stride;
 }
 
-static int show(const struct scan *s, size_t ticket) {
+static void show(void *context, size_t ticket) {
+    const struct scan *s = context;
     kolo_comm *comm = s->comm;
     const size_t element_bytes = s->layout.kernel->element_bytes;
     size_t first, count = chunk_at(s, ticket, &first);
-    int rc = kolo_slot_claim(comm, ticket);
-    if (rc < 0)
-        return rc;
     kolo_copy(kolo_slot(comm, comm->rank, ticket), s->message->send + first * element_bytes, count * element_bytes);
     comm->stats.sent_bytes += count * element_bytes;
     KOLO_POINT("hierarchy.scan_shown");
-    kolo_step_publish(comm, kolo_shown_at(ticket));
-    return 0;
 }
 
 /* Sets comm->call.sources to the inputs of local ranks from `first` on, from element `at` of the chunk on. */
@@ -64,15 +57,13 @@ static void set_sources(const struct scan *s, size_t ticket, uint32_t first, uin
 }
 
 /* Folds this rank's slice of each term that others need. */
-static int fold(const struct scan *s, size_t ticket) {
+static void fold(void *context, size_t ticket) {
+    const struct scan *s = context;
     kolo_comm *comm = s->comm;
     const kolo_kernel *kernel = s->layout.kernel;
     const struct kolo_internode *internode = comm->internode;
     size_t first, own, count = chunk_at(s, ticket, &first);
     const size_t own_count = kolo_plan_slice(count, kernel->element_bytes, comm->size, comm->rank, &own);
-    int rc = kolo_step_await_all(comm, kolo_shown_at(ticket));
-    if (rc < 0)
-        return rc;
     for (uint32_t local = 0; own_count && local < comm->size; local++) {
         const uint32_t term = kolo_nodes_rank(&internode->nodes, internode->node, local);
         const uint32_t begin = s->layout.prefixes->each[term].first;
@@ -85,25 +76,16 @@ static int fold(const struct scan *s, size_t ticket) {
         comm->stats.received_bytes += own_count * kernel->element_bytes * (local - begin + 1);
     }
     KOLO_POINT("hierarchy.scan_folded");
-    kolo_step_publish(comm, kolo_folded_at(ticket));
-    return 0;
 }
 
-/* The leader orders the ticket's exchange. */
-static int order(const struct scan *s, size_t ticket) {
-    kolo_comm *comm = s->comm;
-    size_t first, count = chunk_at(s, ticket, &first);
-    int rc = kolo_step_await_all(comm, kolo_folded_at(ticket));
-    if (rc < 0)
-        return rc;
-    struct kolo_order order = {.ticket = comm->call.ticket + ticket,
-                               .collective = KOLO_SCAN,
+static struct kolo_order order(void *context, size_t ticket) {
+    const struct scan *s = context;
+    size_t first;
+    return (struct kolo_order){.collective = KOLO_SCAN,
                                .kernel = s->layout.kernel,
-                               .count = count,
+                               .count = chunk_at(s, ticket, &first),
                                .prefixes = s->layout.prefixes,
                                .stride = s->layout.stride};
-    kolo_proxy_order(comm, &order, kolo_ticks_in_background(comm, s->tickets, true));
-    return 0;
 }
 
 /* The place for the next part. */
@@ -198,15 +180,13 @@ static void fold_result(const struct scan *s, size_t ticket, uint8_t *result, si
     s->layout.kernel->finish(result, stack.parts, 1, count, s->inputs);
 }
 
-static int take(const struct scan *s, size_t ticket) {
+static int take(void *context, size_t ticket) {
+    const struct scan *s = context;
     kolo_comm *comm = s->comm;
     const size_t element_bytes = s->layout.kernel->element_bytes;
     const size_t piece_count = PIECE_BYTES / s->layout.kernel->acc_bytes;
     size_t first, count = chunk_at(s, ticket, &first);
     uint8_t *recv = s->message->recv + first * element_bytes;
-    int rc = kolo_proxy_await(comm, comm->call.ticket + ticket);
-    if (rc < 0)
-        return rc;
     if (s->inputs == 1) /* the result of one is its copy, as everywhere */
         kolo_copy(recv, comm->global_rank == 0 ? kolo_slot(comm, 0, ticket) : find_term(s, ticket, 0),
                   count * element_bytes);
@@ -215,27 +195,19 @@ static int take(const struct scan *s, size_t ticket) {
     if (s->inputs > 0)
         comm->stats.received_bytes += count * element_bytes;
     KOLO_POINT("hierarchy.scan_taken");
-    kolo_ticket_end(comm, ticket);
     return 0;
 }
 
-static int run_tick(const struct scan *s, size_t tick) {
-    int rc = tick < s->tickets ? show(s, tick) : 0;
-    if (rc == 0 && tick >= 1 && tick - 1 < s->tickets)
-        rc = fold(s, tick - 1);
-    if (rc == 0 && tick >= 1 && tick - 1 < s->tickets && kolo_internode_leads(s->comm->internode))
-        rc = order(s, tick - 1);
-    if (rc == 0 && tick >= KOLO_TICKS_LAG)
-        rc = take(s, tick - KOLO_TICKS_LAG);
-    return rc;
-}
+static const struct kolo_ticket_steps steps = {.show = show, .fold = fold, .order = order, .take = take};
 
 int kolo_nodes_scan(kolo_comm *comm, const struct kolo_descriptor *descriptor, const struct kolo_message *message) {
     const kolo_kernel *kernel = message->kernel;
     const size_t slot_bytes = comm->segment.slot_bytes;
     const size_t own_max = slot_bytes / (kernel->element_bytes + kernel->acc_bytes);
     const struct kolo_prefixes *prefixes =
-        comm->internode->prefixes[kernel->is_whole ? 2 : kolo_internode_by_rank(comm, kernel)];
+        comm->internode->prefixes[kernel->is_whole                       ? KOLO_PREFIXES_SINGLE
+                                  : kolo_internode_by_rank(comm, kernel) ? KOLO_PREFIXES_BY_RANK
+                                                                         : KOLO_PREFIXES_BY_NODE];
     const size_t taken_max = 2 * slot_bytes / kernel->acc_bytes / prefixes->places_max;
     struct scan s = {.comm = comm,
                      .message = message,
@@ -243,11 +215,6 @@ int kolo_nodes_scan(kolo_comm *comm, const struct kolo_descriptor *descriptor, c
                      .inputs = comm->global_rank + !descriptor->leaves_own_out};
     if (s.layout.stride == 0)
         return kolo_nodes_refuse(comm, kernel, (prefixes->places_max * (size_t)kernel->acc_bytes + 1) / 2);
-    s.tickets = message->count ? (message->count + s.layout.stride - 1) / s.layout.stride : 1;
-    int rc = 0;
-    kolo_ticks_begin(comm, s.tickets);
-    for (size_t tick = 0; rc == 0 && tick < s.tickets + KOLO_TICKS_LAG; tick++)
-        rc = run_tick(&s, tick);
-    kolo_schedule_end(comm);
-    return rc;
+    const size_t tickets = message->count ? (message->count + s.layout.stride - 1) / s.layout.stride : 1;
+    return kolo_tickets_run(comm, &steps, &s, tickets, true);
 }

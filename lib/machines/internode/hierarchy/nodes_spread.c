@@ -7,17 +7,9 @@
  *
  * A broadcast has at least one part. In an all-gather each node has at least one, even if it is empty, so that every
  * node hears from every other one whether it makes the same call. */
-#include "internode/hierarchy/collectives.h"
+#include "internode/hierarchy/hierarchy.h"
 
-#include "internode/hierarchy/ticks.h"
 #include "sync/point.h"
-
-struct spread {
-    kolo_comm *comm;
-    const struct kolo_message *message;
-    uint32_t first_root, roots_end; /* among the ranks of all nodes */
-    bool is_gather;                 /* each root has a block of recv */
-};
 
 /* The part of one ticket. */
 struct part {
@@ -25,6 +17,14 @@ struct part {
     uint32_t root; /* roots_end: there are no more */
     size_t first;  /* first byte in what the root has */
     size_t bytes;
+};
+
+struct spread {
+    kolo_comm *comm;
+    const struct kolo_message *message;
+    uint32_t first_root, roots_end; /* among the ranks of all nodes */
+    bool is_gather;                 /* each root has a block of recv */
+    struct part shown, taken;       /* last */
 };
 
 /* The bytes that `root` has, and where they go in recv. */
@@ -67,6 +67,13 @@ static void advance(const struct spread *s, struct part *part) {
     settle(s, part);
 }
 
+/* Moves a part on to that ticket. */
+static const struct part *part_at(const struct spread *s, struct part *part, size_t ticket) {
+    while (part->ticket < ticket)
+        advance(s, part);
+    return part;
+}
+
 /* The place of the part on this node: in the root's slot, or where the part arrives from the root's node. */
 static uint8_t *place_of(const struct spread *s, const struct part *part) {
     const kolo_comm *comm = s->comm;
@@ -76,40 +83,27 @@ static uint8_t *place_of(const struct spread *s, const struct part *part) {
                : kolo_internode_result(comm, comm->call.ticket + part->ticket);
 }
 
-static int show(const struct spread *s, const struct part *part) {
-    kolo_comm *comm = s->comm;
-    int rc = kolo_slot_claim(comm, part->ticket);
-    if (rc < 0)
-        return rc;
-    if (part->root == comm->global_rank)
+static void show(void *context, size_t ticket) {
+    struct spread *s = context;
+    const struct part *part = part_at(s, &s->shown, ticket);
+    if (part->root == s->comm->global_rank)
         kolo_copy(place_of(s, part), s->message->send + part->first, part->bytes);
     KOLO_POINT("hierarchy.part_shown");
-    kolo_step_publish(comm, kolo_shown_at(part->ticket));
-    return 0;
 }
 
-/* All ranks of the node have claimed the part's ticket by then, so that none still reads what its slots held before. */
-static int order(const struct spread *s, const struct part *part) {
-    kolo_comm *comm = s->comm;
-    int rc = kolo_step_await_all(comm, kolo_shown_at(part->ticket));
-    if (rc < 0)
-        return rc;
-    struct kolo_order order = {
-        .ticket = comm->call.ticket + part->ticket,
-        .collective = KOLO_BROADCAST,
-        .count = part->bytes,
-        .result = place_of(s, part),
-        .root = comm->internode->nodes.node_of[part->root],
-    };
-    kolo_proxy_order(comm, &order, kolo_ticks_in_background(comm, comm->call.tickets, true));
-    return 0;
+static struct kolo_order order(void *context, size_t ticket) {
+    struct spread *s = context;
+    const struct part *part = part_at(s, &s->shown, ticket);
+    return (struct kolo_order){.collective = KOLO_BROADCAST,
+                               .count = part->bytes,
+                               .result = place_of(s, part),
+                               .root = s->comm->internode->nodes.node_of[part->root]};
 }
 
-static int take(const struct spread *s, const struct part *part) {
+static int take(void *context, size_t ticket) {
+    struct spread *s = context;
     kolo_comm *comm = s->comm;
-    int rc = kolo_proxy_await(comm, comm->call.ticket + part->ticket);
-    if (rc < 0)
-        return rc;
+    const struct part *part = part_at(s, &s->taken, ticket);
     size_t place;
     bytes_of(s, part->root, &place);
     if (part->root != comm->global_rank) {
@@ -119,9 +113,10 @@ static int take(const struct spread *s, const struct part *part) {
         comm->stats.sent_bytes += part->bytes;
     }
     KOLO_POINT("hierarchy.part_taken");
-    kolo_ticket_end(comm, part->ticket);
     return 0;
 }
+
+static const struct kolo_ticket_steps steps = {.show = show, .order = order, .take = take};
 
 static size_t count_parts(const struct spread *s) {
     struct part part = first_part(s);
@@ -139,22 +134,6 @@ int kolo_nodes_spread(kolo_comm *comm, const struct kolo_descriptor *descriptor,
     const size_t own_bytes = bytes_of(&s, comm->global_rank, &place);
     if (s.is_gather && message->recv + place != message->send)
         kolo_copy(message->recv + place, message->send, own_bytes);
-    const size_t parts = count_parts(&s);
-    struct part shown = first_part(&s), taken = shown;
-    int rc = 0;
-    kolo_ticks_begin(comm, parts);
-    for (size_t tick = 0; rc == 0 && tick < parts + KOLO_TICKS_LAG; tick++) {
-        if (tick < parts) {
-            rc = show(&s, &shown);
-            if (rc == 0 && kolo_internode_leads(comm->internode))
-                rc = order(&s, &shown);
-            advance(&s, &shown);
-        }
-        if (rc == 0 && tick >= KOLO_TICKS_LAG) {
-            rc = take(&s, &taken);
-            advance(&s, &taken);
-        }
-    }
-    kolo_schedule_end(comm);
-    return rc;
+    s.shown = s.taken = first_part(&s);
+    return kolo_tickets_run(comm, &steps, &s, count_parts(&s), true);
 }
