@@ -18,7 +18,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "internode/assembly/assembly_peers.h"
+#include "internode/assembly/assembly.h"
 #include "net/connect/handshake.h"
 #include "harness.h"
 #include "node_files.h"

@@ -390,7 +390,7 @@ struct kolo_shared_internode {
     uint8_t report[KOLO_REPORT_BYTES];
 
     /* For each node, the listener that its leader keeps, as kolo_address_pack writes it, see
-     * internode/assembly/shrink_nodes.h. The leader writes them before the communicator is complete, for good. */
+     * internode/assembly/shrink_nodes.c. The leader writes them before the communicator is complete, for good. */
     KOLO_ALIGNED uint8_t listeners[KOLO_RANKS_MAX][8 * KOLO_ADDRESS_WORDS];
 };
 

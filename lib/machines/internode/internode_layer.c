@@ -1,6 +1,4 @@
 /* The calls that comm/ makes of the layer between nodes. */
-#include "internode/internode_layer.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +7,6 @@
 #include "base/status.h"
 #include "comm/failure/failure.h"
 #include "internode/assembly/assembly.h"
-#include "internode/assembly/group_rendezvous.h"
-#include "internode/assembly/shrink_nodes.h"
 #include "internode/hierarchy/hierarchy.h"
 #include "internode/proxy.h"
 #include "net/engine.h"
@@ -71,7 +67,7 @@ static int meet(struct kolo_remote_ranks **remote, struct kolo_settings *setting
         .calls = &kolo_internode_calls,
         .nodes = &membership->nodes,
         .node = membership->node,
-        .awake = kolo_assembly_awake(creation->assembly),
+        .awake = &creation->assembly->awake,
         .deadline_ns = kolo_assembly_deadline_ns(creation->assembly, settings->place.rank == 0)};
     *remote = &creation->remote;
     return 0;
@@ -137,7 +133,7 @@ static int connect_leaders(struct kolo_remote_ranks *remote, kolo_comm *comm) {
 /* Tells the other nodes which leader has ended. They know already that all leaders are ready, and go on without this
  * node: so they learn why it is gone, not only that it leaves. */
 static void blame_ended(kolo_comm *comm, const struct kolo_assembly *assembly) {
-    const uint32_t ended = kolo_assembly_ended(assembly);
+    const uint32_t ended = assembly->ended;
     const struct kolo_failure_report report = {
         .status = KOLO_ERR_PEER_DEAD,
         .rank = ended,
@@ -157,6 +153,50 @@ static int agree(struct kolo_remote_ranks *remote, kolo_comm *comm) {
     for (uint32_t lane = 0; rc == 0 && lane < comm->internode->lanes; lane++)
         kolo_proxy_watch(comm->internode->proxies[lane]);
     return rc;
+}
+
+/* The rendezvous of ranks that make another communicator. */
+
+int kolo_leader_address(const kolo_comm *comm, uint32_t node, struct kolo_address *address) {
+    if (kolo_address_unpack(comm->segment.internode->listeners[node], address))
+        return 0;
+    return kolo_fail(KOLO_ERR_VERSION, "rank %u: the address of node %u is damaged", comm->global_rank, node);
+}
+
+int kolo_rendezvous_listen(kolo_comm *comm, const struct kolo_secret *secret, struct kolo_listener **listener,
+                           struct kolo_address *bound) {
+    struct kolo_address own;
+    int rc = kolo_leader_address(comm, comm->node, &own);
+    if (rc < 0)
+        return rc;
+    kolo_address_set_port(&own, 0);
+    rc = kolo_listener_open(listener, &own, secret, bound);
+    if (rc == 0)
+        kolo_listener_log(*listener, comm->log_level, (int)comm->global_rank);
+    return rc;
+}
+
+static int open_rendezvous(kolo_comm *comm, struct kolo_listener **listener, uint64_t *port) {
+    struct kolo_secret secret;
+    struct kolo_address bound;
+    int rc = kolo_secret_read(&secret);
+    if (rc == 0)
+        rc = kolo_rendezvous_listen(comm, &secret, listener, &bound);
+    kolo_secret_forget(&secret);
+    if (rc == 0)
+        *port = kolo_address_port(&bound);
+    KOLO_POINT("rendezvous.opened");
+    return rc;
+}
+
+static int name_rendezvous(const kolo_comm *comm, uint32_t node, uint64_t port, char *rendezvous) {
+    struct kolo_address address;
+    const int rc = kolo_leader_address(comm, node, &address);
+    if (rc < 0)
+        return rc;
+    kolo_address_set_port(&address, (uint16_t)port);
+    kolo_address_text(&address, rendezvous);
+    return 0;
 }
 
 static void free_part(kolo_comm *comm, bool forked) {
@@ -193,6 +233,6 @@ const struct kolo_internode_calls kolo_internode_calls = {
     .agreement_ns_max = kolo_nodes_agreement_ns_max,
     .agreement_lives = kolo_nodes_agreement_lives,
     .end_agreement = kolo_nodes_agreement_close,
-    .open_rendezvous = kolo_rendezvous_open,
-    .name_rendezvous = kolo_rendezvous_name,
+    .open_rendezvous = open_rendezvous,
+    .name_rendezvous = name_rendezvous,
 };

@@ -18,7 +18,7 @@
 #define KOLO_INTERNODE_PARTIALS_H
 
 #include "kolo.h"
-#include "comm/nodes.h"
+#include "comm/ranks.h"
 
 struct kolo_subtree {
     uint32_t node;

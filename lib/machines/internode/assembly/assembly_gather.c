@@ -15,7 +15,6 @@
 #include "base/file.h"
 #include "base/status.h"
 #include "base/wire.h"
-#include "internode/assembly/assembly_peers.h"
 #include "comm/creation/rendezvous.h"
 #include "sync/point.h"
 

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/environment.h"
 #include "base/status.h"
-#include "internode/assembly/assembly_peers.h"
+#include "internode/assembly/assembly.h"
 #include "sync/point.h"
 
 #define REACH_NS (15000 * KOLO_NS_PER_MS) /* for an address that does not answer: packets may be lost for a while */
@@ -182,7 +182,7 @@ static int connect_to(struct meeting *meeting, uint32_t node, uint32_t socket) {
 
 /* Keeps a socket that has come. Returns 1 if the socket was still to come; 0 if the other side has come again. The
  * other side comes again if it has not learnt that it was admitted, if its node has not noticed yet that the others go
- * on (internode/assembly/shrink_nodes.h), or if the socket is of an earlier attempt. */
+ * on (internode/assembly/shrink_nodes.c), or if the socket is of an earlier attempt. */
 static int keep(void *owner, int fd, const struct kolo_introduction *who) {
     struct meeting *meeting = owner;
     const struct kolo_membership *membership = meeting->membership;

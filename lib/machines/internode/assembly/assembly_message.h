@@ -1,5 +1,5 @@
 /* The messages between rank 0 and the others while a communicator on several machines is created
- * (internode/assembly/assembly.h), and between nodes while they shrink it (internode/assembly/shrink_nodes.h), after
+ * (internode/assembly/assembly.h), and between nodes while they shrink it (internode/assembly/shrink_nodes.c), after
  * the handshake. All have one size, are little-endian, and begin with mark, version and kind. Numbers are checked on
  * arrival. Unused bytes are zero, so that a message has only one form. */
 #ifndef KOLO_INTERNODE_ASSEMBLY_ASSEMBLY_MESSAGE_H
@@ -23,7 +23,7 @@ enum {
     KOLO_MESSAGE_READY,        /* a leader to rank 0: it has all that it needs */
     KOLO_MESSAGE_GO,           /* rank 0 to a leader: all leaders have */
     KOLO_MESSAGE_FAILED,       /* either way: the creation has failed, and why */
-    KOLO_MESSAGE_SURVIVORS,    /* between nodes that shrink, see internode/assembly/shrink_nodes.h */
+    KOLO_MESSAGE_SURVIVORS,    /* between nodes that shrink, see internode/assembly/shrink_nodes.c */
     KOLO_MESSAGE_WAIT,         /* the same: the coordinator is still waiting for some nodes */
     KOLO_MESSAGE_KINDS
 };

@@ -1,5 +1,5 @@
 /* An assembly's connections: sending and receiving messages, and making a failure on one rank a failure on all. */
-#include "internode/assembly/assembly_peers.h"
+#include "internode/assembly/assembly.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -36,10 +36,6 @@ static int fail_ended(struct kolo_assembly *assembly, uint32_t rank, int error) 
         assembly, KOLO_ERR_PEER_DEAD,
         "rank %u closed its connection while the communicator was being created, and did not say why%s%s", rank,
         error ? ": " : "", error ? strerror(error) : "");
-}
-
-uint32_t kolo_assembly_ended(const struct kolo_assembly *assembly) {
-    return assembly->ended;
 }
 
 static int fail_protocol(struct kolo_assembly *assembly, uint32_t rank) {
@@ -152,10 +148,6 @@ int64_t kolo_assembly_deadline_ns(const struct kolo_assembly *assembly, bool lea
     return assembly->deadline_ns + (leads ? 0 : ANSWER_NS + HEARING_NS);
 }
 
-struct kolo_awake *kolo_assembly_awake(struct kolo_assembly *assembly) {
-    return &assembly->awake;
-}
-
 /* Messages. */
 
 /* Takes the bytes that have come of a rank's next message. Returns 1 once the message is whole, 0 before that, or the
@@ -184,7 +176,8 @@ static int wait_ms_or_look(struct kolo_assembly *assembly, int64_t until_ns) {
     return wait_ms(assembly, looks ? assembly->look_ns : until_ns);
 }
 
-int kolo_assembly_look(struct kolo_assembly *assembly) {
+/* Asks kolorun and the rejoin, if there are any. Returns 0, or the reason why this rank need not wait any more. */
+static int look(struct kolo_assembly *assembly) {
     const struct kolo_settings *settings = &assembly->settings;
     const int64_t now_ns = kolo_awake_ns(&assembly->awake);
     char why[160];
@@ -252,9 +245,10 @@ static int heed(struct kolo_assembly *assembly, uint32_t rank, const struct kolo
 
 /* Waiting. */
 
-int kolo_assembly_serve(struct kolo_assembly *assembly, int64_t wait_ns) {
+/* Rank 0: waits for at most wait_ns until something comes, and takes all that has come. */
+static int serve(struct kolo_assembly *assembly, int64_t wait_ns) {
     struct kolo_assembly_message message;
-    const int looked = kolo_assembly_look(assembly);
+    const int looked = look(assembly);
     if (looked < 0)
         return looked;
     for (uint32_t rank = 0; rank < assembly->size; rank++)
@@ -281,7 +275,7 @@ int kolo_assembly_serve_until(struct kolo_assembly *assembly, unsigned kind, uin
         const int64_t left_ns = assembly->deadline_ns - kolo_awake_ns(&assembly->awake);
         if (left_ns <= 0)
             return kolo_assembly_timeout(assembly);
-        const int rc = kolo_assembly_serve(assembly, left_ns);
+        const int rc = serve(assembly, left_ns);
         if (rc < 0)
             return rc;
     }
@@ -318,7 +312,7 @@ int kolo_assembly_await(struct kolo_assembly *assembly, unsigned kind, struct ko
     int64_t until_ns = assembly->deadline_ns;
     bool asked = false;
     int rc;
-    while ((rc = receive(assembly, 0, message)) == 0 && (rc = kolo_assembly_look(assembly)) == 0) {
+    while ((rc = receive(assembly, 0, message)) == 0 && (rc = look(assembly)) == 0) {
         struct pollfd polled = {.fd = assembly->peers[0].fd, .events = POLLIN};
         const int64_t now_ns = kolo_awake_ns(&assembly->awake);
         if (now_ns >= until_ns && asked)
@@ -348,8 +342,8 @@ void kolo_assembly_depart(struct kolo_assembly *assembly) {
 int kolo_assembly_check(struct kolo_assembly *assembly) {
     struct kolo_assembly_message message;
     if (assembly->rank == 0)
-        return kolo_assembly_serve(assembly, 0);
-    const int looked = kolo_assembly_look(assembly);
+        return serve(assembly, 0);
+    const int looked = look(assembly);
     if (looked < 0 || assembly->peers[0].fd < 0)
         return looked;
     const int rc = receive(assembly, 0, &message);

@@ -18,8 +18,6 @@
  *
  * machines/README.md, "Which nodes go on after a failure", says how a coordinator is found, whom it waits for, why at
  * most one part goes on, and what each failure leaves. */
-#include "internode/assembly/shrink_nodes.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -33,7 +31,6 @@
 #include "base/status.h"
 #include "comm/ranks.h"
 #include "internode/assembly/assembly_message.h"
-#include "internode/assembly/group_rendezvous.h"
 #include "internode/proxy.h"
 #include "net/connect/listener.h"
 #include "sync/point.h"
