@@ -1,37 +1,33 @@
 /* Packs a frame's header into bytes, and parses it. */
 #include "net/frame.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
 
 #include "base/wire.h"
 
-/* Where the fields are. The mark's last byte is the version of what goes over the wire. */
-enum {
-    MARK_AT = 0,
-    KIND_AT = 4,
-    PART_AT = 6,
-    BYTES_AT = 8,
-    RESERVED_AT = 12,
-    OFFSET_AT = 16,
-    TICKET_AT = 24,
-    STAMP_AT = 32,
-    CALL_AT = 40
-};
-_Static_assert(CALL_AT + sizeof(uint64_t) == KOLO_FRAME_HEADER_BYTES, "the fields fill the header");
+#define MARK UINT32_C(0x026c6f6b) /* the last byte is the version of what goes over the wire */
 
-#define MARK UINT32_C(0x026c6f6b)
+/* Writes or reads all fields. False: these bytes are no header of this version. */
+static bool carry(uint8_t *header, bool reads, struct kolo_frame *frame) {
+    struct kolo_wire wire = {.at = header, .reads = reads};
+    const bool has_mark = kolo_wire_number(&wire, MARK, 4) == MARK;
+    frame->kind = (uint16_t)kolo_wire_number(&wire, frame->kind, 2);
+    frame->part = (uint16_t)kolo_wire_number(&wire, frame->part, 2);
+    frame->bytes = (uint32_t)kolo_wire_number(&wire, frame->bytes, 4);
+    const bool is_reserved = kolo_wire_number(&wire, 0, 4) == 0;
+    frame->offset = kolo_wire_number(&wire, frame->offset, 8);
+    frame->ticket = kolo_wire_number(&wire, frame->ticket, 8);
+    frame->stamp = kolo_wire_number(&wire, frame->stamp, 8);
+    frame->call = kolo_wire_number(&wire, frame->call, 8);
+    assert(wire.at == header + KOLO_FRAME_HEADER_BYTES);
+    return has_mark && is_reserved;
+}
 
 void kolo_frame_pack(const struct kolo_frame *frame, uint8_t *header) {
-    kolo_wire_put(header + MARK_AT, MARK, 4);
-    kolo_wire_put(header + KIND_AT, frame->kind, 2);
-    kolo_wire_put(header + PART_AT, frame->part, 2);
-    kolo_wire_put(header + BYTES_AT, frame->bytes, 4);
-    kolo_wire_put(header + RESERVED_AT, 0, 4);
-    kolo_wire_put(header + OFFSET_AT, frame->offset, 8);
-    kolo_wire_put(header + TICKET_AT, frame->ticket, 8);
-    kolo_wire_put(header + STAMP_AT, frame->stamp, 8);
-    kolo_wire_put(header + CALL_AT, frame->call, 8);
+    struct kolo_frame sent = *frame;
+    carry(header, false, &sent);
 }
 
 static bool bytes_fit(uint16_t kind, uint32_t bytes) {
@@ -52,17 +48,9 @@ static bool bytes_fit(uint16_t kind, uint32_t bytes) {
 }
 
 int kolo_frame_parse(const uint8_t *header, struct kolo_frame *frame) {
-    const struct kolo_frame read = {
-        .kind = (uint16_t)kolo_wire_get(header + KIND_AT, 2),
-        .part = (uint16_t)kolo_wire_get(header + PART_AT, 2),
-        .bytes = (uint32_t)kolo_wire_get(header + BYTES_AT, 4),
-        .offset = kolo_wire_get(header + OFFSET_AT, 8),
-        .ticket = kolo_wire_get(header + TICKET_AT, 8),
-        .stamp = kolo_wire_get(header + STAMP_AT, 8),
-        .call = kolo_wire_get(header + CALL_AT, 8),
-    };
-    if (kolo_wire_get(header + MARK_AT, 4) != MARK || kolo_wire_get(header + RESERVED_AT, 4) != 0 ||
-        !bytes_fit(read.kind, read.bytes) || read.offset > KOLO_MESSAGE_BYTES_MAX - read.bytes)
+    struct kolo_frame read = {0};
+    if (!carry((uint8_t *)header, true, &read) || !bytes_fit(read.kind, read.bytes) ||
+        read.offset > KOLO_MESSAGE_BYTES_MAX - read.bytes)
         return -EPROTO;
     *frame = read;
     return 0;
