@@ -11,17 +11,51 @@
  *
  * Ownership. A tensor that was marked ready belongs to kolo until its bucket's request is complete. kolo takes all
  * requests in the order of issue, even where one has failed, so that none is left behind. */
-#include "training/buckets/bucket_state.h"
-
+#include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/arguments.h"
-#include "training/buckets/bucket_message.h"
 #include "base/sized.h"
 #include "base/status.h"
 #include "reduce/own_ops.h"
+#include "kolo.h"
+#include "kolo_fusion.h"
+#include "api/path.h"
+#include "training/compress/compressed.h"
 
+/* A range of the tensors in their agreed order, which go out in one message. */
+struct kolo_bucket {
+    const struct kolo_buckets *buckets;
+    size_t first, count;   /* in `order` and `list` */
+    size_t compressed_at;  /* of a compressed message, see compressed.h */
+    size_t missing;        /* tensors of the bucket that are not ready in this step */
+    kolo_request *request; /* of the bucket's message in flight; NULL: none is */
+};
+
+struct kolo_buckets {
+    kolo_comm *comm;
+    kolo_bucket_options options;
+    size_t element_bytes;
+    size_t ntensors;
+    pthread_mutex_t lock; /* guards all below: tensors become ready in several threads */
+    kolo_tensor *tensors; /* [ntensors] as registered */
+    kolo_tensor *list;    /* [ntensors] in the agreed order */
+    uint32_t *order;      /* [ntensors]: numbers of the tensors of `list` */
+    uint32_t *seen;       /* [ntensors]: tensors that are ready in this step, in the order in which they became ready */
+    size_t nseen;
+    uint32_t *bucket_of; /* [ntensors]: number of each tensor's bucket */
+    uint8_t *ready;      /* [ntensors]: 1: the tensor is ready in this step */
+    struct kolo_bucket *bucket;
+    size_t nbuckets;
+    size_t issued; /* number of buckets of this step that are issued, the first ones */
+    bool learning; /* the first step is to learn the order */
+    struct kolo_compressed compressed;
+    int failed; /* the status with which a step failed; 0: none has */
+};
+
+static const char *const function_of_create = "kolo_bucket_create";
 static const struct kolo_sized sized = KOLO_SIZED(kolo_bucket_options, options_bytes, error_feedback);
 
 static uint32_t rank_of(const struct kolo_buckets *buckets) {
@@ -36,25 +70,45 @@ static size_t element_bytes_of(const kolo_bucket_options *options) {
     return kolo_op_supports(options->op, options->dtype) ? kolo_dtype_bytes(options->dtype) : 0;
 }
 
+static int check_compression(const kolo_comm *comm, const kolo_bucket_options *options) {
+    const char *name = kolo_compression_name(options->compression);
+    if (!name)
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_bucket_create: compression %d: must be one of kolo_compression",
+                         comm->global_rank, (int)options->compression);
+    if (options->dtype != KOLO_F32 || (options->op != KOLO_SUM && options->op != KOLO_AVG))
+        return kolo_fail(KOLO_ERR_ARG,
+                         "rank %u: kolo_bucket_create: compression %s: is for f32 with sum or avg, not for %s of %s",
+                         comm->global_rank, name, kolo_op_name(options->op), kolo_dtype_name(options->dtype));
+    if (options->compression == KOLO_COMPRESSION_TOPK &&
+        !(options->compression_share > 0 && options->compression_share <= 1))
+        return kolo_fail(KOLO_ERR_ARG,
+                         "rank %u: kolo_bucket_create: compression_share %g: must be above 0 and at most 1",
+                         comm->global_rank, options->compression_share);
+    if (options->error_feedback != 0 && options->error_feedback != 1)
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_bucket_create: error_feedback %d: must be 0 or 1",
+                         comm->global_rank, options->error_feedback);
+    return 0;
+}
+
 static int check_options(const kolo_comm *comm, const kolo_bucket_options *given, kolo_bucket_options *options) {
-    static const char *const function = "kolo_bucket_create";
-    const int rc = given ? kolo_sized_read(&sized, function, options, given) : 0;
+    const int rc = given ? kolo_sized_read(&sized, function_of_create, options, given) : 0;
     if (rc < 0)
         return rc;
     if (element_bytes_of(options) == 0)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: there is no op %#x of dtype %d", comm->global_rank, function,
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_bucket_create: there is no op %#x of dtype %d", comm->global_rank,
                          (unsigned)options->op, (int)options->dtype);
     if ((unsigned)options->unused > KOLO_BUCKET_UNUSED_ZERO)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: unused %d: must be one of kolo_bucket_unused", comm->global_rank,
-                         function, (int)options->unused);
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_bucket_create: unused %d: must be one of kolo_bucket_unused",
+                         comm->global_rank, (int)options->unused);
     const bool adds = options->op == KOLO_SUM || options->op == KOLO_AVG || options->op == KOLO_SUM_EXACT;
     if (options->unused == KOLO_BUCKET_UNUSED_ZERO && !adds)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: zeros for unused tensors are for sums and averages, not for %s",
-                         comm->global_rank, function, kolo_op_name(options->op));
+        return kolo_fail(KOLO_ERR_ARG,
+                         "rank %u: kolo_bucket_create: zeros for unused tensors are for sums and averages, not for %s",
+                         comm->global_rank, kolo_op_name(options->op));
     if (options->keep_order != 0 && options->keep_order != 1)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: keep_order %d: must be 0 or 1", comm->global_rank, function,
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_bucket_create: keep_order %d: must be 0 or 1", comm->global_rank,
                          options->keep_order);
-    if (options->compression != KOLO_COMPRESSION_NONE && kolo_bucket_check_compression(comm, options) < 0)
+    if (options->compression != KOLO_COMPRESSION_NONE && check_compression(comm, options) < 0)
         return KOLO_ERR_ARG;
     if (options->bucket_bytes == 0)
         options->bucket_bytes = KOLO_BUCKET_BYTES;
@@ -139,12 +193,11 @@ static void divide(struct kolo_buckets *buckets) {
 
 int kolo_bucket_create(kolo_comm *comm, const kolo_tensor *tensors, size_t ntensors, const kolo_bucket_options *options,
                        kolo_buckets **result) {
-    static const char *const function = "kolo_bucket_create";
     kolo_bucket_options chosen = KOLO_BUCKET_OPTIONS_INIT;
     if (!comm || !comm->token->ours || !kolo_comm_is_usable(comm))
-        return kolo_unusable(function, comm);
+        return kolo_unusable(function_of_create, comm);
     if (!result)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: buckets is NULL", comm->global_rank, function);
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_bucket_create: buckets is NULL", comm->global_rank);
     int rc = check_options(comm, options, &chosen);
     if (rc == 0)
         rc = check_tensors(comm, tensors, ntensors, element_bytes_of(&chosen));
@@ -159,8 +212,8 @@ int kolo_bucket_create(kolo_comm *comm, const kolo_tensor *tensors, size_t ntens
         }
     }
     if (!buckets)
-        return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: %s: out of memory for %zu tensors", comm->global_rank, function,
-                         ntensors);
+        return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: kolo_bucket_create: out of memory for %zu tensors",
+                         comm->global_rank, ntensors);
     buckets->comm = comm;
     buckets->options = chosen;
     buckets->element_bytes = element_bytes_of(&chosen);
@@ -177,11 +230,69 @@ int kolo_bucket_create(kolo_comm *comm, const kolo_tensor *tensors, size_t ntens
     return 0;
 }
 
+enum { SETTINGS = 4 };
+
+static struct kolo_compressed_bucket compressed_bucket(const struct kolo_buckets *buckets,
+                                                       const struct kolo_bucket *bucket) {
+    return (struct kolo_compressed_bucket){.tensors = buckets->list + bucket->first,
+                                           .order = buckets->order + bucket->first,
+                                           .count = bucket->count,
+                                           .at = bucket->compressed_at};
+}
+
+static bool is_compressed(const struct kolo_buckets *buckets) {
+    return buckets->options.compression != KOLO_COMPRESSION_NONE;
+}
+
+/* One of the items that ranks have to pass alike for a bucket. Its tensors have the numbers with which they are
+ * registered. */
+static struct kolo_item item_of(const void *context, size_t index) {
+    const struct kolo_bucket *bucket = context;
+    const struct kolo_buckets *buckets = bucket->buckets;
+    if (index >= SETTINGS) {
+        const size_t place = bucket->first + index - SETTINGS;
+        return kolo_item_of_list("tensors", buckets->order[place], ".count", buckets->list[place].count);
+    }
+    const double share = buckets->options.compression == KOLO_COMPRESSION_TOPK ? buckets->options.compression_share : 0;
+    const struct kolo_item settings[SETTINGS] = {
+        {.name = "compression", .kind = KOLO_ITEM_COMPRESSION, .value = buckets->options.compression},
+        {.name = "op", .kind = KOLO_ITEM_OP, .value = buckets->options.op},
+        kolo_item_real("compression_share", share),
+        kolo_item_number("tensors of the bucket", bucket->count)};
+    return settings[index];
+}
+
+/* Packs a bucket, all tensors of which are ready, and issues its message: the tensors themselves, or their compressed
+ * form. Waits for no rank. On success bucket->request is set. */
+static int issue_one(struct kolo_buckets *buckets, struct kolo_bucket *bucket) {
+    const struct kolo_items items = {SETTINGS + bucket->count, item_of, bucket};
+    if (is_compressed(buckets)) {
+        const struct kolo_compressed_bucket compressed = compressed_bucket(buckets, bucket);
+        return kolo_compressed_issue(&buckets->compressed, buckets->comm, &compressed, items, &bucket->request);
+    }
+    struct kolo_arguments call =
+        WITH_TENSORS(buckets->list + bucket->first, bucket->count, buckets->options.dtype, buckets->options.op);
+    call.items = items;
+    return kolo_path_issue(KOLO_ALLREDUCE_MANY, "kolo_iallreduce_many", buckets->comm, &call, &bucket->request);
+}
+
+/* Waits for the message of a bucket that was issued, and unpacks it. Returns the message's status. */
+static int take_one(struct kolo_buckets *buckets, struct kolo_bucket *bucket) {
+    kolo_request *request = bucket->request;
+    bucket->request = NULL;
+    const int rc = kolo_request_wait(request);
+    if (rc == 0 && is_compressed(buckets)) {
+        const struct kolo_compressed_bucket compressed = compressed_bucket(buckets, bucket);
+        kolo_compressed_read(&buckets->compressed, &compressed);
+    }
+    return rc;
+}
+
 /* Waits for all that is in flight. Returns the status, with its message, of the first that has failed. */
 static int take_all(struct kolo_buckets *buckets) {
     int status = 0;
     for (size_t i = buckets->issued; i-- > 0;) { /* the message that stays is the first one's */
-        const int rc = buckets->bucket[i].request ? kolo_bucket_take(buckets, &buckets->bucket[i]) : 0;
+        const int rc = buckets->bucket[i].request ? take_one(buckets, &buckets->bucket[i]) : 0;
         status = rc < 0 ? rc : status;
     }
     return status;
@@ -199,7 +310,7 @@ static int give_up(struct kolo_buckets *buckets, int rc) {
 static int issue(struct kolo_buckets *buckets) {
     int rc = 0;
     while (rc == 0 && buckets->issued < buckets->nbuckets && buckets->bucket[buckets->issued].missing == 0) {
-        rc = kolo_bucket_issue(buckets, &buckets->bucket[buckets->issued]);
+        rc = issue_one(buckets, &buckets->bucket[buckets->issued]);
         buckets->issued += rc == 0;
     }
     return rc == KOLO_ERR_SYSTEM || rc == 0 ? rc : give_up(buckets, rc);
@@ -211,13 +322,10 @@ static void mark(struct kolo_buckets *buckets, size_t tensor) {
     buckets->bucket[buckets->bucket_of[tensor]].missing--;
 }
 
-/* Whether the buckets may be used for `function`. */
 static int check(const char *function, const struct kolo_buckets *buckets) {
     if (!buckets)
         return kolo_fail(KOLO_ERR_ARG, "%s: buckets is NULL", function);
-    if (!buckets->comm->token->ours)
-        return kolo_unusable(function, buckets->comm);
-    return 0;
+    return buckets->comm->token->ours ? 0 : kolo_unusable(function, buckets->comm);
 }
 
 static int refuse_failed(const char *function, const struct kolo_buckets *buckets) {
@@ -226,19 +334,18 @@ static int refuse_failed(const char *function, const struct kolo_buckets *bucket
 }
 
 int kolo_bucket_ready(kolo_buckets *buckets, size_t tensor) {
-    static const char *const function = "kolo_bucket_ready";
-    int rc = check(function, buckets);
+    int rc = check(__func__, buckets);
     if (rc < 0)
         return rc;
     pthread_mutex_lock(&buckets->lock);
     if (tensor >= buckets->ntensors) {
-        rc = kolo_fail(KOLO_ERR_ARG, "rank %u: %s: tensor %zu: there are %zu", rank_of(buckets), function, tensor,
+        rc = kolo_fail(KOLO_ERR_ARG, "rank %u: %s: tensor %zu: there are %zu", rank_of(buckets), __func__, tensor,
                        buckets->ntensors);
     } else if (buckets->failed) {
-        rc = refuse_failed(function, buckets);
+        rc = refuse_failed(__func__, buckets);
     } else if (buckets->ready[tensor]) {
         rc = kolo_fail(KOLO_ERR_ARG, "rank %u: %s: tensor %zu was ready already in this step", rank_of(buckets),
-                       function, tensor);
+                       __func__, tensor);
     } else {
         mark(buckets, tensor);
         rc = issue(buckets);
@@ -315,6 +422,60 @@ int kolo_bucket_wait(kolo_buckets *buckets) {
 
 size_t kolo_bucket_count(const kolo_buckets *buckets) {
     return buckets ? buckets->nbuckets : 0;
+}
+
+/* Finds the residual of a tensor, under the lock; NULL, with a message, if the caller cannot have it. */
+static float *find_residual(const char *function, const struct kolo_buckets *buckets, size_t tensor,
+                            const float *values) {
+    const uint32_t rank = buckets->comm->global_rank;
+    if (tensor >= buckets->ntensors)
+        kolo_fail(KOLO_ERR_ARG, "rank %u: %s: tensor %zu: there are %zu", rank, function, tensor, buckets->ntensors);
+    else if (!buckets->compressed.residual)
+        kolo_fail(KOLO_ERR_ARG,
+                  "rank %u: %s: these buckets have no residuals: they take a compression, and error"
+                  " feedback",
+                  rank, function);
+    else if (buckets->nseen > 0 && !buckets->failed)
+        kolo_fail(KOLO_ERR_ARG, "rank %u: %s: a step has begun: end it with kolo_bucket_wait", rank, function);
+    else if (!values && buckets->tensors[tensor].count)
+        kolo_fail(KOLO_ERR_ARG, "rank %u: %s: values is NULL", rank, function);
+    else
+        return buckets->compressed.residual + buckets->compressed.begins[tensor];
+    return NULL;
+}
+
+int kolo_bucket_residual_read(kolo_buckets *buckets, size_t tensor, float *values) {
+    int rc = check(__func__, buckets);
+    if (rc < 0)
+        return rc;
+    pthread_mutex_lock(&buckets->lock);
+    const float *residual = find_residual(__func__, buckets, tensor, values);
+    if (residual && buckets->tensors[tensor].count)
+        memcpy(values, residual, buckets->tensors[tensor].count * sizeof *values);
+    pthread_mutex_unlock(&buckets->lock);
+    return residual ? 0 : KOLO_ERR_ARG;
+}
+
+int kolo_bucket_residual_write(kolo_buckets *buckets, size_t tensor, const float *values) {
+    int rc = check(__func__, buckets);
+    if (rc < 0)
+        return rc;
+    pthread_mutex_lock(&buckets->lock);
+    float *residual = find_residual(__func__, buckets, tensor, values);
+    const size_t count = residual ? buckets->tensors[tensor].count : 0;
+    rc = residual ? 0 : KOLO_ERR_ARG;
+    for (size_t i = 0; rc == 0 && i < count; i++)
+        if (!isfinite(values[i]))
+            rc = kolo_fail(KOLO_ERR_ARG, "rank %u: %s: element %zu is %g: a residual is a number",
+                           buckets->comm->global_rank, __func__, i, (double)values[i]);
+    if (rc == 0 && count)
+        memcpy(residual, values, count * sizeof *values);
+    pthread_mutex_unlock(&buckets->lock);
+    return rc;
+}
+
+size_t kolo_bucket_bytes(const kolo_buckets *buckets) {
+    return buckets ? buckets->compressed.bytes : 0;
 }
 
 int kolo_bucket_destroy(kolo_buckets *buckets) {
