@@ -15,7 +15,7 @@
 #include "cpu/features.h"
 #include "reduce/float16.h"
 #include "reducer_support.h"
-#include "training/compress/topk.h"
+#include "training/compress/compressed.h"
 #include "training/kernels/training_kernels.h"
 
 enum { COUNT_MAX = 1100, SWEEP = 140, TOPK_MAX = 150000 };

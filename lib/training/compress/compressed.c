@@ -8,7 +8,6 @@
 #include "base/status.h"
 #include "comm/step/items.h"
 #include "cpu/fpenv.h"
-#include "training/compress/topk.h"
 #include "sync/point.h"
 
 enum { ROW_ELEMENTS = KOLO_SIGNS_BLOCK, PART_ALIGNMENT = 8 };
@@ -29,7 +28,8 @@ static size_t sign_blocks(size_t count) {
     return count / KOLO_SIGNS_BLOCK + (count % KOLO_SIGNS_BLOCK != 0);
 }
 
-size_t kolo_compressed_chosen(double share, size_t count) {
+/* The number of a tensor's elements that TOPK sends: the share, rounded up, at least one of any. */
+static size_t chosen_of(double share, size_t count) {
     const double exact = share * (double)count;
     size_t chosen = (size_t)exact;
     chosen += (double)chosen < exact || (chosen == 0 && count > 0);
@@ -41,7 +41,7 @@ size_t kolo_compressed_bytes(const struct kolo_compressed *compressed, size_t co
     if (is_half(compressed))
         return count * sizeof(uint16_t);
     if (compressed->kind == KOLO_COMPRESSION_TOPK)
-        bytes = kolo_compressed_chosen(compressed->share, count) * (sizeof(uint32_t) + sizeof(float));
+        bytes = chosen_of(compressed->share, count) * (sizeof(uint32_t) + sizeof(float));
     else
         bytes = sign_words(count) * sizeof(uint64_t) + sign_blocks(count) * sizeof(float);
     return (bytes + PART_ALIGNMENT - 1) / PART_ALIGNMENT * PART_ALIGNMENT;
@@ -68,7 +68,7 @@ static bool allocate_work(struct kolo_compressed *compressed, size_t count_max) 
         compressed->rows_of[rank] = compressed->rows + rank * (size_t)ROW_ELEMENTS;
     if (compressed->kind != KOLO_COMPRESSION_TOPK)
         return true;
-    const size_t chosen = kolo_compressed_chosen(compressed->share, count_max);
+    const size_t chosen = chosen_of(compressed->share, count_max);
     const size_t room = kolo_topk_room(count_max, chosen);
     compressed->work = malloc((room + 1) * sizeof *compressed->work);
     compressed->bytes += room * sizeof *compressed->work;
@@ -150,7 +150,7 @@ static void remove_strange(float *residual, size_t count) {
 
 static void encode_largest(struct kolo_compressed *compressed, uint8_t *part, const kolo_tensor *tensor,
                            float *residual) {
-    const size_t chosen = kolo_compressed_chosen(compressed->share, tensor->count);
+    const size_t chosen = chosen_of(compressed->share, tensor->count);
     uint32_t *indices = (uint32_t *)part;
     float *values = (float *)(part + chosen * sizeof *indices);
     const uint8_t *owed = tensor->data;
@@ -255,7 +255,7 @@ static void forget_largest(struct kolo_compressed *compressed, uint32_t rank, si
 static void fold_tensor(struct kolo_compressed *compressed, const kolo_tensor *tensor) {
     const kolo_kernel *kernel = &compressed->reducer->kernels[KOLO_F32][compressed->op];
     const bool is_topk = compressed->kind == KOLO_COMPRESSION_TOPK;
-    const size_t chosen = is_topk ? kolo_compressed_chosen(compressed->share, tensor->count) : 0;
+    const size_t chosen = is_topk ? chosen_of(compressed->share, tensor->count) : 0;
     memset(compressed->next, 0, compressed->ranks * sizeof *compressed->next);
     for (size_t begin = 0; begin < tensor->count; begin += ROW_ELEMENTS) {
         const size_t count = min_size(tensor->count - begin, ROW_ELEMENTS);

@@ -45,9 +45,6 @@ struct kolo_compressed {
     size_t *next;          /* TOPK: the next pair of each rank */
 };
 
-/* The number of a tensor's elements that TOPK sends: the share, rounded up, at least one of any. */
-size_t kolo_compressed_chosen(double share, size_t count);
-
 /* Bytes that a tensor takes in a message. */
 size_t kolo_compressed_bytes(const struct kolo_compressed *compressed, size_t count);
 
@@ -73,5 +70,17 @@ int kolo_compressed_issue(struct kolo_compressed *compressed, kolo_comm *comm,
 
 /* Sets the tensors, after the collective has succeeded, to op over all ranks' values, as their messages give them. */
 void kolo_compressed_read(struct kolo_compressed *compressed, const struct kolo_compressed_bucket *bucket);
+
+/* Top-k (topk.c) chooses the elements of a tensor that are largest by magnitude, NaNs first, then infinities, then
+ * numbers. Among elements of one magnitude, and among NaNs, it chooses those with the lowest indices. So the choice is
+ * the same for every instance. */
+
+/* Returns how many indices kolo_topk_choose needs room for besides its result. */
+size_t kolo_topk_room(size_t count, size_t k);
+
+/* Fills chosen[0 .. k-1] with the indices of the k largest of `count` elements, ascending; k from 1 to count, count
+ * below 2^32. `work` has kolo_topk_room(count, k) elements. */
+void kolo_topk_choose(const kolo_training_kernels *kernels, uint32_t *chosen, size_t k, const void *values,
+                      size_t count, uint32_t *work);
 
 #endif

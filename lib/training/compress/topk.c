@@ -3,10 +3,9 @@
  * magnitude a few more than k elements reach. One pass collects these, and all further passes look only at them. The
  * sample decides only how long that takes: if too few elements are collected, or more than there is room for, all
  * elements are looked at. */
-#include "training/compress/topk.h"
-
-#include <stdbool.h>
 #include <string.h>
+
+#include "training/compress/compressed.h"
 
 enum {
     SAMPLES = 4096,
