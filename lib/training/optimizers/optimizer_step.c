@@ -204,18 +204,19 @@ static int check_buffers(const kolo_optimizer *optimizer, const char *function, 
 }
 
 int kolo_optimizer_begin_segment(kolo_optimizer *optimizer, size_t segment, const void *gradients, void *parameters) {
-    static const char *const function = "kolo_optimizer_begin_segment";
     if (!optimizer)
-        return kolo_fail(KOLO_ERR_ARG, "%s: optimizer is NULL", function);
+        return kolo_fail(KOLO_ERR_ARG, "%s: optimizer is NULL", __func__);
     const uint32_t rank = optimizer->comm->global_rank;
     if (segment >= optimizer->nsegments)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: segment %zu: there are %zu", rank, function, segment,
-                         optimizer->nsegments);
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_optimizer_begin_segment: segment %zu: there are %zu", rank,
+                         segment, optimizer->nsegments);
     struct kolo_optimizer_segment *this = &optimizer->segments[segment];
     if (this->request)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: segment %zu has begun already: kolo_optimizer_step ends it", rank,
-                         function, segment);
-    int rc = check_buffers(optimizer, function, gradients, parameters, this->count);
+        return kolo_fail(
+            KOLO_ERR_ARG,
+            "rank %u: kolo_optimizer_begin_segment: segment %zu has begun already: kolo_optimizer_step ends it", rank,
+            segment);
+    int rc = check_buffers(optimizer, __func__, gradients, parameters, this->count);
     if (rc < 0)
         return rc;
     begin_step(optimizer);
@@ -298,15 +299,14 @@ static int finish(kolo_optimizer *optimizer, kolo_step_info *done) {
 }
 
 int kolo_optimizer_step(kolo_optimizer *optimizer, const void *gradients, void *parameters, kolo_step_info *info) {
-    static const char *const function = "kolo_optimizer_step";
     kolo_step_info done;
     int rc = 0;
     if (!optimizer)
-        return kolo_fail(KOLO_ERR_ARG, "%s: optimizer is NULL", function);
+        return kolo_fail(KOLO_ERR_ARG, "%s: optimizer is NULL", __func__);
     if (info)
-        rc = kolo_sized_check(&sized_info, function, info);
+        rc = kolo_sized_check(&sized_info, __func__, info);
     if (rc == 0 && optimizer->begun < optimizer->nsegments)
-        rc = check_buffers(optimizer, function, gradients, parameters, optimizer->options.count);
+        rc = check_buffers(optimizer, __func__, gradients, parameters, optimizer->options.count);
     if (rc < 0)
         return rc;
     memset(&done, 0, sizeof done);

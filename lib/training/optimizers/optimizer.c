@@ -1,14 +1,16 @@
-/* Creates optimizers, and changes the settings of their groups. */
+/* Makes optimizers, changes the settings of their groups, and reads and restores their state. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "training/optimizers/optimizer.h"
+#include "api/path.h"
 #include "api/sharing.h"
 #include "base/sized.h"
 #include "base/status.h"
 #include "comm/comm.h"
+#include "comm/step/call_word.h"
 
 enum { ALIGNMENT = 64, HUGE_PAGE = 2 << 20 };
 
@@ -28,19 +30,19 @@ static int refuse(const kolo_comm *comm, const char *function, size_t index, con
 
 /* Checks the settings of one group but for its end. */
 static int check_group(const kolo_comm *comm, const char *function, size_t index, const kolo_parameter_group *group) {
-    static const char *const no_less = "0 or more, and finite", *const below_one = "from 0 to less than 1";
-    if (!is_between(group->learning_rate, 0, INFINITY))
-        return refuse(comm, function, index, "learning_rate", group->learning_rate, no_less);
-    if (!is_between(group->weight_decay, 0, INFINITY))
-        return refuse(comm, function, index, "weight_decay", group->weight_decay, no_less);
-    if (!is_between(group->beta1, 0, 1))
-        return refuse(comm, function, index, "beta1", group->beta1, below_one);
-    if (!is_between(group->beta2, 0, 1))
-        return refuse(comm, function, index, "beta2", group->beta2, below_one);
-    if (!is_between(group->epsilon, 0, INFINITY))
-        return refuse(comm, function, index, "epsilon", group->epsilon, no_less);
-    if (!is_between(group->momentum, 0, INFINITY))
-        return refuse(comm, function, index, "momentum", group->momentum, no_less);
+    const struct {
+        const char *name;
+        double value, end; /* from 0 to less than that */
+    } numbers[] = {{"learning_rate", group->learning_rate, INFINITY},
+                   {"weight_decay", group->weight_decay, INFINITY},
+                   {"beta1", group->beta1, 1},
+                   {"beta2", group->beta2, 1},
+                   {"epsilon", group->epsilon, INFINITY},
+                   {"momentum", group->momentum, INFINITY}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (!is_between(numbers[i].value, 0, numbers[i].end))
+            return refuse(comm, function, index, numbers[i].name, numbers[i].value,
+                          numbers[i].end == 1 ? "from 0 to less than 1" : "0 or more, and finite");
     if (!isfinite(group->dampening))
         return refuse(comm, function, index, "dampening", group->dampening, "finite");
     if (group->nesterov && (group->nesterov != 1 || group->momentum == 0 || group->dampening != 0))
@@ -50,37 +52,41 @@ static int check_group(const kolo_comm *comm, const char *function, size_t index
 }
 
 static int check_options(const kolo_comm *comm, const kolo_optimizer_options *options) {
-    static const char *const function = "kolo_optimizer_create";
     const uint32_t rank = comm->global_rank;
     const kolo_dtype dtype = options->dtype;
     if ((unsigned)options->kind >= KOLO_OPTIMIZER_KINDS)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: kind %d: there is no such optimizer", rank, function,
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_optimizer_create: kind %d: there is no such optimizer", rank,
                          (int)options->kind);
     if (dtype != KOLO_F32 && dtype != KOLO_F64 && dtype != KOLO_F16 && dtype != KOLO_BF16)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: dtype %d: must be F32, F64, F16 or BF16", rank, function,
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_optimizer_create: dtype %d: must be F32, F64, F16 or BF16", rank,
                          (int)dtype);
     if (options->op != KOLO_AVG && options->op != KOLO_SUM)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: op %d: must be AVG or SUM", rank, function, (int)options->op);
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_optimizer_create: op %d: must be AVG or SUM", rank,
+                         (int)options->op);
     if (options->count == 0 || options->count > SIZE_MAX / 64)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: count %zu: must be at least 1, and fit memory", rank, function,
-                         options->count);
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_optimizer_create: count %zu: must be at least 1, and fit memory",
+                         rank, options->count);
     if (options->master_weights && (options->master_weights != 1 || dtype == KOLO_F32 || dtype == KOLO_F64))
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: master_weights %d: must be 0, or 1 for F16 and BF16", rank,
-                         function, options->master_weights);
-    if (!isfinite(options->gradient_scale) || !is_between(options->clip_norm, 0, INFINITY))
         return kolo_fail(KOLO_ERR_ARG,
-                         "rank %u: %s: gradient_scale %g, clip_norm %g: must be finite, clip_norm 0 or more", rank,
-                         function, options->gradient_scale, options->clip_norm);
+                         "rank %u: kolo_optimizer_create: master_weights %d: must be 0, or 1 for F16 and BF16", rank,
+                         options->master_weights);
+    if (!isfinite(options->gradient_scale) || !is_between(options->clip_norm, 0, INFINITY))
+        return kolo_fail(
+            KOLO_ERR_ARG,
+            "rank %u: kolo_optimizer_create: gradient_scale %g, clip_norm %g: must be finite, clip_norm 0 or more",
+            rank, options->gradient_scale, options->clip_norm);
     if (!options->segments != !options->nsegments)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: segments %p with nsegments %zu", rank, function,
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_optimizer_create: segments %p with nsegments %zu", rank,
                          (const void *)options->segments, options->nsegments);
     for (size_t i = 0; i < options->nsegments; i++)
         if (options->segments[i] <= (i ? options->segments[i - 1] : 0))
-            return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: segment %zu ends at %zu: must be behind the one before", rank,
-                             function, i, options->segments[i]);
+            return kolo_fail(KOLO_ERR_ARG,
+                             "rank %u: kolo_optimizer_create: segment %zu ends at %zu: must be behind the one before",
+                             rank, i, options->segments[i]);
     if (options->nsegments && options->segments[options->nsegments - 1] != options->count)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: the last segment ends at %zu: must be the count, %zu", rank,
-                         function, options->segments[options->nsegments - 1], options->count);
+        return kolo_fail(KOLO_ERR_ARG,
+                         "rank %u: kolo_optimizer_create: the last segment ends at %zu: must be the count, %zu", rank,
+                         options->segments[options->nsegments - 1], options->count);
     return 0;
 }
 
@@ -94,7 +100,7 @@ static int take_groups(kolo_optimizer *made, const kolo_parameter_group *groups,
     made->factors = calloc(made->ngroups, sizeof *made->factors);
     made->has_buffers = calloc(made->ngroups, sizeof *made->has_buffers);
     if (!made->groups || !made->factors || !made->has_buffers)
-        return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: %s: out of memory", comm->global_rank, function);
+        return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: kolo_optimizer_create: out of memory", comm->global_rank);
     made->groups[0] = initial;
     made->groups[0].end = made->options.count;
     const char *next = (const char *)groups; /* an array of the caller's structs, which may be longer */
@@ -109,13 +115,15 @@ static int take_groups(kolo_optimizer *made, const kolo_parameter_group *groups,
         next += ((const kolo_parameter_group *)next)->group_bytes;
         group->group_bytes = sizeof *group;
         if (group->end <= (i ? group[-1].end : 0))
-            return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: group %zu ends at %zu: must be behind the one before",
-                             comm->global_rank, function, i, group->end);
+            return kolo_fail(KOLO_ERR_ARG,
+                             "rank %u: kolo_optimizer_create: group %zu ends at %zu: must be behind the one before",
+                             comm->global_rank, i, group->end);
         made->has_momentum = made->has_momentum || group->momentum != 0;
     }
     if (made->groups[made->ngroups - 1].end != made->options.count)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: the last group ends at %zu: must be the count, %zu",
-                         comm->global_rank, function, made->groups[made->ngroups - 1].end, made->options.count);
+        return kolo_fail(KOLO_ERR_ARG,
+                         "rank %u: kolo_optimizer_create: the last group ends at %zu: must be the count, %zu",
+                         comm->global_rank, made->groups[made->ngroups - 1].end, made->options.count);
     return 0;
 }
 
@@ -260,18 +268,17 @@ static void choose_kernels(kolo_optimizer *made) {
 
 int kolo_optimizer_create(kolo_comm *comm, const kolo_optimizer_options *options, const kolo_parameter_group *groups,
                           size_t ngroups, kolo_optimizer **optimizer) {
-    static const char *const function = "kolo_optimizer_create";
     kolo_optimizer_options read = KOLO_OPTIMIZER_OPTIONS_INIT;
     if (!comm || !options || !optimizer)
-        return kolo_fail(KOLO_ERR_ARG, "%s: %s is NULL", function, !comm ? "comm" : !options ? "options" : "optimizer");
-    int rc = kolo_sized_read(&sized_options, function, &read, options);
+        return kolo_fail(KOLO_ERR_ARG, "%s: %s is NULL", __func__, !comm ? "comm" : !options ? "options" : "optimizer");
+    int rc = kolo_sized_read(&sized_options, __func__, &read, options);
     if (rc == 0)
         rc = check_options(comm, &read);
     if (rc < 0)
         return rc;
     kolo_optimizer *made = calloc(1, sizeof *made);
     if (!made)
-        return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: %s: out of memory", comm->global_rank, function);
+        return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: kolo_optimizer_create: out of memory", comm->global_rank);
     made->comm = comm;
     made->options = read;
     choose_kernels(made);
@@ -298,24 +305,23 @@ int kolo_optimizer_destroy(kolo_optimizer *optimizer) {
 }
 
 int kolo_optimizer_set_group(kolo_optimizer *optimizer, size_t index, const kolo_parameter_group *group) {
-    static const char *const function = "kolo_optimizer_set_group";
     kolo_parameter_group read = KOLO_PARAMETER_GROUP_INIT;
     if (!optimizer || !group)
-        return kolo_fail(KOLO_ERR_ARG, "%s: %s is NULL", function, optimizer ? "group" : "optimizer");
+        return kolo_fail(KOLO_ERR_ARG, "%s: %s is NULL", __func__, optimizer ? "group" : "optimizer");
     const kolo_comm *comm = optimizer->comm;
     if (index >= optimizer->ngroups)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: group %zu: there are %zu", comm->global_rank, function, index,
-                         optimizer->ngroups);
-    int rc = kolo_sized_read(&sized_group, function, &read, group);
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_optimizer_set_group: group %zu: there are %zu", comm->global_rank,
+                         index, optimizer->ngroups);
+    int rc = kolo_sized_read(&sized_group, __func__, &read, group);
     if (rc == 0)
-        rc = check_group(comm, function, index, &read);
+        rc = check_group(comm, __func__, index, &read);
     if (rc < 0)
         return rc;
     if (read.end != optimizer->groups[index].end)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: group %zu ends at %zu: must stay %zu", comm->global_rank, function,
-                         index, read.end, optimizer->groups[index].end);
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_optimizer_set_group: group %zu ends at %zu: must stay %zu",
+                         comm->global_rank, index, read.end, optimizer->groups[index].end);
     if (read.momentum != 0 && !optimizer->has_momentum && optimizer->options.kind == KOLO_OPTIMIZER_SGD)
-        return refuse(comm, function, index, "momentum", read.momentum, "0, as no group had any at the beginning");
+        return refuse(comm, __func__, index, "momentum", read.momentum, "0, as no group had any at the beginning");
     read.group_bytes = sizeof read;
     optimizer->groups[index] = read;
     optimizer->settings = digest_of(optimizer);
@@ -323,14 +329,127 @@ int kolo_optimizer_set_group(kolo_optimizer *optimizer, size_t index, const kolo
 }
 
 int kolo_optimizer_group(const kolo_optimizer *optimizer, size_t index, kolo_parameter_group *group) {
-    static const char *const function = "kolo_optimizer_group";
     if (!optimizer || !group)
-        return kolo_fail(KOLO_ERR_ARG, "%s: %s is NULL", function, optimizer ? "group" : "optimizer");
+        return kolo_fail(KOLO_ERR_ARG, "%s: %s is NULL", __func__, optimizer ? "group" : "optimizer");
     if (index >= optimizer->ngroups)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: group %zu: there are %zu", optimizer->comm->global_rank, function,
-                         index, optimizer->ngroups);
-    const int rc = kolo_sized_check(&sized_group, function, group);
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_optimizer_group: group %zu: there are %zu",
+                         optimizer->comm->global_rank, index, optimizer->ngroups);
+    const int rc = kolo_sized_check(&sized_group, __func__, group);
     if (rc == 0)
         kolo_sized_fill(&sized_group, group, &optimizer->groups[index]);
     return rc;
+}
+
+/* State. */
+
+static int check_segment_free(const kolo_optimizer *optimizer, const char *function) {
+    return optimizer->begun == 0
+               ? 0
+               : kolo_fail(KOLO_ERR_ARG, "rank %u: %s: a segment has begun: call kolo_optimizer_step first",
+                           optimizer->comm->global_rank, function);
+}
+
+/* Checks the arguments for reading and writing a whole state. */
+static int check_state(const kolo_optimizer *optimizer, const char *function, kolo_optimizer_state which) {
+    if (!optimizer)
+        return kolo_fail(KOLO_ERR_ARG, "%s: optimizer is NULL", function);
+    if ((unsigned)which >= KOLO_OPTIMIZER_STATES || !optimizer->states[which])
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: state %d: this optimizer has no such state",
+                         optimizer->comm->global_rank, function, (int)which);
+    return check_segment_free(optimizer, function);
+}
+
+int kolo_optimizer_owned(const kolo_optimizer *optimizer, size_t segment, size_t *first, size_t *owned) {
+    if (!optimizer || !first || !owned)
+        return kolo_fail(KOLO_ERR_ARG, "%s: %s is NULL", __func__,
+                         !optimizer ? "optimizer"
+                         : !first   ? "first"
+                                    : "owned");
+    if (segment >= optimizer->nsegments)
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_optimizer_owned: segment %zu: there are %zu",
+                         optimizer->comm->global_rank, segment, optimizer->nsegments);
+    *first = optimizer->segments[segment].begin + optimizer->segments[segment].first;
+    *owned = optimizer->segments[segment].owned;
+    return 0;
+}
+
+int kolo_optimizer_local_state(kolo_optimizer *optimizer, kolo_optimizer_state which, void **values, size_t *count) {
+    if (!optimizer || !values || !count)
+        return kolo_fail(KOLO_ERR_ARG, "%s: %s is NULL", __func__,
+                         !optimizer ? "optimizer"
+                         : !values  ? "values"
+                                    : "count");
+    if ((unsigned)which >= KOLO_OPTIMIZER_STATES)
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_optimizer_local_state: state %d: there is no such state",
+                         optimizer->comm->global_rank, (int)which);
+    *values = optimizer->states[which];
+    *count = optimizer->states[which] ? optimizer->owned : 0;
+    return 0;
+}
+
+/* One of the items that tell a call that reads states from others, in the order in which the context has them. */
+static struct kolo_item item_of_state(const void *context, size_t index) {
+    return kolo_item_number(index == 0 ? "state" : "segment", ((const uint64_t *)context)[index]);
+}
+
+int kolo_optimizer_read_state(kolo_optimizer *optimizer, kolo_optimizer_state which, void *values, int root) {
+    int rc = check_state(optimizer, __func__, which);
+    if (rc < 0)
+        return rc;
+    kolo_comm *comm = optimizer->comm;
+    const int size = (int)comm->global_size;
+    size_t *counts = optimizer->blocks, *offsets = counts + size;
+    if (root < -1 || root >= size)
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_optimizer_read_state: root %d: must be from 0 to %d, or -1",
+                         comm->global_rank, root, size - 1);
+    if (!values && (root < 0 || (uint32_t)root == comm->global_rank))
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_optimizer_read_state: values is NULL", comm->global_rank);
+    for (size_t i = 0; rc == 0 && i < optimizer->nsegments; i++) {
+        const struct kolo_optimizer_segment *segment = &optimizer->segments[i];
+        const uint8_t *own = optimizer->states[which] + segment->place * optimizer->real_bytes;
+        uint8_t *whole = values ? (uint8_t *)values + segment->begin * optimizer->real_bytes : NULL;
+        for (int rank = 0; rank < size; rank++)
+            kolo_apply_owned(comm, rank, segment->count, optimizer->options.dtype, &offsets[rank], &counts[rank]);
+        struct kolo_arguments call = WITH_COUNTS(own, whole, segment->owned, optimizer->real, KOLO_SUM,
+                                                 root < 0 ? 0 : root, NULL, NULL, counts, offsets);
+        call.digest = kolo_digest_after(which + 1, segment->begin);
+        call.items = (struct kolo_items){2, item_of_state, (const uint64_t[]){which, i}};
+        rc = kolo_path_make(root < 0 ? KOLO_ALLGATHERV : KOLO_GATHERV, __func__, comm, &call);
+    }
+    return rc;
+}
+
+int kolo_optimizer_write_state(kolo_optimizer *optimizer, kolo_optimizer_state which, const void *values) {
+    const int rc = check_state(optimizer, __func__, which);
+    if (rc < 0)
+        return rc;
+    if (!values)
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_optimizer_write_state: values is NULL",
+                         optimizer->comm->global_rank);
+    for (size_t i = 0; i < optimizer->nsegments; i++) {
+        const struct kolo_optimizer_segment *segment = &optimizer->segments[i];
+        memcpy(optimizer->states[which] + segment->place * optimizer->real_bytes,
+               (const uint8_t *)values + (segment->begin + segment->first) * optimizer->real_bytes,
+               segment->owned * optimizer->real_bytes);
+    }
+    return 0;
+}
+
+int kolo_optimizer_steps(const kolo_optimizer *optimizer, uint64_t *steps) {
+    if (!optimizer || !steps)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_optimizer_steps: %s is NULL", optimizer ? "steps" : "optimizer");
+    *steps = optimizer->steps;
+    return 0;
+}
+
+int kolo_optimizer_set_steps(kolo_optimizer *optimizer, uint64_t steps) {
+    if (!optimizer)
+        return kolo_fail(KOLO_ERR_ARG, "%s: optimizer is NULL", __func__);
+    const int rc = check_segment_free(optimizer, __func__);
+    if (rc < 0)
+        return rc;
+    optimizer->steps = steps;
+    for (size_t i = 0; i < optimizer->ngroups; i++)
+        optimizer->has_buffers[i] = steps > 0 && optimizer->groups[i].momentum != 0;
+    return 0;
 }
