@@ -1,13 +1,274 @@
 /* Ends workers' clocks, and runs servers. */
 #include "table/clocks.h"
 
+#include "base/clock.h"
+#include "shm/region.h"
 #include "sync/point.h"
+#include "table/nodes/outbox.h"
 #include "table/shard.h"
-#include "table/synchronous.h"
+#include "table/rows/versions.h"
 #include "table/waits.h"
 
-/* The waiter's other work: does what this rank waits for, if no other rank is doing it. */
-static bool help(kolo_waiter *waiter) {
+/* Staleness 0. */
+
+#define DONE          KOLO_TABLE_FOLDED /* in kolo_shared_shard.place: all pieces, of so many clocks */
+#define SEQUENCE_BITS 23                /* otherwise the piece, and these of its sequence */
+#define SEQUENCE_MASK ((UINT64_C(1) << SEQUENCE_BITS) - 1)
+
+static inline uint64_t *bits_of(const struct kolo_table *table, uint32_t worker) {
+    return (uint64_t *)(void *)(table->pushes + worker * table->staged_bytes);
+}
+
+static inline uint8_t *update_of(const struct kolo_table *table, uint32_t worker, uint64_t element) {
+    return table->pushes + worker * table->staged_bytes + table->bits_bytes + element * table->rule.element_bytes;
+}
+
+void kolo_synchronous_stage(struct kolo_table *table, uint64_t piece, const void *update) {
+    const struct kolo_piece what = kolo_piece_at(&table->pieces, piece);
+    uint8_t *sum = update_of(table, table->rank, kolo_piece_element(&table->pieces, &what));
+    const uint64_t word = piece / 64, bit = UINT64_C(1) << piece % 64;
+    uint64_t *bits = &bits_of(table, table->rank)[word];
+    if (*bits & bit) {
+        kolo_rule_combine(&table->rule, sum, update, what.count);
+        return;
+    }
+    memcpy(sum, update, what.count * table->rule.element_bytes);
+    *bits |= bit;
+    table->low = word < table->low ? word : table->low;
+    table->high = word + 1 > table->high ? word + 1 : table->high;
+}
+
+/* Forgets what this worker has pushed in the clock that is over. Returns how many pieces that were. */
+static uint64_t clear(struct kolo_table *table) {
+    uint64_t *bits = bits_of(table, table->rank), pieces = 0;
+    for (uint64_t word = table->low; word < table->high; word++) {
+        pieces += (uint64_t)__builtin_popcountll(bits[word]);
+        bits[word] = 0;
+    }
+    table->low = UINT64_MAX;
+    table->high = 0;
+    return pieces;
+}
+
+/* Closes clock `clock` if enough workers have ended it. */
+static void close_clock(struct kolo_table *table, uint64_t clock) {
+    uint32_t ended = 0, left = 0; /* of the workers, those that have ended it, and those that have left before */
+    for (uint32_t worker = 0; worker < table->workers; worker++) {
+        const struct kolo_shared_table_rank *member = &table->members[worker];
+        if (kolo_load_acquire(&member->clock) >= 2 * clock + 2)
+            ended++;
+        else
+            left += kolo_load_acquire(&member->state) == KOLO_TABLE_LEFT;
+    }
+    /* A worker that has ended the clock has waited until the clocks before were folded. */
+    if (ended == 0 || ended + left + (uint32_t)table->options.backup_workers < table->workers)
+        return;
+    for (uint32_t worker = 0; worker < table->workers; worker++) {
+        kolo_atomic_u64 *word = &table->members[worker].clock;
+        for (uint64_t found; (found = kolo_load_acquire(word)) < 2 * clock + 1;) {
+            KOLO_POINT("synchronous.leaving_out");
+            kolo_compare_and_swap(word, found, 2 * clock + 1); /* fails if the worker has ended the clock by now */
+        }
+    }
+    KOLO_POINT("synchronous.closing");
+    if (!kolo_compare_and_swap(&table->header->closed, clock, clock + 1))
+        return;
+    KOLO_POINT("synchronous.closed");
+    kolo_bell_ring(&table->waiter, &table->header->bell);
+    kolo_waits_call_servers(table);
+}
+
+/* The workers whose updates count in the clock, by rank. */
+struct fold {
+    uint64_t clock;
+    uint32_t workers; /* of them */
+    uint32_t ranks[KOLO_RANKS_MAX];
+};
+
+static void fold_piece(struct kolo_table *table, const struct fold *fold, uint64_t piece) {
+    const struct kolo_piece what = kolo_piece_at(&table->pieces, piece);
+    const uint64_t element = kolo_piece_element(&table->pieces, &what), bit = UINT64_C(1) << piece % 64;
+    const void *first = NULL;
+    uint64_t mark = 1; /* of several nodes: the rank of that, plus one */
+    for (uint32_t i = 0; i < fold->workers; i++) {
+        const bool has_pushed = bits_of(table, fold->ranks[i])[piece / 64] & bit;
+        table->folded[i] = has_pushed ? update_of(table, fold->ranks[i], element) : table->zeros;
+        if (has_pushed && !first) {
+            first = table->folded[i];
+            mark = kolo_rank_global(table->comm, fold->ranks[i]) + 1;
+        }
+    }
+    if (table->rule.kind != KOLO_TABLE_ASSIGN) {
+        const kolo_kernel *kernel = &table->comm->reducer->kernels[table->rule.dtype][table->options.op];
+        if (table->nodes)
+            kernel->fold_partial(table->sum, table->folded, fold->workers, what.count);
+        else
+            kernel->fold(table->sum, table->folded, fold->workers, what.count, fold->workers);
+        first = table->sum;
+    }
+    if (table->nodes)
+        kolo_outbox_hold(table, piece, first, mark);
+    else
+        kolo_shard_write(table, piece, first);
+}
+
+/* Finds the first word, from `word` on, of the pieces' bits in which some worker has set some; *found has those
+ * bits. */
+static uint64_t next_word(const struct kolo_table *table, const struct fold *fold, uint64_t word, uint64_t end,
+                          uint64_t *found) {
+    for (; word < end; word++) {
+        *found = 0;
+        for (uint32_t i = 0; i < fold->workers; i++)
+            *found |= bits_of(table, fold->ranks[i])[word];
+        if (*found)
+            break;
+    }
+    return word;
+}
+
+/* The first piece of the shard that the fold of the clock has not written; UINT64_MAX where all are written. */
+static uint64_t first_unwritten(const struct kolo_table *table, uint32_t shard, uint64_t clock, uint64_t begin) {
+    const uint64_t place = kolo_load_acquire(&table->shard[shard].place);
+    if (place & DONE)
+        return place == (DONE | (clock + 1)) ? UINT64_MAX : begin;
+    const uint64_t piece = place >> SEQUENCE_BITS, sequence = kolo_load_acquire(kolo_piece_sequence(table, piece));
+    return (sequence & SEQUENCE_MASK) == (place & SEQUENCE_MASK) ? piece : piece + 1;
+}
+
+static void fold_shard(struct kolo_table *table, uint32_t shard, uint64_t clock) {
+    struct kolo_shared_shard *shared = &table->shard[shard];
+    const struct kolo_pieces *pieces = &table->pieces;
+    uint64_t begin, end;
+    const bool is_range = kolo_pieces_shard_range(pieces, shard, &begin, &end);
+    const uint64_t first = first_unwritten(table, shard, clock, begin);
+    struct fold fold = {.clock = clock};
+    for (uint32_t worker = 0; worker < table->workers; worker++)
+        if (kolo_load_acquire(&table->members[worker].clock) >= 2 * clock + 2)
+            fold.ranks[fold.workers++] = worker;
+    uint64_t found, applied = 0;
+    for (uint64_t word = first / 64; first < end; word++) {
+        word = next_word(table, &fold, word, (end + 63) / 64, &found);
+        if (word == (end + 63) / 64)
+            break;
+        for (; found; found &= found - 1) {
+            const uint64_t piece = word * 64 + (uint64_t)__builtin_ctzll(found);
+            if (piece < first || piece >= end || (!is_range && kolo_piece_shard(pieces, piece) != shard))
+                continue;
+            KOLO_POINT("synchronous.noting");
+            kolo_store_release(&shared->place,
+                               piece << SEQUENCE_BITS |
+                                   (kolo_load_relaxed(kolo_piece_sequence(table, piece)) & SEQUENCE_MASK));
+            KOLO_POINT("synchronous.noted");
+            fold_piece(table, &fold, piece);
+            applied++;
+        }
+    }
+    KOLO_POINT("synchronous.folding");
+    kolo_store_release(&shared->place, DONE | (clock + 1));
+    KOLO_POINT("synchronous.done");
+    kolo_publish(&table->waiter, &shared->folded, clock + 1, &shared->bell);
+    KOLO_POINT("synchronous.folded");
+    kolo_table_count(&table->self->applied, applied);
+}
+
+void kolo_synchronous_help(struct kolo_table *table) {
+    close_clock(table, kolo_load_acquire(&table->header->closed));
+    kolo_fence_full(); /* pairs with the one in kolo_shard_give */
+    for (uint32_t i = 0; i < table->shards; i++) {
+        const uint32_t shard = (table->rank + i) % table->shards;
+        kolo_atomic_u64 *folded = &table->shard[shard].folded;
+        /* The loop looks again, since the next clock may be closed while this rank still has the role. A rank that
+         * finds the role taken then sleeps until the shard is folded. */
+        for (uint64_t clock; (clock = kolo_load_acquire(folded)) < kolo_load_acquire(&table->header->closed) &&
+                             kolo_shard_take(table, shard);) {
+            /* Another rank may have folded the clock before this one had the role. No clock is closed before the one
+             * before it is folded, as all workers wait for that. */
+            if (kolo_load_acquire(folded) == clock)
+                fold_shard(table, shard, clock);
+            kolo_shard_give(table, shard);
+        }
+    }
+}
+
+/* Waits until the first `clocks` clocks are closed. */
+static int wait_closed(struct kolo_table *table, uint64_t clocks) {
+    if (kolo_load_acquire(&table->header->closed) >= clocks)
+        return 0;
+    const int64_t start_ns = kolo_clock_ns();
+    const int rc = kolo_wait_closed(table, clocks);
+    kolo_table_count(&table->self->waited_ns, (uint64_t)(kolo_clock_ns() - start_ns));
+    return rc;
+}
+
+static int wait_folded(struct kolo_table *table, uint64_t clocks) {
+    int rc = wait_closed(table, clocks);
+    for (uint32_t i = 0; i < table->shards && rc == 0; i++) {
+        const uint32_t shard = (table->rank + i) % table->shards;
+        rc = kolo_wait_shard(table, shard, &table->shard[shard].folded, clocks);
+    }
+    return rc;
+}
+
+static int wait_together(struct kolo_table *table) {
+    kolo_atomic_u64 *word = &table->self->clock;
+    for (;;) { /* repeats only if this worker is left out of one more clock */
+        const uint64_t found = kolo_load_acquire(word), clocks = (found + 1) / 2;
+        int rc = wait_folded(table, clocks);
+        if (rc == 0 && table->nodes)
+            rc = kolo_wait_arrived(table, clocks);
+        if (rc < 0)
+            return rc;
+        if (found % 2 && !kolo_compare_and_swap(word, found, 2 * clocks))
+            continue;
+        if (clocks > table->clock) {
+            const uint64_t pieces = clear(table);
+            table->left_out += table->has_ended ? 0 : pieces; /* the word may be odd for the clock after that */
+        }
+        table->clock = clocks;
+        table->has_ended = false;
+        return 0;
+    }
+}
+
+/* Waits on for a clock that this worker has ended, if that wait was given up. Until the clock is over, what the worker
+ * has pushed in it belongs to those that fold it. */
+static int resume(struct kolo_table *table) {
+    return kolo_load_relaxed(&table->self->clock) == 2 * table->clock + 2 ? wait_together(table) : 0;
+}
+
+int kolo_synchronous_reserve(struct kolo_table *table, uint64_t first, uint64_t end) {
+    const int resumed = resume(table);
+    if (resumed < 0)
+        return resumed;
+    const uint64_t last = (end * table->rule.element_bytes - 1) / KOLO_TABLE_RESERVED_BYTES;
+    for (uint64_t part = first * table->rule.element_bytes / KOLO_TABLE_RESERVED_BYTES; part <= last; part++) {
+        if (table->reserved[part / 64] >> part % 64 & 1)
+            continue;
+        const size_t begin = part * KOLO_TABLE_RESERVED_BYTES, all = table->staged_bytes - table->bits_bytes;
+        const size_t bytes = all - begin < KOLO_TABLE_RESERVED_BYTES ? all - begin : KOLO_TABLE_RESERVED_BYTES;
+        const int rc = kolo_region_populate("kolo_table_push", update_of(table, table->rank, 0) + begin, bytes);
+        if (rc < 0)
+            return rc;
+        table->reserved[part / 64] |= UINT64_C(1) << part % 64;
+    }
+    return 0;
+}
+
+static int advance_together(struct kolo_table *table) {
+    const int resumed = resume(table);
+    if (resumed < 0)
+        return resumed;
+    KOLO_POINT("synchronous.ending");
+    if (!table->has_ended) /* otherwise the last wait for the clock has failed */
+        table->has_ended = kolo_compare_and_swap(&table->self->clock, 2 * table->clock, 2 * table->clock + 2);
+    KOLO_POINT("synchronous.ended");
+    kolo_synchronous_help(table);
+    return wait_together(table);
+}
+
+/* Any staleness. */
+
+bool kolo_clocks_help(kolo_waiter *waiter) {
     struct kolo_table *table = waiter->owner;
     if (table->awaits_shard == KOLO_NO_WAIT)
         return false;
@@ -16,10 +277,6 @@ static bool help(kolo_waiter *waiter) {
     else
         kolo_shard_help(table, table->awaits_shard);
     return true;
-}
-
-void kolo_clocks_begin(struct kolo_table *table) {
-    kolo_waits_prepare(table, help);
 }
 
 /* Waits for the workers that are behind `clock`. */
@@ -51,6 +308,8 @@ static int catch_up(struct kolo_table *table, bool is_all) {
 }
 
 int kolo_clocks_advance(struct kolo_table *table) {
+    if (kolo_table_is_synchronous(table))
+        return advance_together(table);
     table->clock++;
     KOLO_POINT("clock.ending");
     kolo_store_release(&table->self->clock, 2 * table->clock);
@@ -60,7 +319,7 @@ int kolo_clocks_advance(struct kolo_table *table) {
 }
 
 int kolo_clocks_wait(struct kolo_table *table) {
-    return catch_up(table, true);
+    return kolo_table_is_synchronous(table) ? wait_together(table) : catch_up(table, true);
 }
 
 void kolo_clocks_leave(struct kolo_table *table) {
@@ -70,13 +329,6 @@ void kolo_clocks_leave(struct kolo_table *table) {
     kolo_waits_let_go(table, table->rank, has_failed ? KOLO_TABLE_DEAD : KOLO_TABLE_LEFT);
     if (kolo_table_is_synchronous(table) && !table->is_broken)
         kolo_synchronous_help(table); /* others may wait for this rank alone */
-}
-
-static bool are_workers_gone(const struct kolo_table *table) {
-    for (uint32_t worker = 0; worker < table->workers; worker++)
-        if (kolo_load_acquire(&table->members[worker].state) == KOLO_TABLE_PRESENT)
-            return false;
-    return true;
 }
 
 /* Applies the updates that this server finds. */
@@ -93,12 +345,12 @@ static void serve_once(struct kolo_table *table) {
 int kolo_clocks_serve(struct kolo_table *table) {
     for (;;) {
         const uint64_t events = kolo_load_acquire(&table->self->events); /* pairs with kolo_waits_call_server */
-        const bool is_over =
-            are_workers_gone(table) && (!table->nodes || kolo_load_acquire(&table->header->ended) != KOLO_ROUNDS_GO_ON);
+        const bool is_over = !kolo_table_has_workers(table) &&
+                             (!table->nodes || kolo_load_acquire(&table->header->ended) != KOLO_ROUNDS_GO_ON);
         serve_once(table); /* applies also what workers pushed before they left */
         if (is_over)
             return 0;
-        const int rc = kolo_wait_event(table, events);
+        const int rc = kolo_wait_for(table, &table->self->events, events + 1, &table->self->bell, table->rank);
         if (rc < 0 && rc != KOLO_ERR_TIMEOUT) /* a server may wait for as long as workers compute */
             return rc;
     }

@@ -1,4 +1,5 @@
-/* Observed tables: reading a table from outside. */
+/* Observed tables: reads a table from outside, also for kolo_watch.h, to whose observer all files that it finds beside
+ * segments are tables. */
 #include "table/observed_tables.h"
 
 #include <fcntl.h>
@@ -10,8 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/tools/watch.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/sized.h"
+#include "base/status.h"
 #include "comm/failure/process.h"
 #include "comm/observer.h"
 
@@ -231,4 +235,41 @@ void kolo_observed_table_tell_rank(const struct kolo_observed_table *table, uint
         return;
     const uint64_t since_ns = kolo_load_relaxed(&shared->waits_since_ns), now_ns = (uint64_t)table->read_ns;
     seen->waits_since_ns = (int64_t)(since_ns < now_ns ? since_ns : now_ns);
+}
+
+/* The tables of kolo_watch.h. */
+
+int kolo_watch_table_count(const kolo_watch *watch) {
+    return watch ? (int)watch->observer.files_count : 0;
+}
+
+int kolo_watch_table_read(kolo_watch *watch, int index, kolo_watched_table *table) {
+    static const struct kolo_sized sized = KOLO_SIZED(kolo_watched_table, table_bytes, waiting);
+    if (index < 0 || index >= kolo_watch_table_count(watch))
+        return kolo_fail(KOLO_ERR_ARG, "kolo_watch_table_read: no such table");
+    const int rc = kolo_sized_check(&sized, "kolo_watch_table_read", table);
+    if (rc < 0)
+        return rc;
+    kolo_watched_table now;
+    struct kolo_observed_table *read = (struct kolo_observed_table *)watch->observer.files[index];
+    kolo_observed_table_read(read);
+    kolo_observed_table_tell(read, &now);
+    kolo_sized_fill(&sized, table, &now);
+    return 0;
+}
+
+int kolo_watch_table_rank(const kolo_watch *watch, int index, int rank, kolo_watched_table_rank *seen) {
+    static const struct kolo_sized sized = KOLO_SIZED(kolo_watched_table_rank, rank_bytes, waited_ns);
+    const bool is_table = index >= 0 && index < kolo_watch_table_count(watch);
+    const struct kolo_observed_table *table =
+        is_table ? (const struct kolo_observed_table *)watch->observer.files[index] : NULL;
+    if (!table || table->status < 0 || rank < 0 || (uint32_t)rank >= table->header.ranks)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_watch_table_rank: no such table or rank");
+    const int rc = kolo_sized_check(&sized, "kolo_watch_table_rank", seen);
+    if (rc < 0)
+        return rc;
+    kolo_watched_table_rank now;
+    kolo_observed_table_tell_rank(table, (uint32_t)rank, &now);
+    kolo_sized_fill(&sized, seen, &now);
+    return 0;
 }

@@ -24,7 +24,7 @@ static inline struct kolo_shared_update *entry_at(const struct kolo_table *table
 }
 
 static inline size_t elements_of(const struct kolo_pieces *pieces, uint64_t piece) {
-    return pieces->per_row == 1 ? pieces->columns : kolo_piece_at(pieces, piece).count;
+    return kolo_piece_at(pieces, piece).count;
 }
 
 /* Bytes that an update of a piece takes in a queue. */
@@ -203,13 +203,9 @@ static inline bool next_update(const struct kolo_table *table, uint32_t shard, s
         updates->piece++;
     if (updates->piece == updates->end)
         return false;
-    uint64_t element = updates->piece * pieces->columns;
-    if (pieces->per_row != 1) {
-        const struct kolo_piece piece = kolo_piece_at(pieces, updates->piece);
-        element = kolo_pieces_row_element(pieces, piece.row) + piece.first;
-    }
-    listed->piece = updates->piece;
-    listed->update = updates->values + (element - updates->first_element) * table->rule.element_bytes;
+    const struct kolo_piece piece = kolo_piece_at(pieces, updates->piece);
+    const uint64_t element = kolo_piece_element(pieces, &piece) - updates->first_element;
+    *listed = (struct kolo_listed){updates->piece, updates->values + element * table->rule.element_bytes};
     return true;
 }
 

@@ -12,7 +12,7 @@
 #define KOLO_NO_WAIT              UINT32_MAX
 #define KOLO_TABLE_RESERVED_BYTES ((size_t)2 << 20)
 
-#define KOLO_TABLE_FOLDED      (UINT64_C(1) << 63) /* in kolo_shared_shard.place, see synchronous.h */
+#define KOLO_TABLE_FOLDED      (UINT64_C(1) << 63) /* in kolo_shared_shard.place, see clocks.h */
 #define KOLO_TABLE_FOLDED_NONE KOLO_TABLE_FOLDED
 
 struct kolo_table {
@@ -64,7 +64,7 @@ struct kolo_table {
     struct kolo_table_saving *saving; /* the save that this rank's thread writes; NULL: none */
     uint64_t pulled_again, left_out;
 
-    /* Rows that are named several times in one push, see pushes.c. */
+    /* Rows that are named several times in one push, see access.c. */
     struct kolo_table_named *named; /* [rows]; NULL: not yet */
     uint32_t naming;                /* number of the push */
     uint8_t *sums;                  /* room for sums of updates */
@@ -90,6 +90,14 @@ static inline bool kolo_table_is_tolerant(const kolo_table *table) {
 
 static inline bool kolo_table_is_worker(const kolo_table *table) {
     return table->rank < table->workers;
+}
+
+/* Whether some worker of this node has neither left nor ended. */
+static inline bool kolo_table_has_workers(const kolo_table *table) {
+    for (uint32_t worker = 0; worker < table->workers; worker++)
+        if (kolo_load_acquire(&table->members[worker].state) == KOLO_TABLE_PRESENT)
+            return true;
+    return false;
 }
 
 /* The rank, of all nodes, that a shard was made for. */

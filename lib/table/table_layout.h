@@ -33,7 +33,7 @@ struct kolo_shared_table_header {
     /* Written by any rank: the bits of a double. */
     KOLO_ALIGNED kolo_atomic_u64 learning_rate;
 
-    /* For staleness 0: the clocks that have ended for all workers, by compare-and-swap, see table/synchronous.h. */
+    /* For staleness 0: the clocks that have ended for all workers, by compare-and-swap, see table/clocks.h. */
     KOLO_ALIGNED kolo_atomic_u64 closed;
     kolo_bell bell;
 
@@ -87,7 +87,7 @@ enum { KOLO_TABLE_PRESENT, KOLO_TABLE_LEFT, KOLO_TABLE_DEAD };
 /* The words of one rank. */
 struct kolo_shared_table_rank {
     /* Twice the number of clocks that this rank has ended; the rank writes it after all that it has pushed in them. For
-     * staleness 0, any rank adds one where the next clock has been ended without this rank. See table/synchronous.h. */
+     * staleness 0, any rank adds one where the next clock has been ended without this rank. See table/clocks.h. */
     KOLO_ALIGNED kolo_atomic_u64 clock;
     /* The number of clocks that this rank has ended, for waits; UINT64_MAX once nobody has to wait for it. The rank
      * writes it, and so does any rank that has seen that this one has ended. */

@@ -197,8 +197,8 @@ void kolo_waits_prepare(struct kolo_table *table, bool (*help)(kolo_waiter *wait
     table->awaits_shard = KOLO_NO_WAIT;
 }
 
-static int wait_for(struct kolo_table *table, const kolo_atomic_u64 *flag, uint64_t target, kolo_bell *bell,
-                    uint32_t peer) {
+int kolo_wait_for(struct kolo_table *table, const kolo_atomic_u64 *flag, uint64_t target, kolo_bell *bell,
+                  uint32_t peer) {
     kolo_store_relaxed(&table->waiter.timeout_ns, (uint64_t)kolo_waiter_timeout_ns(&table->comm->waiter));
     return kolo_wait_at_least(&table->waiter, flag, target, bell, peer);
 }
@@ -208,7 +208,7 @@ int kolo_wait_shard(struct kolo_table *table, uint32_t shard, const kolo_atomic_
         return 0;
     table->awaits_shard = shard;
     table->waiter.work(&table->waiter);
-    const int rc = wait_for(table, flag, target, &table->shard[shard].bell, holder_of(table, shard));
+    const int rc = kolo_wait_for(table, flag, target, &table->shard[shard].bell, holder_of(table, shard));
     table->awaits_shard = KOLO_NO_WAIT;
     return rc;
 }
@@ -222,7 +222,7 @@ int kolo_wait_closed(struct kolo_table *table, uint64_t clocks) {
     const uint32_t worker = slowest(table);
     table->awaits_shard = 0;
     show_wait(table, worker, kolo_clock_ns());
-    const int rc = wait_for(table, &table->header->closed, clocks, &table->header->bell, worker);
+    const int rc = kolo_wait_for(table, &table->header->closed, clocks, &table->header->bell, worker);
     kolo_show_relaxed(&table->self->waits_for, 0);
     table->awaits_shard = KOLO_NO_WAIT;
     return rc;
@@ -234,7 +234,7 @@ int kolo_wait_worker(struct kolo_table *table, uint32_t worker, uint64_t clock) 
         return 0;
     const int64_t start_ns = kolo_clock_ns();
     show_wait(table, worker, start_ns);
-    const int rc = wait_for(table, &member->reached, clock, &member->bell, worker);
+    const int rc = kolo_wait_for(table, &member->reached, clock, &member->bell, worker);
     kolo_show_relaxed(&table->self->waits_for, 0);
     kolo_table_count(&table->self->waited_ns, (uint64_t)(kolo_clock_ns() - start_ns));
     return rc;
@@ -247,20 +247,7 @@ int kolo_wait_arrived(struct kolo_table *table, uint64_t rounds) {
     const int64_t start_ns = kolo_clock_ns();
     kolo_fetch_add(&header->hurry, 1);
     kolo_bell_ring(&table->waiter, &header->hurry_bell);
-    const int rc = wait_for(table, &header->arrived, rounds, &header->rounds_bell, table->rank);
+    const int rc = kolo_wait_for(table, &header->arrived, rounds, &header->rounds_bell, table->rank);
     kolo_table_count(&table->self->waited_ns, (uint64_t)(kolo_clock_ns() - start_ns));
     return rc;
-}
-
-int kolo_wait_event(struct kolo_table *table, uint64_t events) {
-    return wait_for(table, &table->self->events, events + 1, &table->self->bell, slowest(table));
-}
-
-int kolo_wait_saves(struct kolo_table *table, uint32_t worker, uint64_t saves) {
-    struct kolo_shared_table_rank *member = &table->members[worker];
-    return wait_for(table, &member->saves, saves, &member->bell, worker);
-}
-
-int kolo_wait_saver(struct kolo_table *table, uint32_t saver, const kolo_atomic_u64 *word, uint64_t target) {
-    return wait_for(table, word, target, &table->header->saver_bell, saver);
 }

@@ -12,22 +12,18 @@
 /* Prepares the table's waiter. `help` does what this rank waits for, table->awaits_shard, if no other rank does. */
 void kolo_waits_prepare(struct kolo_table *table, bool (*help)(kolo_waiter *waiter));
 
+/* Waits for any flag, with its bell, that `peer` raises. Returns 0, or a status. */
+int kolo_wait_for(struct kolo_table *table, const kolo_atomic_u64 *flag, uint64_t target, kolo_bell *bell,
+                  uint32_t peer);
+
 /* Wait for a flag: of a worker; of a shard, which this rank may raise itself; or, with staleness 0, until so many
  * clocks are closed. Return 0, or a status. */
 int kolo_wait_worker(struct kolo_table *table, uint32_t worker, uint64_t clock);
 int kolo_wait_shard(struct kolo_table *table, uint32_t shard, const kolo_atomic_u64 *flag, uint64_t target);
 int kolo_wait_closed(struct kolo_table *table, uint64_t clocks);
 
-/* For kolo_table_save: until the worker has come to save number `saves`; and until a word of the header, of the rank
- * that saves, has reached `target`. */
-int kolo_wait_saves(struct kolo_table *table, uint32_t worker, uint64_t saves);
-int kolo_wait_saver(struct kolo_table *table, uint32_t saver, const kolo_atomic_u64 *word, uint64_t target);
-
 /* Several nodes: waits until so many rounds are over. */
 int kolo_wait_arrived(struct kolo_table *table, uint64_t rounds);
-
-/* A server waits until there has been another event than `events`. */
-int kolo_wait_event(struct kolo_table *table, uint64_t events);
 
 /* Wakes the shard's server to look at it; does nothing where there are no servers. */
 void kolo_waits_call_server(struct kolo_table *table, uint32_t shard);

@@ -1,4 +1,4 @@
-/* Staleness 0: lib/table/synchronous.h. WORKERS workers push to any of PIECES pieces of one shard, in each of CLOCKS
+/* Staleness 0: lib/table/clocks.h. WORKERS workers push to any of PIECES pieces of one shard, in each of CLOCKS
  * clocks, and end the clock, which is closed without BACKUPS workers that are late or have died, at any step; then
  * whoever holds the shard's role folds what has been pushed. After its last clock a worker leaves.
  *

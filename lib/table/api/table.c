@@ -3,8 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "table/api/table_checks.h"
-#include "table/api/table_file.h"
+#include "table/api/table_calls.h"
 #include "api/sharing.h"
 #include "base/sized.h"
 #include "base/status.h"
@@ -13,7 +12,6 @@
 #include "table/access.h"
 #include "table/clocks.h"
 #include "table/shard.h"
-#include "table/synchronous.h"
 
 int kolo_table_unusable(const char *function, const kolo_table *table) {
     if (!table)
@@ -98,20 +96,18 @@ int kolo_table_pull_rows(kolo_table *table, const uint64_t *ids, size_t count, v
 }
 
 int kolo_table_push(kolo_table *table, uint64_t first, uint64_t rows, const void *updates) {
-    static const char function[] = "kolo_table_push";
-    const int usable = check_worker(function, table);
+    const int usable = check_worker(__func__, table);
     if (usable < 0)
         return usable;
-    const int rc = check_range(function, table, first, rows, updates);
+    const int rc = check_range(__func__, table, first, rows, updates);
     return rc < 0 || rows == 0 ? rc : kolo_access_push(table, first, rows, updates);
 }
 
 int kolo_table_push_rows(kolo_table *table, const uint64_t *ids, size_t count, const void *updates) {
-    static const char function[] = "kolo_table_push_rows";
-    const int usable = check_worker(function, table);
+    const int usable = check_worker(__func__, table);
     if (usable < 0)
         return usable;
-    const int rc = check_ids(function, table, ids, count, updates);
+    const int rc = check_ids(__func__, table, ids, count, updates);
     return rc < 0 || count == 0 ? rc : kolo_access_push_rows(table, ids, count, updates);
 }
 
@@ -132,14 +128,13 @@ static int find_piece(const char *function, const kolo_table *table, uint64_t ro
 static const struct kolo_sized sized_view = KOLO_SIZED(kolo_table_view, view_bytes, version);
 
 int kolo_table_view_row(kolo_table *table, uint64_t row, size_t first, kolo_table_view *view) {
-    static const char function[] = "kolo_table_view_row";
-    const int usable = kolo_table_check(function, table);
+    const int usable = kolo_table_check(__func__, table);
     if (usable < 0)
         return usable;
     uint64_t piece = 0;
-    int rc = view ? kolo_sized_check(&sized_view, function, view) : refuse_null(function, table, "view");
+    int rc = view ? kolo_sized_check(&sized_view, __func__, view) : refuse_null(__func__, table, "view");
     if (rc == 0)
-        rc = find_piece(function, table, row, first, &piece);
+        rc = find_piece(__func__, table, row, first, &piece);
     if (rc < 0)
         return rc;
     const struct kolo_piece what = kolo_piece_at(&table->pieces, piece);
@@ -163,43 +158,39 @@ int kolo_table_view_holds(const kolo_table *table, const kolo_table_view *view) 
 }
 
 int kolo_table_clock(kolo_table *table) {
-    static const char function[] = "kolo_table_clock";
-    const int usable = check_worker(function, table);
+    const int usable = check_worker(__func__, table);
     if (usable < 0)
         return usable;
-    return kolo_table_is_synchronous(table) ? kolo_synchronous_advance(table) : kolo_clocks_advance(table);
+    return kolo_clocks_advance(table);
 }
 
 int kolo_table_wait(kolo_table *table) {
-    static const char function[] = "kolo_table_wait";
-    const int usable = kolo_table_check(function, table);
+    const int usable = kolo_table_check(__func__, table);
     if (usable < 0)
         return usable;
     if (!kolo_table_is_worker(table))
-        return refuse_server(function, table);
-    const int rc = kolo_table_is_synchronous(table) ? kolo_synchronous_wait(table) : kolo_clocks_wait(table);
+        return refuse_server(__func__, table);
+    const int rc = kolo_clocks_wait(table);
     return rc < 0 ? rc : kolo_table_file_wait(table);
 }
 
 int kolo_table_serve(kolo_table *table) {
-    static const char function[] = "kolo_table_serve";
-    const int usable = kolo_table_check(function, table);
+    const int usable = kolo_table_check(__func__, table);
     if (usable < 0)
         return usable;
     if (kolo_table_is_worker(table))
         return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: this rank is a worker of the table; servers are the last %u ranks",
-                         table->comm->global_rank, function, table->servers);
+                         table->comm->global_rank, __func__, table->servers);
     return kolo_clocks_serve(table);
 }
 
 int kolo_table_set_learning_rate(kolo_table *table, double learning_rate) {
-    static const char function[] = "kolo_table_set_learning_rate";
-    const int usable = kolo_table_check(function, table);
+    const int usable = kolo_table_check(__func__, table);
     if (usable < 0)
         return usable;
     if (!(learning_rate >= 0 && learning_rate < INFINITY))
         return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: %g: must be 0 or more, and finite", table->comm->global_rank,
-                         function, learning_rate);
+                         __func__, learning_rate);
     uint64_t bits;
     memcpy(&bits, &learning_rate, sizeof bits);
     kolo_store_release(&table->header->learning_rate, bits);
@@ -208,12 +199,11 @@ int kolo_table_set_learning_rate(kolo_table *table, double learning_rate) {
 }
 
 int kolo_table_owner(const kolo_table *table, uint64_t row, size_t first, int *rank) {
-    static const char function[] = "kolo_table_owner";
-    const int usable = kolo_table_check(function, table);
+    const int usable = kolo_table_check(__func__, table);
     if (usable < 0)
         return usable;
     uint64_t piece = 0;
-    const int rc = rank ? find_piece(function, table, row, first, &piece) : refuse_null(function, table, "rank");
+    const int rc = rank ? find_piece(__func__, table, row, first, &piece) : refuse_null(__func__, table, "rank");
     if (rc < 0)
         return rc;
     const uint32_t shard = kolo_piece_shard(&table->pieces, piece);
@@ -250,20 +240,19 @@ static int initialize_nodes(kolo_table *table, const uint8_t *values, int root, 
 }
 
 int kolo_table_initialize(kolo_table *table, const void *values, int root) {
-    static const char function[] = "kolo_table_initialize";
-    const int usable = kolo_table_check(function, table);
+    const int usable = kolo_table_check(__func__, table);
     if (usable < 0)
         return usable;
     if (root < 0 || (uint32_t)root >= table->comm->global_size)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: root %d: ranks are 0 to %u", table->comm->global_rank, function,
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: root %d: ranks are 0 to %u", table->comm->global_rank, __func__,
                          root, table->comm->global_size - 1);
     const bool is_root = table->comm->global_rank == (uint32_t)root;
-    const int rc = is_root && !values ? refuse_null(function, table, "values") : 0;
+    const int rc = is_root && !values ? refuse_null(__func__, table, "values") : 0;
     if (table->nodes)
         return initialize_nodes(table, is_root ? values : NULL, root, rc);
     if (is_root && rc == 0)
         kolo_access_set(table, 0, table->pieces.rows, values);
-    return kolo_table_agree_on(function, table, KOLO_CALL_TABLE_INITIALIZE, root, rc);
+    return kolo_table_agree_on(__func__, table, KOLO_CALL_TABLE_INITIALIZE, root, rc);
 }
 
 static const struct kolo_sized sized_stats = KOLO_SIZED(kolo_table_stats, stats_bytes, net_sent_bytes);
@@ -294,12 +283,11 @@ static void add_nodes(const kolo_table *table, kolo_table_stats *ours) {
 }
 
 int kolo_table_get_stats(const kolo_table *table, kolo_table_stats *stats) {
-    static const char function[] = "kolo_table_get_stats";
     if (!table || !table->comm->token->ours)
-        return kolo_table_unusable(function, table);
+        return kolo_table_unusable(__func__, table);
     if (!stats)
-        return refuse_null(function, table, "stats");
-    const int rc = kolo_sized_check(&sized_stats, function, stats);
+        return refuse_null(__func__, table, "stats");
+    const int rc = kolo_sized_check(&sized_stats, __func__, stats);
     if (rc < 0)
         return rc;
     kolo_table_stats ours;

@@ -8,9 +8,8 @@
 #include "api/buffers.h"
 #include "api/requests/queue.h"
 #include "api/sharing.h"
-#include "table/api/table_checks.h"
 #include "table/nodes/rounds.h"
-#include "table/api/table_file.h"
+#include "table/api/table_calls.h"
 #include "base/file.h"
 #include "base/sized.h"
 #include "base/status.h"
@@ -21,6 +20,7 @@
 #include "sync/point.h"
 #include "table/clocks.h"
 #include "table/shard.h"
+#include "table/waits.h"
 #include "table/rows/versions.h"
 
 static const char function[] = "kolo_table_create";
@@ -156,14 +156,9 @@ static int place_pieces(struct kolo_table *table, size_t *bytes) {
     if (!table->places)
         return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: %s: out of memory", table->comm->global_rank, function);
     *bytes = 0;
-    for (uint64_t row = 0; row < pieces->rows; row++) {
-        size_t left = kolo_pieces_row_columns(pieces, row);
-        for (uint64_t piece = kolo_pieces_of_row(pieces, row); left > 0; piece++) {
-            const size_t count = left < pieces->piece_columns ? left : pieces->piece_columns;
-            table->places[piece] = *bytes;
-            *bytes += (kolo_piece_bytes(kolo_version_bytes(&table->rule, count)) + 63) / 64 * 64;
-            left -= count;
-        }
+    for (struct kolo_walk walk = kolo_walk_rows(pieces, 0, pieces->rows); kolo_walk_next(&walk);) {
+        table->places[walk.piece] = *bytes;
+        *bytes += (kolo_piece_bytes(kolo_version_bytes(&table->rule, walk.count)) + 63) / 64 * 64;
     }
     return 0;
 }
@@ -414,7 +409,7 @@ int kolo_table_create(kolo_comm *comm, const kolo_table_options *options, kolo_t
     set_workers(table);
     table->shards = read.shards ? (uint32_t)read.shards : table->servers ? table->servers : comm->global_size;
     table->low = UINT64_MAX;
-    kolo_clocks_begin(table);
+    kolo_waits_prepare(table, kolo_clocks_help);
     rc = make(table);
     if (rc == 0 && table->nodes)
         rc = kolo_rounds_start(table, function);

@@ -23,15 +23,14 @@
 #include <unistd.h>
 
 #include "api/sharing.h"
-#include "table/api/table_checks.h"
-#include "table/api/table_file.h"
+#include "table/api/table_calls.h"
 #include "base/file.h"
 #include "base/new_file.h"
 #include "base/status.h"
 #include "sync/point.h"
 #include "sync/thread.h"
+#include "table/clocks.h"
 #include "table/shard.h"
-#include "table/synchronous.h"
 #include "table/rows/versions.h"
 #include "table/waits.h"
 
@@ -85,17 +84,11 @@ static size_t saved_bytes(const struct kolo_table *table, size_t count) {
 /* Calls `each` for all pieces, with their places in the body. Returns the body's bytes. */
 static size_t for_each_piece(struct kolo_table *table, uint8_t *body,
                              void (*each)(struct kolo_table *table, uint64_t piece, size_t count, uint8_t *saved)) {
-    const struct kolo_pieces *pieces = &table->pieces;
     size_t at = 0;
-    for (uint64_t row = 0; row < pieces->rows; row++) {
-        size_t left = kolo_pieces_row_columns(pieces, row);
-        for (uint64_t piece = kolo_pieces_of_row(pieces, row); left > 0; piece++) {
-            const size_t count = left < pieces->piece_columns ? left : pieces->piece_columns;
-            if (each)
-                each(table, piece, count, body + at);
-            at += saved_bytes(table, count);
-            left -= count;
-        }
+    for (struct kolo_walk walk = kolo_walk_rows(&table->pieces, 0, table->pieces.rows); kolo_walk_next(&walk);) {
+        if (each)
+            each(table, walk.piece, walk.count, body + at);
+        at += saved_bytes(table, walk.count);
     }
     return at;
 }
@@ -109,9 +102,7 @@ static void copy_out(struct kolo_table *table, uint64_t piece, size_t count, uin
 
 static void copy_in(struct kolo_table *table, uint64_t piece, size_t count, uint8_t *saved) {
     const size_t all = kolo_version_bytes(&table->rule, count), saved_all = saved_bytes(table, count);
-    uint8_t *memory = kolo_piece_memory(table, piece);
-    const uint64_t sequence = kolo_load_relaxed((kolo_atomic_u64 *)(void *)memory);
-    memcpy(kolo_version_memory(memory, sequence, all), saved, all < saved_all ? all : saved_all);
+    memcpy(kolo_version_current(table, piece, all), saved, all < saved_all ? all : saved_all);
 }
 
 static struct file_header describe(struct kolo_table *table) {
@@ -225,7 +216,7 @@ static int come(struct kolo_table *table) {
     int rc = kolo_table_file_wait(table);
     if (table->is_saving) /* otherwise the last save is over, whatever its status */
         return rc;
-    rc = kolo_table_is_synchronous(table) ? kolo_synchronous_wait(table) : kolo_shards_settle_own(table);
+    rc = kolo_table_is_synchronous(table) ? kolo_clocks_wait(table) : kolo_shards_settle_own(table);
     if (rc < 0)
         return rc;
     table->saves++;
@@ -240,7 +231,7 @@ static int come(struct kolo_table *table) {
 static int save_or_wait(struct kolo_table *table, const char *path) {
     table->saver = choose_saver(table);
     if (table->saver != table->rank)
-        return kolo_wait_saver(table, table->saver, &table->header->copied, table->saves);
+        return kolo_wait_for(table, &table->header->copied, table->saves, &table->header->saver_bell, table->saver);
     int rc = 0;
     for (uint32_t shard = 0; shard < table->shards && rc == 0 && !kolo_table_is_synchronous(table); shard++)
         rc = kolo_shard_settle(table, shard, false);
@@ -259,21 +250,20 @@ static bool saves_here(const struct kolo_table *table) {
 }
 
 int kolo_table_save(kolo_table *table, const char *path) {
-    static const char function[] = "kolo_table_save";
-    int rc = kolo_table_check(function, table);
+    int rc = kolo_table_check(__func__, table);
     if (rc < 0)
         return rc;
     if (!path || !*path)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: path is %s", table->comm->global_rank, function,
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: path is %s", table->comm->global_rank, __func__,
                          path ? "empty" : "NULL");
     if (table->nodes && table->options.staleness == KOLO_STALENESS_UNBOUNDED)
         return kolo_fail(KOLO_ERR_UNSUPPORTED,
                          "rank %u: %s: the table is on several nodes, and its staleness unbounded",
-                         table->comm->global_rank, function);
+                         table->comm->global_rank, __func__);
     if (!table->is_coming)
         rc = come(table);
     for (uint32_t worker = 0; worker < table->workers && rc == 0; worker++)
-        rc = kolo_wait_saves(table, worker, table->saves);
+        rc = kolo_wait_for(table, &table->members[worker].saves, table->saves, &table->members[worker].bell, worker);
     if (rc == 0 && table->nodes)
         rc = kolo_wait_arrived(table, table->clock);
     const bool is_elsewhere = table->nodes && !saves_here(table);
@@ -289,7 +279,8 @@ int kolo_table_save(kolo_table *table, const char *path) {
 int kolo_table_file_wait(struct kolo_table *table) {
     if (!table->is_saving)
         return 0;
-    const int rc = kolo_wait_saver(table, table->saver, &table->header->written, table->saves << STATUS_BITS);
+    const int rc = kolo_wait_for(table, &table->header->written, table->saves << STATUS_BITS,
+                                 &table->header->saver_bell, table->saver);
     table->is_saving = rc == KOLO_ERR_TIMEOUT;
     if (rc < 0)
         return rc;
@@ -372,14 +363,13 @@ static int load_here(struct kolo_table *table, const char *path) {
 }
 
 int kolo_table_load(kolo_table *table, const char *path) {
-    static const char function[] = "kolo_table_load";
-    int rc = kolo_table_check(function, table);
+    int rc = kolo_table_check(__func__, table);
     if (rc == 0 && (!path || !*path))
-        rc = kolo_fail(KOLO_ERR_ARG, "rank %u: %s: path is %s", table->comm->global_rank, function,
+        rc = kolo_fail(KOLO_ERR_ARG, "rank %u: %s: path is %s", table->comm->global_rank, __func__,
                        path ? "empty" : "NULL");
     if (rc < 0)
         return rc;
     if (table->rank == 0)
         rc = load_here(table, path);
-    return kolo_table_agree_on(function, table, KOLO_CALL_TABLE_LOAD, 0, rc);
+    return kolo_table_agree_on(__func__, table, KOLO_CALL_TABLE_LOAD, 0, rc);
 }

@@ -4,8 +4,7 @@
 #include "sync/point.h"
 
 static inline size_t count_of(const struct kolo_table *table, uint64_t piece) {
-    const struct kolo_pieces *pieces = &table->pieces;
-    return pieces->per_row == 1 ? pieces->columns : kolo_piece_at(pieces, piece).count;
+    return kolo_piece_at(&table->pieces, piece).count;
 }
 
 /* The pending word, with the update behind it. */
@@ -26,20 +25,16 @@ static void set(uint8_t *pending, uint64_t word, const void *update, size_t byte
         memcpy(pending + sizeof word, update, bytes);
 }
 
-static void mark_changed(struct kolo_table *table, uint64_t piece) {
+void kolo_outbox_tell(struct kolo_table *table, uint64_t piece) {
     KOLO_POINT("outbox.marking");
     kolo_set_bits(&table->changed[piece / 64], UINT64_C(1) << piece % 64);
-}
-
-void kolo_outbox_tell(struct kolo_table *table, uint64_t piece) {
-    mark_changed(table, piece);
 }
 
 void kolo_outbox_note(struct kolo_table *table, const struct kolo_writing *writing, const void *update) {
     uint8_t *made = pending_of(table, writing, writing->made);
     const uint8_t *old = pending_of(table, writing, writing->old);
     const size_t count = writing->what.count, bytes = count * table->rule.pending_bytes;
-    mark_changed(table, writing->piece);
+    kolo_outbox_tell(table, writing->piece);
     const bool is_foreign = kolo_table_is_foreign(table, kolo_piece_shard(&table->pieces, writing->piece));
     if (!is_foreign)
         set(made, 0, NULL, 0);
@@ -59,7 +54,7 @@ static struct kolo_writing begin_copy(struct kolo_table *table, uint64_t piece) 
 }
 
 void kolo_outbox_hold(struct kolo_table *table, uint64_t piece, const void *partial, uint64_t word) {
-    mark_changed(table, piece);
+    kolo_outbox_tell(table, piece);
     const struct kolo_writing writing = begin_copy(table, piece);
     set(pending_of(table, &writing, writing.made), word, partial, writing.what.count * table->rule.pending_bytes);
     KOLO_POINT("outbox.holding");
@@ -68,9 +63,7 @@ void kolo_outbox_hold(struct kolo_table *table, uint64_t piece, const void *part
 
 uint64_t kolo_outbox_pending(const struct kolo_table *table, uint64_t piece, const void **update) {
     const size_t count = count_of(table, piece), bytes = kolo_version_bytes(&table->rule, count);
-    uint8_t *memory = kolo_piece_memory(table, piece);
-    const uint64_t sequence = kolo_load_relaxed((kolo_atomic_u64 *)(void *)memory);
-    const uint8_t *pending = kolo_version_memory(memory, sequence, bytes) + kolo_version_pending(&table->rule, count);
+    const uint8_t *pending = kolo_version_current(table, piece, bytes) + kolo_version_pending(&table->rule, count);
     *update = pending + sizeof(uint64_t);
     return word_at(pending);
 }
@@ -110,8 +103,7 @@ void kolo_outbox_receive(struct kolo_table *table, uint64_t piece, const void *f
 void kolo_outbox_copy(const struct kolo_table *table, uint64_t piece, void *to) {
     const size_t count = count_of(table, piece), bytes = kolo_version_bytes(&table->rule, count);
     const size_t values = count * table->rule.element_bytes;
-    uint8_t *memory = kolo_piece_memory(table, piece);
-    const uint8_t *version = kolo_version_memory(memory, kolo_load_relaxed((kolo_atomic_u64 *)(void *)memory), bytes);
+    const uint8_t *version = kolo_version_current(table, piece, bytes);
     memcpy(to, version, values);
     memcpy((uint8_t *)to + values, version + (values + 7) / 8 * 8, kolo_rule_state_bytes(&table->rule, count));
 }

@@ -1,6 +1,6 @@
 /* The thread that takes a table through its rounds: see rounds.h. */
 #include "table/nodes/rounds.h"
-#include "table/api/table_checks.h"
+#include "table/api/table_calls.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -14,8 +14,8 @@
 #include "cpu/fpenv.h"
 #include "sync/point.h"
 #include "sync/thread.h"
+#include "table/clocks.h"
 #include "table/shard.h"
-#include "table/synchronous.h"
 #include "table/waits.h"
 
 #define IDLE_NS  (10 * KOLO_NS_PER_MS) /* unbounded: between two rounds, where the last one has carried nothing */
@@ -48,7 +48,8 @@ static int look_at_ranks(struct kolo_rounds *rounds) {
     return 0;
 }
 
-int kolo_round_look(struct kolo_rounds *rounds) {
+/* Looks at the node's ranks, and at the table's communicator. 0, or the status with which rounds end. */
+static int look(struct kolo_rounds *rounds) {
     struct kolo_table *table = &rounds->view;
     struct kolo_failure_report report = {0};
     if (kolo_load_acquire(kolo_comm_failure_word(table->comm)) && kolo_failure_collect(table->comm, &report) &&
@@ -61,7 +62,7 @@ int kolo_round_look(struct kolo_rounds *rounds) {
  * ended. */
 static int look_around(struct kolo_rounds *rounds) {
     struct kolo_failure_report report = {0};
-    const int rc = kolo_round_look(rounds);
+    const int rc = look(rounds);
     if (rc == 0 && rounds->peers > 1 && kolo_load_acquire(kolo_comm_failure_word(rounds->leaders)) &&
         kolo_failure_collect(rounds->leaders, &report))
         return report.status;
@@ -89,18 +90,11 @@ int kolo_round_take_role(struct kolo_rounds *rounds, uint32_t shard) {
             kolo_pause();
         else
             sleep_ns(POLL_NS);
-        const int rc = looks % 256 ? 0 : kolo_round_look(rounds);
+        const int rc = looks % 256 ? 0 : look(rounds);
         if (rc < 0)
             return rc;
     }
     return 0;
-}
-
-static bool has_workers(const struct kolo_table *table) {
-    for (uint32_t worker = 0; worker < table->workers; worker++)
-        if (kolo_load_acquire(&table->members[worker].state) == KOLO_TABLE_PRESENT)
-            return true;
-    return false;
 }
 
 /* Staleness 0: whether clock `round` is closed on this node and all shards are folded. */
@@ -117,7 +111,7 @@ static bool is_folded(const struct kolo_table *table, uint64_t round) {
 static int await_fold(struct kolo_rounds *rounds) {
     struct kolo_table *table = &rounds->view;
     for (uint32_t looks = 1;; looks++) { /* for as long as the workers compute */
-        const bool is_left = !has_workers(table);
+        const bool is_left = !kolo_table_has_workers(table);
         const bool is_closed = kolo_load_acquire(&table->header->closed) > rounds->round;
         int rc = 0;
         if (!is_left && !is_closed)
@@ -156,7 +150,7 @@ static int pause_between(struct kolo_rounds *rounds) {
         sleep_ns(BUSY_NS);
         return look_around(rounds);
     }
-    if (hurry != rounds->hurry || !has_workers(&rounds->view)) {
+    if (hurry != rounds->hurry || !kolo_table_has_workers(&rounds->view)) {
         rounds->hurry = hurry;
         return look_around(rounds);
     }

@@ -20,7 +20,7 @@
  * that have changed: (n - 1) notices + m (8 + a piece's update) + (n - 1) (8 + p (8 + a piece's values and state))
  *
  *   end of                      leaves
- *   a worker                    what shard.h and synchronous.h say of it; its node's thread sees that it has gone
+ *   a worker                    what shard.h and clocks.h say of it; its node's thread sees that it has gone
  *   a node's leader, or all of  strict (staleness 0 without backup workers): all others get PEER_DEAD
  *   its ranks, or its cable     tolerant: its other ranks get PEER_DEAD. The leaders that are left agree as
  *                               rounds_shrink.c says, and go on
@@ -128,9 +128,6 @@ int kolo_round_put(struct kolo_rounds *rounds, const uint8_t *at, size_t bytes, 
 
 /* Takes the role of a shard, and waits for it if another rank has it. */
 int kolo_round_take_role(struct kolo_rounds *rounds, uint32_t shard);
-
-/* Looks at the node's ranks, and at the table's communicator. 0, or the status with which rounds end. */
-int kolo_round_look(struct kolo_rounds *rounds);
 
 /* Makes room for so many bytes. */
 int kolo_round_reserve(struct kolo_rounds *rounds, struct kolo_round_message *message, size_t bytes);

@@ -67,29 +67,10 @@ static int cut_by_row(struct kolo_pieces *pieces, const kolo_table_options *opti
     return 0;
 }
 
-/* Goes through all pieces in order. */
-struct walk {
-    const struct kolo_pieces *pieces;
-    uint64_t row;
-    size_t first; /* the next piece's first element, in the row */
-};
-
-static uint64_t next_bytes(struct walk *walk) {
-    const struct kolo_pieces *pieces = walk->pieces;
-    size_t columns;
-    while (walk->first >= (columns = kolo_pieces_row_columns(pieces, walk->row))) {
-        walk->row++;
-        walk->first = 0;
-    }
-    const size_t count = lesser(pieces->piece_columns, columns - walk->first);
-    walk->first += count;
-    return count * pieces->element_bytes;
-}
-
 /* Where piece `piece` begins, in bytes from the first row's begin. */
 static uint64_t begin_of(const struct kolo_pieces *pieces, uint64_t piece) {
     const struct kolo_piece at = kolo_piece_at(pieces, piece);
-    return (kolo_pieces_row_element(pieces, at.row) + at.first) * pieces->element_bytes;
+    return kolo_piece_element(pieces, &at) * pieces->element_bytes;
 }
 
 static void place_ranges(struct kolo_pieces *pieces) {
@@ -117,15 +98,14 @@ static uint64_t hash(uint64_t value) {
 }
 
 static void place_hashes(struct kolo_pieces *pieces, uint64_t *bytes) {
-    struct walk walk = {pieces, 0, 0};
     uint64_t placed = 0;
-    for (uint64_t piece = 0; piece < pieces->pieces; piece++) {
+    for (struct kolo_walk walk = kolo_walk_rows(pieces, 0, pieces->rows); kolo_walk_next(&walk);) {
         const uint64_t even = placed / pieces->shards, most = even + even / 20;
-        uint32_t shard = (uint32_t)(hash(piece) % pieces->shards);
+        uint32_t shard = (uint32_t)(hash(walk.piece) % pieces->shards);
         while (bytes[shard] > most) /* not all have more than the even part */
             shard = shard + 1 < pieces->shards ? shard + 1 : 0;
-        const uint64_t more = next_bytes(&walk);
-        pieces->shard_of[piece] = (uint16_t)shard;
+        const uint64_t more = walk.count * pieces->element_bytes;
+        pieces->shard_of[walk.piece] = (uint16_t)shard;
         bytes[shard] += more;
         placed += more;
     }
@@ -151,12 +131,11 @@ static void sift(uint32_t *heap, uint32_t count, const uint64_t *bytes) {
 }
 
 static void place_greedily(struct kolo_pieces *pieces, uint64_t *bytes, uint32_t *heap) {
-    struct walk walk = {pieces, 0, 0};
     for (uint32_t shard = 0; shard < pieces->shards; shard++)
         heap[shard] = shard;
-    for (uint64_t piece = 0; piece < pieces->pieces; piece++) {
-        pieces->shard_of[piece] = (uint16_t)heap[0];
-        bytes[heap[0]] += next_bytes(&walk);
+    for (struct kolo_walk walk = kolo_walk_rows(pieces, 0, pieces->rows); kolo_walk_next(&walk);) {
+        pieces->shard_of[walk.piece] = (uint16_t)heap[0];
+        bytes[heap[0]] += walk.count * pieces->element_bytes;
         sift(heap, pieces->shards, bytes);
     }
 }
@@ -233,19 +212,10 @@ uint32_t kolo_piece_shard_slowly(const struct kolo_pieces *pieces, uint64_t piec
     return pieces->shard_of ? pieces->shard_of[piece] : (uint32_t)(piece % pieces->shards);
 }
 
-struct kolo_piece kolo_piece_at(const struct kolo_pieces *pieces, uint64_t piece) {
-    if (pieces->per_row == 1)
-        return (struct kolo_piece){piece, 0, pieces->columns};
+struct kolo_piece kolo_piece_at_slowly(const struct kolo_pieces *pieces, uint64_t piece) {
     const uint64_t row =
         pieces->per_row ? piece / pieces->per_row : ends_up_to(pieces->first_piece + 1, pieces->rows, piece);
     const size_t first = (piece - kolo_pieces_of_row(pieces, row)) * pieces->piece_columns;
     const size_t left = kolo_pieces_row_columns(pieces, row) - first;
     return (struct kolo_piece){row, first, lesser(pieces->piece_columns, left)};
-}
-
-void kolo_pieces_shard_bytes(const struct kolo_pieces *pieces, uint64_t *bytes) {
-    struct walk walk = {pieces, 0, 0};
-    memset(bytes, 0, pieces->shards * sizeof *bytes);
-    for (uint64_t piece = 0; piece < pieces->pieces; piece++)
-        bytes[kolo_piece_shard(pieces, piece)] += next_bytes(&walk);
 }

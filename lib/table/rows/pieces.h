@@ -68,9 +68,40 @@ static inline bool kolo_pieces_shard_range(const struct kolo_pieces *pieces, uin
 }
 
 /* Finds the row and elements of piece `piece`, by a search where rows differ. */
-struct kolo_piece kolo_piece_at(const struct kolo_pieces *pieces, uint64_t piece);
+struct kolo_piece kolo_piece_at_slowly(const struct kolo_pieces *pieces, uint64_t piece);
 
-/* Bytes of the elements in each shard: bytes[0 .. shards-1]. */
-void kolo_pieces_shard_bytes(const struct kolo_pieces *pieces, uint64_t *bytes);
+static inline struct kolo_piece kolo_piece_at(const struct kolo_pieces *pieces, uint64_t piece) {
+    return pieces->per_row == 1 ? (struct kolo_piece){.row = piece, .count = pieces->columns}
+                                : kolo_piece_at_slowly(pieces, piece);
+}
+
+/* The place of a piece's first element among those of all rows. */
+static inline uint64_t kolo_piece_element(const struct kolo_pieces *pieces, const struct kolo_piece *piece) {
+    return kolo_pieces_row_element(pieces, piece->row) + piece->first;
+}
+
+/* Goes through the pieces of some rows, in order: `piece` is the present one, of `count` elements. */
+struct kolo_walk {
+    const struct kolo_pieces *pieces;
+    uint64_t row, end, piece;
+    size_t count, left; /* elements; of the row, behind the piece */
+};
+
+static inline struct kolo_walk kolo_walk_rows(const struct kolo_pieces *pieces, uint64_t first, uint64_t rows) {
+    return (struct kolo_walk){
+        .pieces = pieces, .row = first, .end = first + rows, .piece = kolo_pieces_of_row(pieces, first) - 1};
+}
+
+/* Moves on to the next piece, or to the first. False: there is none. */
+static inline bool kolo_walk_next(struct kolo_walk *walk) {
+    if (walk->left == 0 && walk->row == walk->end)
+        return false;
+    if (walk->left == 0)
+        walk->left = kolo_pieces_row_columns(walk->pieces, walk->row++);
+    walk->piece++;
+    walk->count = walk->left < walk->pieces->piece_columns ? walk->left : walk->pieces->piece_columns;
+    walk->left -= walk->count;
+    return true;
+}
 
 #endif

@@ -52,6 +52,12 @@ static inline uint8_t *kolo_version_memory(uint8_t *piece, uint64_t sequence, si
     return piece + kolo_piece_bytes(bytes) - (2 - sequence % 2) * bytes;
 }
 
+/* The current version of a piece, for who holds its shard's role. */
+static inline uint8_t *kolo_version_current(const struct kolo_table *table, uint64_t piece, size_t bytes) {
+    const uint64_t sequence = kolo_load_relaxed(kolo_piece_sequence(table, piece));
+    return kolo_version_memory(kolo_piece_memory(table, piece), sequence, bytes);
+}
+
 /* A piece that its shard's holder is about to write: from `old`, the current version, to `made`. */
 struct kolo_writing {
     uint64_t piece, sequence;
@@ -80,10 +86,8 @@ static inline struct kolo_writing kolo_writing_begin_at(const struct kolo_table 
 }
 
 static inline struct kolo_writing kolo_writing_begin(const struct kolo_table *table, uint64_t piece) {
-    const struct kolo_pieces *pieces = &table->pieces;
-    const struct kolo_piece what = pieces->per_row == 1 ? (struct kolo_piece){.row = piece, .count = pieces->columns}
-                                                        : kolo_piece_at(pieces, piece);
-    const size_t bytes = table->places || what.count != pieces->piece_columns
+    const struct kolo_piece what = kolo_piece_at(&table->pieces, piece);
+    const size_t bytes = table->places || what.count != table->pieces.piece_columns
                              ? kolo_version_bytes(&table->rule, what.count)
                              : table->version_bytes;
     return kolo_writing_begin_at(table, piece, what, kolo_piece_memory(table, piece), bytes);

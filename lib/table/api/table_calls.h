@@ -1,6 +1,6 @@
-/* Checks whether a table can be used. */
-#ifndef KOLO_TABLE_API_TABLE_CHECKS_H
-#define KOLO_TABLE_API_TABLE_CHECKS_H
+/* What the files of the calls share: whether a table can be used, and how ranks agree on a call. */
+#ifndef KOLO_TABLE_API_TABLE_CALLS_H
+#define KOLO_TABLE_API_TABLE_CALLS_H
 
 #include "comm/step/call_word.h"
 #include "table/table.h"
@@ -26,5 +26,11 @@ int kolo_table_agree_on(const char *function, const kolo_table *table, unsigned 
 
 /* Ends the making of a table, whose status on this rank is `rc`. Returns 0 if this node has the table. */
 int kolo_table_conclude(struct kolo_table *table, int rc);
+
+/* Waits until the last save is written, if there has been one, and returns its status. */
+int kolo_table_file_wait(struct kolo_table *table);
+
+/* Waits for this rank's thread, if it has one, before the table goes. */
+void kolo_table_file_end(struct kolo_table *table);
 
 #endif
