@@ -57,42 +57,23 @@ static void pull_short(struct kolo_table *table, const uint64_t *ids, uint64_t f
         ids ? pull_even(table, ids, 0, count, to, bytes) : pull_even(table, NULL, first, count, to, bytes);
 }
 
-int kolo_access_pull(struct kolo_table *table, uint64_t first, uint64_t rows, void *values) {
+int kolo_access_pull(struct kolo_table *table, const uint64_t *ids, uint64_t first, size_t count, void *values) {
     const int rc = __builtin_expect(table->has_queued, 0) ? kolo_shards_settle_own(table) : 0;
     if (rc < 0)
         return rc;
-    const struct kolo_pieces *pieces = &table->pieces;
     if (table->even_rows > 0) {
-        pull_short(table, NULL, first, rows, values);
-        kolo_table_count(&table->self->pulled, rows);
-        return 0;
-    }
-    uint8_t *to = values;
-    for (uint64_t row = first; row < first + rows; row++) {
-        pull_row(table, row, to);
-        to += kolo_pieces_row_columns(pieces, row) * table->rule.element_bytes;
-    }
-    kolo_table_count(&table->self->pulled,
-                     kolo_pieces_of_row(pieces, first + rows) - kolo_pieces_of_row(pieces, first));
-    return 0;
-}
-
-int kolo_access_pull_rows(struct kolo_table *table, const uint64_t *ids, size_t count, void *values) {
-    const int rc = __builtin_expect(table->has_queued, 0) ? kolo_shards_settle_own(table) : 0;
-    if (rc < 0)
-        return rc;
-    const struct kolo_pieces *pieces = &table->pieces;
-    if (table->even_rows > 0) {
-        pull_short(table, ids, 0, count, values);
+        pull_short(table, ids, first, count, values);
         kolo_table_count(&table->self->pulled, count);
         return 0;
     }
+    const struct kolo_pieces *pieces = &table->pieces;
     uint8_t *to = values;
     uint64_t pulled = 0;
     for (size_t i = 0; i < count; i++) {
-        pull_row(table, ids[i], to);
-        to += kolo_pieces_row_columns(pieces, ids[i]) * table->rule.element_bytes;
-        pulled += kolo_pieces_of_row(pieces, ids[i] + 1) - kolo_pieces_of_row(pieces, ids[i]);
+        const uint64_t row = ids ? ids[i] : first + i;
+        pull_row(table, row, to);
+        to += kolo_pieces_row_columns(pieces, row) * table->rule.element_bytes;
+        pulled += kolo_pieces_of_row(pieces, row + 1) - kolo_pieces_of_row(pieces, row);
     }
     kolo_table_count(&table->self->pulled, pulled);
     return 0;

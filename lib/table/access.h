@@ -5,9 +5,9 @@
 #include "table/table.h"
 #include "table/rows/versions.h"
 
-/* Sets `values` to rows first .. first + rows - 1. Returns 0, or the status of a wait for this worker's own pushes. */
-int kolo_access_pull(struct kolo_table *table, uint64_t first, uint64_t rows, void *values);
-int kolo_access_pull_rows(struct kolo_table *table, const uint64_t *ids, size_t count, void *values);
+/* Sets `values` to rows ids[0 .. count-1] or, without ids, to those from `first` on. Returns 0, or the status of a wait
+ * for this worker's own pushes. */
+int kolo_access_pull(struct kolo_table *table, const uint64_t *ids, uint64_t first, size_t count, void *values);
 
 /* Pulls one row that is one piece, which is the commonest pull. Returns false if it is not one piece, or was being
  * written. */

@@ -4,14 +4,10 @@
 #include <stdlib.h>
 
 #include "table/api/table_calls.h"
-#include "api/sharing.h"
 #include "base/sized.h"
 #include "base/status.h"
-#include "comm/failure/failure.h"
-#include "sync/point.h"
 #include "table/access.h"
 #include "table/clocks.h"
-#include "table/shard.h"
 
 int kolo_table_unusable(const char *function, const kolo_table *table) {
     if (!table)
@@ -72,7 +68,7 @@ static __attribute__((noinline)) int pull(kolo_table *table, uint64_t first, uin
     int rc = kolo_table_check(function, table);
     if (rc == 0)
         rc = check_range(function, table, first, rows, values);
-    return rc < 0 || rows == 0 ? rc : kolo_access_pull(table, first, rows, values);
+    return rc < 0 || rows == 0 ? rc : kolo_access_pull(table, NULL, first, rows, values);
 }
 
 static __attribute__((noinline)) int pull_rows(kolo_table *table, const uint64_t *ids, size_t count, void *values) {
@@ -80,7 +76,7 @@ static __attribute__((noinline)) int pull_rows(kolo_table *table, const uint64_t
     int rc = kolo_table_check(function, table);
     if (rc == 0)
         rc = check_ids(function, table, ids, count, values);
-    return rc < 0 ? rc : kolo_access_pull_rows(table, ids, count, values);
+    return rc < 0 ? rc : kolo_access_pull(table, ids, 0, count, values);
 }
 
 int kolo_table_pull(kolo_table *table, uint64_t first, uint64_t rows, void *values) {

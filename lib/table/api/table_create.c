@@ -167,24 +167,19 @@ static size_t lines(size_t bytes) {
     return (bytes + KOLO_LINE_BYTES - 1) / KOLO_LINE_BYTES * KOLO_LINE_BYTES;
 }
 
-/* The ranks, or the workers, of the node that has most of them: nodes have buffers of one size. */
-static uint32_t most_ranks(const struct kolo_table *table) {
-    uint32_t most = table->ranks;
+/* Of the node that has most of them, and `own` at least: how many of the ranks below `end` are there. Nodes have
+ * buffers of one size. */
+static uint32_t most_of(const struct kolo_table *table, uint32_t own, uint32_t end) {
+    uint32_t most = own;
     for (uint32_t node = 0; table->nodes && node < table->nodes->nodes; node++) {
-        const uint32_t ranks = kolo_nodes_local_size(table->nodes, node);
+        const uint32_t ranks = kolo_nodes_ranks_below(table->nodes, node, end);
         most = ranks > most ? ranks : most;
     }
     return most;
 }
 
 static uint32_t most_workers(const struct kolo_table *table) {
-    const uint32_t workers = table->comm->global_size - table->servers;
-    uint32_t most = table->workers;
-    for (uint32_t node = 0; table->nodes && node < table->nodes->nodes; node++) {
-        const uint32_t local = kolo_nodes_ranks_below(table->nodes, node, workers);
-        most = local > most ? local : most;
-    }
-    return most;
+    return most_of(table, table->workers, table->comm->global_size - table->servers);
 }
 
 /* Lays out the second buffer; *bytes is its size. */
@@ -309,7 +304,8 @@ static int meet(struct kolo_table *table) {
 
 /* Gets the shared buffers, and finds the place of everything in them. */
 static int share(struct kolo_table *table, size_t pieces_bytes, size_t pushes_bytes) {
-    const size_t header = lines(sizeof *table->header), members = most_ranks(table) * sizeof *table->members;
+    const size_t header = lines(sizeof *table->header),
+                 members = most_of(table, table->ranks, table->comm->global_size) * sizeof *table->members;
     const size_t shards = table->shards * sizeof *table->shard;
     const size_t changed = table->nodes ? lines((table->pieces.pieces + 63) / 64 * sizeof *table->changed) : 0;
     int fd = -1;

@@ -22,7 +22,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "api/sharing.h"
 #include "table/api/table_calls.h"
 #include "base/file.h"
 #include "base/new_file.h"

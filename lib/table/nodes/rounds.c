@@ -404,7 +404,6 @@ static void *run(void *argument) {
 /* Allocates the thread's own memory. */
 static int allocate(struct kolo_table *table, struct kolo_rounds *rounds) {
     struct kolo_table *view = &rounds->view;
-    const uint32_t nodes = table->nodes->nodes;
     const size_t columns = table->pieces.piece_columns;
     const size_t sum_bytes = columns * (table->rule.element_bytes + table->rule.pending_bytes);
     *view = *table;
@@ -419,19 +418,7 @@ static int allocate(struct kolo_table *table, struct kolo_rounds *rounds) {
     view->made = malloc(table->version_bytes);
     view->came = malloc(table->version_bytes);
     rounds->line = aligned_alloc(KOLO_LINE_BYTES, sizeof *rounds->line);
-    rounds->peer = calloc(nodes, sizeof *rounds->peer);
-    rounds->told = calloc(nodes, sizeof *rounds->told);
-    rounds->heard = calloc(nodes, sizeof *rounds->heard);
-    rounds->sources = calloc(nodes, sizeof *rounds->sources);
-    rounds->told_bytes = calloc(nodes, sizeof *rounds->told_bytes);
-    rounds->told_at = calloc(nodes, sizeof *rounds->told_at);
-    for (int i = 0; i < 2; i++) {
-        rounds->counts[i] = calloc(nodes, sizeof *rounds->counts[i]);
-        rounds->offsets[i] = calloc(nodes, sizeof *rounds->offsets[i]);
-    }
-    if (!view->folded || !view->sum || !view->made || !view->came || !rounds->line || !rounds->peer || !rounds->told ||
-        !rounds->heard || !rounds->sources || !rounds->told_bytes || !rounds->told_at || !rounds->counts[0] ||
-        !rounds->counts[1] || !rounds->offsets[0] || !rounds->offsets[1])
+    if (!view->folded || !view->sum || !view->made || !view->came || !rounds->line)
         return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: kolo_table_create: out of memory", table->comm->global_rank);
     memset(rounds->line, 0, sizeof *rounds->line);
     view->self = rounds->line;
@@ -518,16 +505,6 @@ void kolo_rounds_free(struct kolo_table *table) {
     free(rounds->view.made);
     free(rounds->view.came);
     free(rounds->line);
-    free(rounds->peer);
-    free(rounds->told);
-    free(rounds->heard);
-    free(rounds->sources);
-    free(rounds->told_bytes);
-    free(rounds->told_at);
-    for (int i = 0; i < 2; i++) {
-        free(rounds->counts[i]);
-        free(rounds->offsets[i]);
-    }
     free(rounds->up.bytes);
     free(rounds->received.bytes);
     free(rounds->own.bytes);

@@ -73,7 +73,7 @@ struct kolo_round_peer {
 
 enum kolo_round_step { KOLO_ROUND_BEGUN, KOLO_ROUND_TAKEN, KOLO_ROUND_APPLIED };
 
-struct kolo_rounds {
+struct kolo_rounds {        /* pages of arrays that no node needs cost nothing */
     struct kolo_table view; /* the table as this thread has it, with memory of its own where threads would share some */
     struct kolo_shared_table_rank *line; /* the thread's counters */
     kolo_comm *leaders;
@@ -86,12 +86,12 @@ struct kolo_rounds {
     uint64_t round;
     enum kolo_round_step step; /* the last step done in this round */
     uint32_t peers, self;
-    struct kolo_round_peer *peer;
-    struct kolo_round_notice notice, *told, *heard;
-    size_t *told_bytes, *told_at; /* [nodes]: of each node's part of `all` */
+    struct kolo_round_peer peer[KOLO_RANKS_MAX];
+    struct kolo_round_notice notice, told[KOLO_RANKS_MAX], heard[KOLO_RANKS_MAX];
+    size_t told_bytes[KOLO_RANKS_MAX], told_at[KOLO_RANKS_MAX]; /* by node: of its part of `all` */
     struct kolo_round_message up, received, own, all;
-    size_t *counts[2], *offsets[2];
-    const void **sources; /* [nodes]: of a join */
+    size_t counts[2][KOLO_RANKS_MAX], offsets[2][KOLO_RANKS_MAX];
+    const void *sources[KOLO_RANKS_MAX]; /* of a join */
     uint64_t sent_bytes;
     uint64_t hurry; /* of the header, when it was looked at last */
     bool has_thread;
