@@ -6,12 +6,10 @@
  * its order says.
  *
  * A node has one proxy or, where one thread does not keep up with the network, several (threads:N of KOLO_NET, the same
- * number on all nodes): of n proxies, number t % n does ticket t. Each proxy has its own thread, engine and sockets,
- * control stream included. These are its lane to the other nodes; lanes share nothing but the segment, so that each
- * works as if it were alone. A lane has a frame only of its own tickets, tells and hears failures, heartbeats and LEAVE
- * by a stream that its data does not overtake, and finds by itself which nodes have ended. With one control stream for
- * all lanes, control frames would race with the end of other lanes' sockets. The price is that a failure is told once
- * on each lane; a node that knows of one ignores the others.
+ * number on all nodes): of n proxies, number t % n does ticket t. Each proxy has its own thread, engine and sockets, its
+ * lane to the other nodes. Lanes share nothing but the segment: each has a control stream of its own, since with one for
+ * all lanes control frames would race with the end of other lanes' sockets. The price is that a failure is told once on
+ * each lane; a node that knows of one ignores the others.
  *
  * One of two threads drives the proxy at a time:
  *   - The leader drives it while it waits for an exchange: to hand a small one to another thread, and back, would take
@@ -28,11 +26,11 @@
  *
  * Failures go both ways. The proxy looks at the segment's failure word at least every 20 ms, and tells all other nodes
  * once what it finds there. It publishes in the segment what another node tells, unless a failure is there already, and
- * passes it on. Without that, a node that is slow to hear of a failure might take the end of a node that left because
- * of it for the cause. A node whose streams have all ended is at fault only if something is awaited from it, now or by
- * a later order: it may have finished and left, with all that it had sent still on the way. A node that is silent for
- * too long is given up at once. After a failure the proxy exchanges nothing more, but goes on telling others that it
- * lives until the leader leaves, since the ranks that shrink the communicator still need to know.
+ * passes it on: else a node that is slow to hear of a failure might take the end of a node that left because of it for
+ * the cause. A node whose streams have all ended is at fault only if something is awaited from it, now or by a later
+ * order: it may have finished and left. A node that is silent for too long is given up at once. After a failure the
+ * proxy exchanges nothing more, but tells others that it lives until the leader leaves, for ranks that shrink the
+ * communicator.
  *
  * Buffers. Frames lie in the segment, in boxes, or in the buffers of the leader of a node of one rank. That leader's
  * call returns 0 when its tickets are done: all that they await is there, and the kernel has let go of all that they

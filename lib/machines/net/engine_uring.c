@@ -8,13 +8,11 @@
  * through the ring. Receives always do: while a thread spins, only the ring's flags are read. Receives are submitted
  * with the next wait, and so not between the arrival of a frame and its use.
  *
- * Registration. Sockets are no registered files. The kernel would close the registered files of a process that has
- * ended only when it takes down the ring, after 20 ms and on a busy machine after hundreds, and the neighbours learn by
- * that that the process has ended. Memory is registered only for zero-copy sends: registration saves pinning pages, and
- * sends and receives that copy pin none. Nor is there a receive into a registered buffer for sockets that says how it
- * went (READ_FIXED knows no MSG_WAITALL). A zero-copy send leaves the payload with the kernel until a notification
- * comes after its completion; until then the message counts it among its holds. Its header is sent before it, as a
- * copy, so that the stream may go on.
+ * Registration. Sockets are no registered files: of a process that has ended the kernel would close them only when it
+ * takes down the ring, after 20 ms and on a busy machine after hundreds, and by that the neighbours learn of the end.
+ * Memory is registered only for zero-copy sends, which pin pages. Such a send leaves the payload with the kernel until a
+ * notification comes after its completion; until then the message counts it among its holds. Its header is sent before
+ * it, as a copy, so that the stream may go on.
  *
  * Threads that end. Where the thread that submitted an operation has ended, the kernel ends the operation with
  * ECANCELED, as soon as its socket is ready for more. The thread that reaps the completion starts the operation anew.

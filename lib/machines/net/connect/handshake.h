@@ -6,11 +6,10 @@
  *     introduction   connector   struct kolo_introduction, and a proof
  *     verdict        listener    admitted or not, and a proof
  *
- * A proof is an HMAC over all bytes of the dialogue before it: both nonces, both versions, all other fields sent so
- * far, and the marks with which messages begin, which tell the two sides apart. So a proof is worthless in another
- * dialogue, where the other side's nonce differs; or if it is sent back to the side that made it, which expects a proof
- * over more bytes or fewer; or if any byte of the dialogue was changed. The connector sends its proof first: a process
- * that merely connects gets nothing that was computed with the secret.
+ * A proof is an HMAC-SHA-256, keyed with the secret, over all bytes of the dialogue before it. So it is worthless in
+ * another dialogue, where the other side's nonce differs; or if it is sent back to the side that made it, which expects
+ * a proof over more bytes or fewer; or if any byte of the dialogue was changed. The connector sends its proof first: a
+ * process that merely connects gets nothing that was computed with the secret.
  *
  * Some things never change: the sizes of the first three messages, their marks, the places of version, layout, role,
  * rank and size in them, and the proof. So processes of all versions can tell each other their version, and prove it. A

@@ -1,12 +1,8 @@
-/* Connections between processes of a job, over TCP, made only with processes that know its secret.
- *
- * One side opens a listener at a given address, and admits processes that prove that they know the secret; the other
- * side connects. Both sides prove that they know it: each sends a nonce of 32 bytes, and then an HMAC-SHA-256, keyed
- * with the secret, over both nonces, its side, and its description of itself (struct kolo_introduction, the version,
- * the layout). So a replay, a reflection, or a proof for another session, role or rank is worthless. Messages are of
- * fixed size; nothing is allocated, and no length is believed, before the proof. A listener has KOLO_LISTENER_PENDING
- * places for processes that have not yet proved themselves. Each is closed after KOLO_LISTENER_PENDING_NS, or for a
- * newcomer if all are taken, so that strangers, scanners and slow processes block nobody for long.
+/* Connections between processes of a job, over TCP, made only with processes that know its secret, as both sides prove
+ * (net/connect/handshake.h). One side opens a listener at a given address, and the other side connects. Messages are of
+ * fixed size; nothing is allocated, and no length is believed, before the proof. A process that has not yet proved
+ * itself has one of KOLO_LISTENER_PENDING places, for KOLO_LISTENER_PENDING_NS or until a newcomer needs it: so
+ * strangers, scanners and slow processes block nobody for long.
  *
  * Data that is sent after the handshake is neither encrypted nor authenticated. */
 #ifndef KOLO_NET_CONNECT_LISTENER_H

@@ -16,9 +16,7 @@ struct kolo_secret {
 
 /* Reads KOLO_SECRET_FILE (a regular file of this user's, mode 0600 or stricter, not a link, 16 to 4096 bytes), else
  * KOLO_SECRET (16 characters at least), and makes a key of it; KOLO_SECRET=none and no file: none. KOLO_ERR_ARG where
- * neither is set (with the recipe: head -c 32 /dev/urandom | base64 > FILE; chmod 600 FILE), the file is open to
- * others, too short
- * ...; KOLO_ERR_UNSUPPORTED in a build without libsodium. */
+ * neither is set, the file is open to others, too short ...; KOLO_ERR_UNSUPPORTED in a build without libsodium. */
 int kolo_secret_read(struct kolo_secret *secret);
 
 /* Derives a key for one purpose from a key and the purpose. */
