@@ -98,14 +98,14 @@ static void set_by_nodes(struct kolo_prefixes *prefixes, const struct kolo_nodes
         }
 }
 
-/* Finds the terms among `ranks` ranks from `first` on, a power of two. */
-static void set_by_ranks(struct kolo_prefixes *prefixes, const struct kolo_nodes *nodes, uint32_t first,
-                         uint32_t ranks) {
+/* Finds the terms among `ranks` ranks from `first` on, a power of two; none has more ranks than `most`. */
+static void set_by_ranks(struct kolo_prefixes *prefixes, const struct kolo_nodes *nodes, uint32_t first, uint32_t ranks,
+                         uint32_t most) {
     if (first >= nodes->size)
         return;
-    if (!is_on_one_node(nodes, first, ranks)) {
-        set_by_ranks(prefixes, nodes, first, ranks / 2);
-        set_by_ranks(prefixes, nodes, first + ranks / 2, ranks / 2);
+    if (ranks > most || !is_on_one_node(nodes, first, ranks)) {
+        set_by_ranks(prefixes, nodes, first, ranks / 2, most);
+        set_by_ranks(prefixes, nodes, first + ranks / 2, ranks / 2, most);
         return;
     }
     const uint32_t last = first + ranks - 1;
@@ -132,11 +132,6 @@ static void place(struct kolo_prefixes *prefixes, const struct kolo_nodes *nodes
     }
 }
 
-static void set_single(struct kolo_prefixes *prefixes, const struct kolo_nodes *nodes) {
-    for (uint32_t rank = 0; rank < nodes->size; rank++)
-        prefixes->each[rank] = (struct kolo_prefix){.until = nodes->size, .first = kolo_nodes_local_rank(nodes, rank)};
-}
-
 int kolo_prefixes_make(struct kolo_prefixes **result, const struct kolo_nodes *nodes, uint32_t node, int kind) {
     struct kolo_prefixes *prefixes = calloc(1, sizeof *prefixes + nodes->size * sizeof *prefixes->each);
     uint32_t *got = calloc(nodes->nodes, sizeof *got);
@@ -150,10 +145,8 @@ int kolo_prefixes_make(struct kolo_prefixes **result, const struct kolo_nodes *n
         ranks *= 2;
     prefixes->by_rank = kind != KOLO_PREFIXES_BY_NODE;
     prefixes->places_max = 1;
-    if (kind == KOLO_PREFIXES_SINGLE)
-        set_single(prefixes, nodes);
-    else if (kind == KOLO_PREFIXES_BY_RANK)
-        set_by_ranks(prefixes, nodes, 0, ranks);
+    if (prefixes->by_rank)
+        set_by_ranks(prefixes, nodes, 0, ranks, kind == KOLO_PREFIXES_SINGLE ? 1 : ranks);
     else
         set_by_nodes(prefixes, nodes);
     place(prefixes, nodes, node, got);

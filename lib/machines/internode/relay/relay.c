@@ -386,59 +386,46 @@ static int take_taken_chunks(struct kolo_relay *relay, const struct kolo_frame *
     return 0;
 }
 
-/* Notes that messages of a rank of this node have been taken. 0 says that the other rank may wait for this one. */
-static int take_taken(struct kolo_relay *relay, const struct kolo_frame *frame, struct kolo_shared_ring *ring,
-                      uint32_t local) {
-    const struct pair *pair = pair_of(relay, local, (uint32_t)frame->ticket);
-    if (frame->stamp == 0)
-        return 0;
-    if (frame->stamp > pair->forwarded || frame->stamp < kolo_load_relaxed(&ring->taken))
-        return KOLO_ERR_VERSION;
-    publish_for(relay, &ring->taken, frame->stamp, local);
-    return 0;
-}
-
-/* Notes that the receiver asks for one of those messages, which it does not do before the last one was served. */
-static int take_asked(struct kolo_relay *relay, const struct kolo_frame *frame, struct kolo_shared_ring *ring,
-                      uint32_t local) {
-    const struct pair *pair = pair_of(relay, local, (uint32_t)frame->ticket);
-    if (frame->stamp == 0 || frame->stamp > pair->forwarded || kolo_load_relaxed(&ring->asked) != pair->served)
-        return KOLO_ERR_VERSION;
-    ring->asked_number = frame->stamp;
-    publish_for(relay, &ring->asked, pair->served + 1, local); /* pairs with sending.c's serve */
-    return 0;
-}
-
-/* Notes that a message that a rank of this node has asked for is on its way. */
+/* Begins the stream of a message that a rank of this node has asked for. */
 static int take_served(struct kolo_relay *relay, const struct kolo_frame *frame, struct kolo_shared_ring *ring,
-                       uint32_t local) {
-    struct pair *pair = pair_of(relay, local, frame->part);
+                       struct pair *pair) {
     if (!pair->has_ring || kolo_load_relaxed(&ring->served) == pair->asked)
         return KOLO_ERR_VERSION;
     const int rc = provide(relay, pair, ring, frame->part, true);
-    if (rc < 0)
-        return rc;
-    if (!may_begin(relay, frame->part, frame->stamp))
+    if (rc == 0 && !may_begin(relay, frame->part, frame->stamp))
         return KOLO_ERR_VERSION;
-    ring->served_chunks_before = frame->stamp;
-    publish_for(relay, &ring->served, pair->asked, local); /* pairs with receiving.c's ask */
-    return 0;
+    if (rc == 0)
+        ring->served_chunks_before = frame->stamp;
+    return rc;
 }
 
 static int take_progress(struct kolo_relay *relay, const struct kolo_frame *frame) {
-    const kolo_comm *comm = relay->comm;
     const uint32_t from = frame->part, to = (uint32_t)frame->ticket;
-    struct kolo_shared_ring *ring = kolo_ring(comm, from, to);
-    const uint32_t local = kolo_nodes_local_rank(comm->nodes, frame->call == SERVED ? to : from);
+    const bool is_served = frame->call == SERVED;
+    const uint32_t local = kolo_nodes_local_rank(relay->comm->nodes, is_served ? to : from);
+    struct kolo_shared_ring *ring = kolo_ring(relay->comm, from, to);
+    struct pair *pair = pair_of(relay, local, is_served ? from : to);
+    int rc = 0;
     switch (frame->call) {
-    case TAKEN_MESSAGES:
-        return take_taken(relay, frame, ring, local);
+    case TAKEN_MESSAGES: /* of a rank of this node; 0 says that the other rank may wait for this one */
+        if (frame->stamp && (frame->stamp > pair->forwarded || frame->stamp < kolo_load_relaxed(&ring->taken)))
+            return KOLO_ERR_VERSION;
+        if (frame->stamp)
+            publish_for(relay, &ring->taken, frame->stamp, local);
+        return 0;
     case TAKEN_CHUNKS:
         return take_taken_chunks(relay, frame);
-    case ASKED:
-        return take_asked(relay, frame, ring, local);
+    case ASKED: /* for one of those messages, which the receiver does not do before the last one was served */
+        if (frame->stamp == 0 || frame->stamp > pair->forwarded || kolo_load_relaxed(&ring->asked) != pair->served)
+            return KOLO_ERR_VERSION;
+        ring->asked_number = frame->stamp;
+        publish_for(relay, &ring->asked, pair->served + 1, local); /* pairs with sending.c's serve */
+        return 0;
     case SERVED:
-        return take_served(relay, frame, ring, local);
+        rc = take_served(relay, frame, ring, pair);
+        if (rc == 0)
+            publish_for(relay, &ring->served, pair->asked, local); /* pairs with receiving.c's ask */
+        return rc;
     default:
         return KOLO_ERR_VERSION;
     }
