@@ -473,11 +473,6 @@ static int add_streams(struct kolo_proxy *proxy, int *fds) {
     return rc;
 }
 
-static int start_thread(struct kolo_proxy *proxy) {
-    const int error = kolo_thread_start(&proxy->thread, run, proxy);
-    return error ? kolo_fail_system(error, "rank %u: starting the network thread", proxy->comm->global_rank) : 0;
-}
-
 static void close_listening(struct kolo_proxy *proxy) {
     if (proxy->listening >= 0)
         close(proxy->listening);
@@ -543,8 +538,9 @@ int kolo_proxy_create(struct kolo_proxy **result, kolo_comm *comm, uint32_t lane
     if (rc == 0)
         rc = add_streams(proxy, fds);
     KOLO_POINT("proxy.starting");
-    if (rc == 0)
-        rc = start_thread(proxy);
+    const int error = rc == 0 ? kolo_thread_start(&proxy->thread, run, proxy) : 0;
+    if (error)
+        rc = kolo_fail_system(error, "rank %u: starting the network thread", comm->global_rank);
     KOLO_POINT("proxy.started");
     if (rc < 0) {
         kolo_relay_stop(proxy->relay);

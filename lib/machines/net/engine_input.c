@@ -49,15 +49,11 @@ static void end_input(struct kolo_stream *stream, int error) {
     kolo_stream_settle(stream);
 }
 
-static bool belongs_here(const struct kolo_stream *stream, uint16_t kind) {
-    return stream->control == (kind < KOLO_FRAME_DATA);
-}
-
 static bool read_header(struct kolo_stream *stream) {
     if (staged_bytes(stream) < KOLO_FRAME_HEADER_BYTES)
         return false;
     if (kolo_frame_parse(stream->staging + stream->staged_begin, &stream->frame) < 0 ||
-        !belongs_here(stream, stream->frame.kind)) {
+        stream->control != (stream->frame.kind < KOLO_FRAME_DATA)) {
         end_input(stream, EPROTO);
         return false;
     }

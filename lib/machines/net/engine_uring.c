@@ -10,9 +10,9 @@
  *
  * Registration. Sockets are no registered files: of a process that has ended the kernel would close them only when it
  * takes down the ring, after 20 ms and on a busy machine after hundreds, and by that the neighbours learn of the end.
- * Memory is registered only for zero-copy sends, which pin pages. Such a send leaves the payload with the kernel until a
- * notification comes after its completion; until then the message counts it among its holds. Its header is sent before
- * it, as a copy, so that the stream may go on.
+ * Memory is registered only for zero-copy sends, which pin pages. Such a send leaves the payload with the kernel until
+ * a notification comes after its completion; until then the message counts it among its holds. Its header is sent
+ * before it, as a copy, so that the stream may go on.
  *
  * Threads that end. Where the thread that submitted an operation has ended, the kernel ends the operation with
  * ECANCELED, as soon as its socket is ready for more. The thread that reaps the completion starts the operation anew.
@@ -270,10 +270,6 @@ static int uring_attach(struct kolo_stream *stream) {
 
 /* Running. */
 
-static bool completions_gather(const struct io_uring *ring) {
-    return IO_URING_READ_ONCE(*ring->sq.kflags) & (IORING_SQ_CQ_OVERFLOW | IORING_SQ_TASKRUN);
-}
-
 /* A lack of memory for now, a signal, a full completion queue and the end of the wait are no errors. */
 static int checked(int rc) {
     return rc >= 0 || rc == -ETIME || rc == -EINTR || rc == -EAGAIN || rc == -EBUSY ? 0 : rc;
@@ -303,7 +299,8 @@ static int uring_wait(struct kolo_engine *engine, int64_t wait_ns) {
         KOLO_POINT("uring.waiting");
         return checked(io_uring_submit_and_wait_timeout(ring, &completion, 1, &limit, NULL));
     }
-    if (!io_uring_sq_ready(ring) && !completions_gather(ring))
+    const bool gather = IO_URING_READ_ONCE(*ring->sq.kflags) & (IORING_SQ_CQ_OVERFLOW | IORING_SQ_TASKRUN);
+    if (!io_uring_sq_ready(ring) && !gather) /* and no completions gather */
         return 0;
     engine->counts.system_calls++;
     return checked(io_uring_submit_and_get_events(ring));

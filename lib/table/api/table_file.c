@@ -139,11 +139,6 @@ static void *run(void *argument) {
     return NULL;
 }
 
-static int start(struct kolo_table_saving *saving) {
-    const int error = kolo_thread_start(&saving->thread, run, saving);
-    return error ? kolo_fail_system(error, "kolo_table_save: starting a thread") : 0;
-}
-
 static void free_saving(struct kolo_table_saving *saving) {
     if (!saving)
         return;
@@ -183,13 +178,14 @@ static int save_here(struct kolo_table *table, const char *path) {
         for_each_piece(table, saving->file + sizeof(struct file_header), copy_out);
     KOLO_POINT("table_file.copied");
     kolo_publish(&table->waiter, &table->header->copied, table->saves, &table->header->saver_bell);
-    int rc = saving ? start(saving)
-                    : kolo_fail(KOLO_ERR_SYSTEM, "rank %u: kolo_table_save: no memory for a copy of the table",
-                                table->comm->global_rank);
-    if (rc == 0) {
+    const int error = saving ? kolo_thread_start(&saving->thread, run, saving) : ENOMEM;
+    if (error == 0) {
         table->saving = saving;
         return 0;
     }
+    const int rc = saving ? kolo_fail_system(error, "kolo_table_save: starting a thread")
+                          : kolo_fail(KOLO_ERR_SYSTEM, "rank %u: kolo_table_save: no memory for a copy of the table",
+                                      table->comm->global_rank);
     free_saving(saving);
     give_up(table, rc);
     return rc;

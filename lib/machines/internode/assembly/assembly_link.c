@@ -232,12 +232,6 @@ static int fail(struct kolo_assembly *assembly, int status) {
     return kolo_assembly_fail(assembly, status);
 }
 
-/* Writes the addresses of all nodes' listeners, by node. */
-static void tell_listeners(const struct meeting *meeting, uint8_t *listeners) {
-    for (uint32_t node = 0; node < meeting->membership->nodes.nodes; node++)
-        kolo_address_pack(listener_of(meeting, node), listeners + (size_t)node * KOLO_ADDRESS_WIRE_BYTES);
-}
-
 int kolo_assembly_link(struct kolo_assembly *assembly, const struct kolo_membership *membership, int *fds,
                        struct kolo_listener **listener, uint8_t *listeners) {
     struct meeting meeting = {.assembly = assembly,
@@ -251,8 +245,8 @@ int kolo_assembly_link(struct kolo_assembly *assembly, const struct kolo_members
         fds[i] = -1;
     kolo_secret_derive(&assembly->secret, membership->session, sizeof membership->session, &meeting.key);
     const int rc = connect_all(&meeting);
-    if (rc == 0 && listeners)
-        tell_listeners(&meeting, listeners);
+    for (uint32_t node = 0; rc == 0 && listeners && node < membership->nodes.nodes; node++)
+        kolo_address_pack(listener_of(&meeting, node), listeners + (size_t)node * KOLO_ADDRESS_WIRE_BYTES);
     if (rc == 0 && listener)
         *listener = meeting.listener;
     else if (meeting.listener && !meeting.is_kept)

@@ -77,10 +77,6 @@ static struct piece piece_at(const struct hierarchy *h, size_t ticket) {
     return piece;
 }
 
-static bool is_for_this_node(const struct hierarchy *h, const struct piece *piece) {
-    return h->collective == KOLO_ALLREDUCE || piece->node == h->comm->internode->node;
-}
-
 static size_t slice_at(const struct hierarchy *h, size_t count, size_t *first) {
     return kolo_plan_slice(count, h->message->kernel->element_bytes, h->comm->size, h->comm->rank, first);
 }
@@ -234,7 +230,7 @@ static int take(void *context, size_t ticket) {
     const struct hierarchy *h = context;
     kolo_comm *comm = h->comm;
     const struct piece piece = piece_at(h, ticket);
-    if (is_for_this_node(h, &piece)) {
+    if (h->collective == KOLO_ALLREDUCE || piece.node == comm->internode->node) {
         const size_t count = take_result(h, &piece, kolo_internode_result(comm, comm->call.ticket + ticket));
         comm->stats.received_bytes += count * h->message->kernel->element_bytes;
     }

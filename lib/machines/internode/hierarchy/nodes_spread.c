@@ -37,17 +37,13 @@ static size_t bytes_of(const struct spread *s, uint32_t root, size_t *place) {
     return count * element_bytes;
 }
 
-/* Whether `root` has a part even if it has nothing. */
-static bool speaks_anyway(const struct spread *s, uint32_t root) {
-    return !s->is_gather || kolo_nodes_local_rank(s->comm->nodes, root) == 0;
-}
-
 /* Goes on to the next root where this one has nothing, or nothing more. */
 static void settle(const struct spread *s, struct part *part) {
     const size_t slot_bytes = s->comm->segment.slot_bytes;
     for (; part->root < s->roots_end; part->root++, part->first = 0) {
         size_t place, bytes = bytes_of(s, part->root, &place);
-        if (part->first < bytes || (part->first == 0 && speaks_anyway(s, part->root))) {
+        const bool speaks_anyway = !s->is_gather || kolo_nodes_local_rank(s->comm->nodes, part->root) == 0;
+        if (part->first < bytes || (part->first == 0 && speaks_anyway)) {
             const size_t left = bytes - part->first;
             part->bytes = left < slot_bytes ? left : slot_bytes;
             return;

@@ -174,11 +174,6 @@ static void show_out(struct kolo_listener *listener, uint32_t index, const char 
     remove_pending(listener, index);
 }
 
-static void show_out_late(struct kolo_listener *listener, int64_t now_ns) {
-    while (listener->count > 0 && now_ns - listener->pending[0].since_ns >= KOLO_LISTENER_PENDING_NS)
-        show_out(listener, 0, "has not said who it is in time");
-}
-
 /* The kernel's measurements of a connection. They are zeros, as if it were new and near, where the kernel has none. */
 static struct tcp_info measured(int fd) {
     struct tcp_info found = {.tcpi_rtt = 0};
@@ -376,7 +371,8 @@ int kolo_listener_accept(struct kolo_listener *listener, int64_t wait_ns, int *f
     struct pollfd polled[1 + KOLO_LISTENER_PENDING];
     do {
         int64_t now_ns = kolo_clock_ns();
-        show_out_late(listener, now_ns);
+        while (listener->count > 0 && now_ns - listener->pending[0].since_ns >= KOLO_LISTENER_PENDING_NS)
+            show_out(listener, 0, "has not said who it is in time");
         int rc = watch(listener, now_ns, until_ns, polled);
         if (rc < 0)
             return rc;
