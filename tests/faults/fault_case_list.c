@@ -1,4 +1,10 @@
-/* The list of cases. */
+/* The list of cases: those that have a row each, and those that every collective has. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kolo_tools.h"
+#include "collective_shapes.h"
 #include "fault_cases.h"
 
 /* One line, several lines, one chunk and many chunks of the smallest slots. */
@@ -55,7 +61,7 @@ enum { LINE = 6, LINES = 100, CHUNK = 700, CHUNKS = CASE_COUNT_MAX };
         .exchange = exchange_, .count = count_                                                                         \
     }
 
-const struct fault_case fault_cases[] = {
+static const struct fault_case rows[] = {
     {.name = "create-2", .phase = PHASE_CREATE, .ranks = 2, .count = LINE},
     {.name = "create-3", .phase = PHASE_CREATE, .ranks = 3, .count = LINE},
     {.name = "create-lanes-2", .phase = PHASE_CREATE, .ranks = 2, .lanes = 2, .count = LINE},
@@ -180,29 +186,11 @@ const struct fault_case fault_cases[] = {
     {.name = "allgather-3-many", .phase = PHASE_CALLS, .script = SCRIPT_ALLGATHER, .ranks = 3, .count = CHUNKS},
     {.name = "broadcast-2-line", .phase = PHASE_CALLS, .script = SCRIPT_BROADCAST, .ranks = 2, .count = LINE},
     {.name = "broadcast-4-few", .phase = PHASE_CALLS, .script = SCRIPT_BROADCAST, .ranks = 4, .count = LINES},
-    FAMILY("reduce-2-line", KOLO_REDUCE, 2, 0, KOLO_ALGORITHM_AUTO, LINE),
     FAMILY("reduce-2-lines", KOLO_REDUCE, 2, 1, KOLO_ALGORITHM_AUTO, LINES),
-    FAMILY("reduce-2", KOLO_REDUCE, 2, 1, KOLO_ALGORITHM_ONESHOT, CHUNK),
-    FAMILY("reduce-3-many", KOLO_REDUCE, 3, 0, KOLO_ALGORITHM_ONESHOT, CHUNKS),
     FAMILY("reduce-mesh-2-many", KOLO_REDUCE, 2, 0, KOLO_ALGORITHM_MESH, CHUNKS),
     FAMILY("reduce-mesh-3", KOLO_REDUCE, 3, 1, KOLO_ALGORITHM_MESH, CHUNK),
     FAMILY("reduce-mesh-4-many", KOLO_REDUCE, 4, 3, KOLO_ALGORITHM_MESH, CHUNKS),
-    FAMILY("reduce_scatter-2-line", KOLO_REDUCE_SCATTER, 2, 0, KOLO_ALGORITHM_AUTO, LINE),
-    FAMILY("reduce_scatter-4-lines", KOLO_REDUCE_SCATTER, 4, 0, KOLO_ALGORITHM_AUTO, LINE),
-    FAMILY("reduce_scatter-2", KOLO_REDUCE_SCATTER, 2, 0, KOLO_ALGORITHM_AUTO, CHUNK),
-    FAMILY("reduce_scatter-3-many", KOLO_REDUCE_SCATTER, 3, 0, KOLO_ALGORITHM_AUTO, CHUNKS),
-    FAMILY("gather-2-line", KOLO_GATHER, 2, 1, KOLO_ALGORITHM_AUTO, LINE),
     FAMILY("gather-2-lines", KOLO_GATHER, 2, 0, KOLO_ALGORITHM_AUTO, LINES),
-    FAMILY("gather-2", KOLO_GATHER, 2, 0, KOLO_ALGORITHM_AUTO, CHUNK),
-    FAMILY("gather-3-many", KOLO_GATHER, 3, 2, KOLO_ALGORITHM_AUTO, CHUNKS),
-    FAMILY("scatter-2-line", KOLO_SCATTER, 2, 1, KOLO_ALGORITHM_AUTO, LINE),
-    FAMILY("scatter-4-few", KOLO_SCATTER, 4, 0, KOLO_ALGORITHM_AUTO, LINE),
-    FAMILY("scatter-2", KOLO_SCATTER, 2, 0, KOLO_ALGORITHM_AUTO, CHUNK),
-    FAMILY("scatter-3-many", KOLO_SCATTER, 3, 2, KOLO_ALGORITHM_AUTO, CHUNKS),
-    FAMILY("alltoall-2-line", KOLO_ALLTOALL, 2, 0, KOLO_ALGORITHM_AUTO, LINE),
-    FAMILY("alltoall-4-lines", KOLO_ALLTOALL, 4, 0, KOLO_ALGORITHM_AUTO, LINE),
-    FAMILY("alltoall-2", KOLO_ALLTOALL, 2, 0, KOLO_ALGORITHM_AUTO, CHUNK),
-    FAMILY("alltoall-3-many", KOLO_ALLTOALL, 3, 0, KOLO_ALGORITHM_AUTO, CHUNKS),
     SINGLE_COPY("scatter-read-2", KOLO_SCATTER, 2, 0, CHUNK),
     SINGLE_COPY("scatter-read-3-many", KOLO_SCATTER, 3, 1, CHUNKS),
     SINGLE_COPY("alltoall-read-3", KOLO_ALLTOALL, 3, 0, CHUNK),
@@ -220,30 +208,6 @@ const struct fault_case fault_cases[] = {
      .single_copy = true,
      .count = CHUNK,
      .hides = true},
-    FAMILY("scan-2-line", KOLO_SCAN, 2, 0, KOLO_ALGORITHM_AUTO, LINE),
-    FAMILY("scan-4-lines", KOLO_SCAN, 4, 0, KOLO_ALGORITHM_AUTO, LINES),
-    FAMILY("scan-2", KOLO_SCAN, 2, 0, KOLO_ALGORITHM_AUTO, CHUNK),
-    FAMILY("scan-3-many", KOLO_SCAN, 3, 0, KOLO_ALGORITHM_AUTO, CHUNKS),
-    FAMILY("exscan-2-line", KOLO_EXSCAN, 2, 0, KOLO_ALGORITHM_AUTO, LINE),
-    FAMILY("exscan-4-lines", KOLO_EXSCAN, 4, 0, KOLO_ALGORITHM_AUTO, LINES),
-    FAMILY("exscan-2", KOLO_EXSCAN, 2, 0, KOLO_ALGORITHM_AUTO, CHUNK),
-    FAMILY("exscan-3-many", KOLO_EXSCAN, 3, 0, KOLO_ALGORITHM_AUTO, CHUNKS),
-    FAMILY("apply-2", KOLO_ALLREDUCE_APPLY, 2, 0, KOLO_ALGORITHM_AUTO, CHUNK),
-    FAMILY("apply-3-many", KOLO_ALLREDUCE_APPLY, 3, 0, KOLO_ALGORITHM_AUTO, CHUNKS),
-    FAMILY("many-2-line", KOLO_ALLREDUCE_MANY, 2, 0, KOLO_ALGORITHM_AUTO, LINE),
-    FAMILY("many-4-lines", KOLO_ALLREDUCE_MANY, 4, 0, KOLO_ALGORITHM_AUTO, LINES),
-    FAMILY("many-2", KOLO_ALLREDUCE_MANY, 2, 0, KOLO_ALGORITHM_AUTO, CHUNK),
-    FAMILY("many-3-many", KOLO_ALLREDUCE_MANY, 3, 0, KOLO_ALGORITHM_AUTO, CHUNKS),
-    FAMILY("allgatherv-2", KOLO_ALLGATHERV, 2, 0, KOLO_ALGORITHM_AUTO, LINE),
-    FAMILY("allgatherv-3-many", KOLO_ALLGATHERV, 3, 0, KOLO_ALGORITHM_AUTO, CHUNKS),
-    FAMILY("reduce_scatterv-2", KOLO_REDUCE_SCATTERV, 2, 0, KOLO_ALGORITHM_AUTO, LINE),
-    FAMILY("reduce_scatterv-3-many", KOLO_REDUCE_SCATTERV, 3, 0, KOLO_ALGORITHM_AUTO, CHUNKS),
-    FAMILY("gatherv-2", KOLO_GATHERV, 2, 1, KOLO_ALGORITHM_AUTO, LINE),
-    FAMILY("gatherv-3-many", KOLO_GATHERV, 3, 0, KOLO_ALGORITHM_AUTO, CHUNKS),
-    FAMILY("scatterv-2", KOLO_SCATTERV, 2, 1, KOLO_ALGORITHM_AUTO, LINE),
-    FAMILY("scatterv-3-many", KOLO_SCATTERV, 3, 0, KOLO_ALGORITHM_AUTO, CHUNKS),
-    FAMILY("alltoallv-2", KOLO_ALLTOALLV, 2, 0, KOLO_ALGORITHM_AUTO, LINE),
-    FAMILY("alltoallv-3-many", KOLO_ALLTOALLV, 3, 0, KOLO_ALGORITHM_AUTO, CHUNKS),
     {.name = "barrier-3", .phase = PHASE_CALLS, .script = SCRIPT_BARRIER, .ranks = 3},
     {.name = "yields-2",
      .phase = PHASE_CALLS,
@@ -466,69 +430,6 @@ const struct fault_case fault_cases[] = {
      .nodes = 2,
      .engine = "poll",
      .count = CHUNK},
-    {.name = "nodes-reduce-2x2",
-     .phase = PHASE_CALLS,
-     .script = SCRIPT_FAMILY,
-     .ranks = 4,
-     .nodes = 2,
-     .engine = "poll",
-     .collective = KOLO_REDUCE,
-     .root = 3,
-     .count = CHUNK},
-    {.name = "nodes-reduce_scatter-2x2",
-     .phase = PHASE_CALLS,
-     .script = SCRIPT_FAMILY,
-     .ranks = 4,
-     .nodes = 2,
-     .engine = "poll",
-     .collective = KOLO_REDUCE_SCATTER,
-     .root = 0,
-     .count = CHUNK},
-    {.name = "nodes-gather-2x2",
-     .phase = PHASE_CALLS,
-     .script = SCRIPT_FAMILY,
-     .ranks = 4,
-     .nodes = 2,
-     .engine = "poll",
-     .collective = KOLO_GATHER,
-     .root = 1,
-     .count = CHUNK},
-    {.name = "nodes-scatter-2x2",
-     .phase = PHASE_CALLS,
-     .script = SCRIPT_FAMILY,
-     .ranks = 4,
-     .nodes = 2,
-     .engine = "poll",
-     .collective = KOLO_SCATTER,
-     .root = 2,
-     .count = CHUNK},
-    {.name = "nodes-alltoall-2x2",
-     .phase = PHASE_CALLS,
-     .script = SCRIPT_FAMILY,
-     .ranks = 4,
-     .nodes = 2,
-     .engine = "poll",
-     .collective = KOLO_ALLTOALL,
-     .root = 0,
-     .count = CHUNK},
-    {.name = "nodes-alltoallv-3x1",
-     .phase = PHASE_CALLS,
-     .script = SCRIPT_FAMILY,
-     .ranks = 3,
-     .nodes = 3,
-     .engine = "poll",
-     .collective = KOLO_ALLTOALLV,
-     .root = 0,
-     .count = CHUNK},
-    {.name = "nodes-scan-2x2",
-     .phase = PHASE_CALLS,
-     .script = SCRIPT_FAMILY,
-     .ranks = 4,
-     .nodes = 2,
-     .engine = "poll",
-     .collective = KOLO_SCAN,
-     .root = 0,
-     .count = CHUNK},
     {.name = "nodes-many-2x2",
      .phase = PHASE_CALLS,
      .script = SCRIPT_FAMILY,
@@ -537,24 +438,6 @@ const struct fault_case fault_cases[] = {
      .engine = "poll",
      .collective = KOLO_ALLREDUCE_MANY,
      .count = CHUNKS},
-    {.name = "nodes-exscan-3x1",
-     .phase = PHASE_CALLS,
-     .script = SCRIPT_FAMILY,
-     .ranks = 3,
-     .nodes = 3,
-     .engine = "poll",
-     .collective = KOLO_EXSCAN,
-     .root = 0,
-     .count = CHUNK},
-    {.name = "nodes-apply-2x2",
-     .phase = PHASE_CALLS,
-     .script = SCRIPT_FAMILY,
-     .ranks = 4,
-     .nodes = 2,
-     .engine = "poll",
-     .collective = KOLO_ALLREDUCE_APPLY,
-     .root = 0,
-     .count = CHUNK},
     {.name = "nodes-split-2x2", .phase = PHASE_CALLS, .script = SCRIPT_SPLIT, .ranks = 4, .nodes = 2, .engine = "poll"},
     {.name = "nodes-split-3x1",
      .phase = PHASE_CALLS,
@@ -662,4 +545,63 @@ const struct fault_case fault_cases[] = {
     {.name = "nodes-destroy-3x1", .phase = PHASE_DESTROY, .ranks = 3, .nodes = 3, .engine = "poll", .count = LINE},
 };
 
-const int fault_cases_count = sizeof fault_cases / sizeof *fault_cases;
+struct fault_case fault_cases[FAULT_CASES_MAX];
+int fault_cases_count;
+
+static void add(struct fault_case what, const char *name) {
+    static char names[FAULT_CASES_MAX][32];
+    char *own = names[fault_cases_count];
+    if (fault_cases_count == FAULT_CASES_MAX)
+        abort();
+    snprintf(own, sizeof *names, "%s", name);
+    what.name = own;
+    fault_cases[fault_cases_count++] = what;
+}
+
+/* In a line, in lines, in one chunk and in many, from or to several roots: a collective with counts of its own, or with
+ * a function in its middle, goes through no lines. Then on several machines, of which collectives take two shapes by
+ * turns. */
+static void add_family(const collective_shape *shape) {
+    static const struct {
+        const char *suffix;
+        int ranks, root;
+        size_t count, count_of_blocks;
+        bool is_in_lines;
+    } sizes[] = {{"2-line", 2, 1, LINE, LINE, true},
+                 {"4-lines", 4, 0, LINES, LINE, true},
+                 {"2", 2, 0, CHUNK, CHUNK, false},
+                 {"3-many", 3, 2, CHUNKS, CHUNKS, false}};
+    const bool has_lines = !shape->counted && shape->collective != KOLO_ALLREDUCE_APPLY;
+    const bool has_blocks = shape->sends_blocks || shape->takes_blocks, has_pairs = shape->collective % 2 == 0;
+    struct fault_case what = {.phase = PHASE_CALLS,
+                              .script = SCRIPT_FAMILY,
+                              .collective = shape->collective,
+                              .algorithm = KOLO_ALGORITHM_AUTO};
+    char name[32];
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        if (sizes[i].is_in_lines && !has_lines)
+            continue;
+        snprintf(name, sizeof name, "%s-%s", kolo_collective_name(shape->collective), sizes[i].suffix);
+        what.ranks = sizes[i].ranks;
+        what.root = shape->has_root ? sizes[i].root : 0;
+        what.count = has_blocks ? sizes[i].count_of_blocks : sizes[i].count;
+        if (shape->collective == KOLO_REDUCE) /* rows have its mesh */
+            what.algorithm = KOLO_ALGORITHM_ONESHOT;
+        add(what, name);
+    }
+    snprintf(name, sizeof name, "nodes-%s-%s", kolo_collective_name(shape->collective), has_pairs ? "2x2" : "3x1");
+    what.ranks = has_pairs ? 4 : 3;
+    what.nodes = has_pairs ? 2 : 3;
+    what.root = shape->has_root ? 1 : 0;
+    what.engine = "poll";
+    what.count = CHUNK;
+    what.algorithm = KOLO_ALGORITHM_AUTO;
+    add(what, name);
+}
+
+void fault_cases_make(void) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        add(rows[i], rows[i].name);
+    for (int i = KOLO_ALLGATHERV; i < COLLECTIVES; i++) /* those before it have scripts of their own */
+        add_family(&collective_shapes[i]);
+}

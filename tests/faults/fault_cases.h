@@ -102,8 +102,13 @@ struct fault_case {
     bool sleeps;     /* KOLO_WAIT=sleep: on a busy machine, yielding alone may outlast a late rank */
 };
 
-extern const struct fault_case fault_cases[];
-extern const int fault_cases_count;
+enum { FAULT_CASES_MAX = 300 };
+
+extern struct fault_case fault_cases[FAULT_CASES_MAX];
+extern int fault_cases_count;
+
+/* Fills the list, before all else. */
+void fault_cases_make(void);
 
 /* How the ranks of a run behave beyond the case. */
 struct run_mode {

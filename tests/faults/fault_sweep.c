@@ -119,7 +119,7 @@ static void list_case(int index) {
                 continue;
             report.passages += passages;
             if (options.list)
-                printf("%-18s rank %d  %-24s %6" PRIu64 "\n", what->name, rank, board_point_name(point), passages);
+                printf("%-26s rank %d  %-24s %6" PRIu64 "\n", what->name, rank, board_point_name(point), passages);
             if ((options.rank < 0 || options.rank == rank) && is_wanted(options.point_name, board_point_name(point)))
                 add_passages(index, rank, point);
         }
@@ -481,6 +481,7 @@ static bool parse(int argc, char **argv) {
 
 int main(int argc, char **argv) {
     board_create();
+    fault_cases_make();
     setenv("KOLO_TUNE_FILE", "none", 1);
     unsetenv("KOLO_LOG");
     if (parse(argc, argv))

@@ -56,18 +56,18 @@ static int run_lanes(const struct rank *rank, const struct prepared *prepared) {
 
 static bool run_calls(const struct rank *rank, const int *node_of) {
     uint32_t index = 1;
-    for (size_t kind = 0; kind < KINDS; kind++)
+    for (size_t kind = 0; kind < COLLECTIVES; kind++)
         for (int helped = 0; helped < 2; helped++, index += 5) {
             struct prepared prepared;
             const kolo_dtype dtype = (kolo_dtype)(index % KOLO_DTYPES);
             const size_t bytes = helped ? HELPED_BYTES : THREADS * SLICE_BYTES;
             const struct call call = {.index = index,
-                                      .kind = &kinds[kind],
+                                      .kind = &collective_shapes[kind],
                                       .dtype = dtype,
                                       .op = (kolo_op)(index % KOLO_AVG),
                                       .root = (int)index % rank->ranks,
                                       .count = bytes / kolo_dtype_bytes(dtype) + index % 77,
-                                      .in_place = index % 2 && works_in_place(&kinds[kind]),
+                                      .in_place = index % 2 && works_in_place(&collective_shapes[kind]),
                                       .node_of = node_of};
             call_prepare(&prepared, &call, rank->comm);
             if (!call_check(rank, &prepared, helped ? call_make(&prepared, rank->comm) : run_lanes(rank, &prepared)))

@@ -219,8 +219,11 @@ static bool make_call(struct rank *rank, uint32_t index) {
 static bool make_own_call(struct rank *rank, uint32_t index) {
     static const size_t counts[] = {1, 300, 30};
     const struct own_operation *own = &own_operations[index % OWN_OPERATIONS];
-    const struct call call = {
-        .index = index, .kind = &kinds[0], .dtype = own->dtype, .op = own->op, .count = counts[index % 3]};
+    const struct call call = {.index = index,
+                              .kind = &collective_shapes[KOLO_ALLREDUCE],
+                              .dtype = own->dtype,
+                              .op = own->op,
+                              .count = counts[index % 3]};
     struct prepared prepared;
     call_prepare(&prepared, &call, rank->comm);
     return call_check(rank, &prepared, call_make(&prepared, rank->comm));
@@ -228,19 +231,15 @@ static bool make_own_call(struct rank *rank, uint32_t index) {
 
 /* KOLO_SUM_EXACT, whose bits are those of one machine however the nodes exchange what they have. */
 static bool make_exact_call(struct rank *rank, uint32_t index) {
-    static const kolo_collective reducing[] = {KOLO_ALLREDUCE, KOLO_REDUCE, KOLO_REDUCE_SCATTER, KOLO_SCAN,
-                                               KOLO_EXSCAN};
     static const size_t counts[] = {1, 300, 30, 3000, 0, 77};
-    const struct kind *kind = kinds;
-    while (kind->collective != reducing[index % 5])
-        kind++;
+    const collective_shape *kind = collective_reducing(index);
     const struct call call = {.index = index,
                               .kind = kind,
                               .dtype = (kolo_dtype)(KOLO_F16 + index % 4),
                               .op = KOLO_SUM_EXACT,
                               .root = (int)(index % (uint32_t)rank->ranks),
                               .count = counts[index % 6],
-                              .in_place = index / 5 % 2};
+                              .in_place = index / 8 % 2 && works_in_place(kind)};
     struct prepared prepared;
     call_prepare(&prepared, &call, rank->comm);
     return call_check(rank, &prepared, call_make(&prepared, rank->comm));
@@ -287,7 +286,7 @@ static void end_well_with_family(struct rank *rank) {
     bool good = create(rank);
     for (uint32_t index = 0; good && index < (arguments.quick ? FAMILY_CALLS_QUICK : FAMILY_CALLS); index++) {
         const uint64_t draw = random_next(&random);
-        const struct kind *kind = &kinds[index % KINDS];
+        const collective_shape *kind = &collective_shapes[index % COLLECTIVES];
         struct call call = {.index = (uint32_t)(draw % 1000),
                             .kind = kind,
                             .dtype = (kolo_dtype)((draw >> 10) % KOLO_DTYPES),

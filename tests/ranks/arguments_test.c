@@ -146,7 +146,6 @@ static void refuse_blocks(const struct rank *rank) {
             "sends itself 1 elements and expects 2");
     refused(rank, kolo_alltoallv(comm, buffer, ones, NULL, buffer, ones, NULL, KOLO_U8), "it does not work in place");
     refused(rank, kolo_scan(comm, buffer, buffer + 1, 64, KOLO_U8, KOLO_SUM), "for in place pass the same address");
-    refused(rank, kolo_exscan(comm, buffer, apart, 1, KOLO_U8, KOLO_OPS), "there is no such op");
     refused(rank, kolo_allreduce_many(comm, NULL, 2, KOLO_F32, KOLO_SUM), "tensors is NULL with count 2");
     refused(rank, kolo_allreduce_many(comm, (kolo_tensor[]){{buffer, 1}, {NULL, 1}}, 2, KOLO_F32, KOLO_SUM),
             "data of tensor 1 is NULL with count 1");
@@ -165,6 +164,48 @@ static void refuse_blocks(const struct rank *rank) {
     expect_status(rank, kolo_scatter(comm, is_root ? buffer : NULL, apart, 8, KOLO_U8, root), 0, "scatter");
     expect_status(rank, kolo_alltoallv(comm, NULL, far + 1, NULL, NULL, far + 1, NULL, KOLO_U8), 0,
                   "an all-to-all of nothing");
+}
+
+static void apply_nothing(void *context, size_t first, size_t count, const void *gradients, void *parameters) {
+    (void)context, (void)first, (void)count, (void)gradients, (void)parameters;
+}
+
+/* Every collective with what each of them is to refuse, if it has that argument. */
+static void refuse_each(const struct rank *rank) {
+    size_t ones[HARNESS_RANKS_MAX];
+    const kolo_tensor tensors[] = {{buffer, 1}};
+    for (int i = 0; i < HARNESS_RANKS_MAX; i++)
+        ones[i] = 1;
+    for (kolo_collective collective = KOLO_BROADCAST; collective < KOLO_ALLOC; collective++) {
+        const kolo_call right = {.call_bytes = sizeof right,
+                                 .collective = collective,
+                                 .dtype = KOLO_F32,
+                                 .send = buffer,
+                                 .recv = buffer + sizeof buffer / 2,
+                                 .count = 1,
+                                 .send_counts = ones,
+                                 .recv_counts = ones,
+                                 .tensors = tensors,
+                                 .ntensors = 1,
+                                 .function = apply_nothing};
+        kolo_call wrong = right;
+        wrong.dtype = (kolo_dtype)KOLO_DTYPES;
+        refused(rank, kolo_call_make(rank->comm, &wrong), "dtype 12");
+        refused(rank, kolo_call_make(NULL, &right), "comm is NULL");
+        wrong = right;
+        wrong.op = (kolo_op)KOLO_OPS;
+        if (kolo_collective_has_op(collective))
+            refused(rank, kolo_call_make(rank->comm, &wrong), "there is no such op");
+        wrong.op = KOLO_BAND;
+        if (kolo_collective_has_op(collective))
+            refused(rank, kolo_call_make(rank->comm, &wrong), "op band is for integers");
+        wrong = right;
+        wrong.root = rank->ranks;
+        if (kolo_collective_has_root(collective))
+            refused(rank, kolo_call_make(rank->comm, &wrong), "root");
+        expect_status(rank, kolo_call_make(rank->comm, &right), 0, kolo_collective_name(collective));
+    }
+    still_works(rank);
 }
 
 /* Nothing to reduce needs no buffers, and touching buffers do not overlap. */
@@ -392,6 +433,7 @@ static void run_all(struct rank *rank) {
     refuse_broadcast(rank);
     refuse_allgather(rank);
     refuse_blocks(rank);
+    refuse_each(rank);
     accept_borders(rank);
     refuse_null(rank);
     fill_other_sizes(rank);

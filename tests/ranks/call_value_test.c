@@ -25,14 +25,14 @@ static int make(kolo_comm *comm, const kolo_call *call, bool in_background) {
 /* Every collective, compared with the reference with which others compare the functions. */
 static void make_each(struct rank *rank) {
     static const size_t counts[] = {1, 55, 0, 300, 1025};
-    for (uint32_t index = 0; index < KINDS * 5 * 2; index++) {
-        const struct kind *kind = &kinds[index % KINDS];
+    for (uint32_t index = 0; index < COLLECTIVES * 5 * 2; index++) {
+        const collective_shape *kind = &collective_shapes[index % COLLECTIVES];
         const struct call call = {index,
                                   kind,
                                   index % 4 ? KOLO_F32 : KOLO_I64,
                                   index % 3 ? KOLO_SUM : KOLO_MAX,
                                   (int)(index % (uint32_t)rank->ranks),
-                                  counts[index / KINDS % 5],
+                                  counts[index / COLLECTIVES % 5],
                                   index % 7 == 0 && works_in_place(kind),
                                   NULL,
                                   NULL,
@@ -40,7 +40,7 @@ static void make_each(struct rank *rank) {
         struct prepared prepared;
         call_prepare(&prepared, &call, rank->comm);
         const kolo_call value = call_value(&prepared);
-        if (!call_check(rank, &prepared, make(rank->comm, &value, index >= KINDS * 5)))
+        if (!call_check(rank, &prepared, make(rank->comm, &value, index >= COLLECTIVES * 5)))
             return;
     }
 }

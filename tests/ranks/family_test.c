@@ -24,19 +24,19 @@ static uint32_t stride(const struct rank *rank) {
 static void run_dtypes(struct rank *rank) {
     static const size_t counts[] = {1, 7, 55, 0, 300, 2, 56, 1025};
     uint32_t index = 0;
-    for (int kind = 0; kind < KINDS; kind++)
+    for (int kind = 0; kind < COLLECTIVES; kind++)
         for (kolo_dtype dtype = 0; dtype < KOLO_DTYPES; dtype++)
-            for (kolo_op op = 0; op < (kinds[kind].reduces ? KOLO_OPS : 1); op++) {
+            for (kolo_op op = 0; op < (collective_shapes[kind].reduces ? KOLO_OPS : 1); op++) {
                 index++;
                 if (!kolo_op_supports(op, dtype) || index % stride(rank))
                     continue;
                 const struct call call = {index,
-                                          &kinds[kind],
+                                          &collective_shapes[kind],
                                           dtype,
                                           op,
                                           (int)(index % (uint32_t)rank->ranks),
                                           counts[index % 8],
-                                          index % 3 == 0 && works_in_place(&kinds[kind]),
+                                          index % 3 == 0 && works_in_place(&collective_shapes[kind]),
                                           NULL,
                                           NULL,
                                           0};
@@ -50,16 +50,22 @@ static void run_sizes(struct rank *rank) {
     static const size_t counts[] = {0, 1, 6, 48, 49, 110, 111, 512, 1000, 1023, 4100, 9001};
     const size_t large = rank->ranks > 9 ? 3 : 0; /* of many ranks there are many blocks to check */
     uint32_t index = 0;
-    for (int kind = 0; kind < KINDS; kind++)
+    for (int kind = 0; kind < COLLECTIVES; kind++)
         for (size_t i = 0; i + large < sizeof counts / sizeof *counts; i++)
-            for (int root = 0; root < (kinds[kind].has_root ? rank->ranks : 1); root++)
-                for (int in_place = 0; in_place <= works_in_place(&kinds[kind]); in_place++) {
+            for (int root = 0; root < (collective_shapes[kind].has_root ? rank->ranks : 1); root++)
+                for (int in_place = 0; in_place <= works_in_place(&collective_shapes[kind]); in_place++) {
                     index++;
                     if (index % stride(rank))
                         continue;
-                    const struct call call = {index,    &kinds[kind], index % 4 ? KOLO_F32 : KOLO_I64,
-                                              KOLO_SUM, root,         counts[i],
-                                              in_place, NULL,         NULL,
+                    const struct call call = {index,
+                                              &collective_shapes[kind],
+                                              index % 4 ? KOLO_F32 : KOLO_I64,
+                                              KOLO_SUM,
+                                              root,
+                                              counts[i],
+                                              in_place,
+                                              NULL,
+                                              NULL,
                                               0};
                     if (!run_call(rank, &call))
                         return;
@@ -75,7 +81,7 @@ static void run_mixed(struct rank *rank) {
             return;
     for (uint32_t index = 0; index < (arguments.quick || rank->ranks > 9 ? 60u : 400u); index++) {
         const uint64_t draw = random_next(&random);
-        const struct kind *kind = &kinds[draw % KINDS];
+        const collective_shape *kind = &collective_shapes[draw % COLLECTIVES];
         struct call call = {index,
                             kind,
                             (kolo_dtype)((draw >> 8) % KOLO_DTYPES),

@@ -17,10 +17,6 @@
 
 enum { CALLS = 150, LARGE_CALL = CALLS - 5, LATE_CALL = CALLS - 3, LARGE_COUNT = 70000, LATE_MS_MIN = 150 };
 
-static const kolo_collective family[] = {KOLO_ALLGATHER, KOLO_ALLGATHERV, KOLO_REDUCE,          KOLO_REDUCE_SCATTER,
-                                         KOLO_GATHER,    KOLO_GATHERV,    KOLO_SCATTER,         KOLO_ALLTOALL,
-                                         KOLO_SCAN,      KOLO_EXSCAN,     KOLO_ALLREDUCE_APPLY, KOLO_ALLREDUCE_MANY};
-
 /* What all ranks call as their call `number`, from 1. */
 static kolo_watched_call call_of(int ranks, uint64_t number) {
     kolo_watched_call call = {.number = number, .collective = KOLO_ALLREDUCE, .dtype = KOLO_F32, .count = number};
@@ -37,7 +33,7 @@ static kolo_watched_call call_of(int ranks, uint64_t number) {
     else
         call.op = (kolo_op)(number % 4);
     if (number % 7 == 6 && number != LARGE_CALL) {
-        call.collective = family[number / 7 % (sizeof family / sizeof *family)];
+        call.collective = (kolo_collective)(KOLO_ALLREDUCE + number / 7 % (KOLO_ALLOC - KOLO_ALLREDUCE));
         call.op = kolo_collective_has_op(call.collective) ? call.op : KOLO_SUM;
         call.root = kolo_collective_has_root(call.collective) ? (int)(number % (uint64_t)ranks) : 0;
         call.count = kolo_collective_has_counts(call.collective) ? 0 : number;
@@ -54,8 +50,8 @@ static int make_call(const struct rank *rank, uint64_t number, void *data) {
     float *recv = (float *)data + LARGE_COUNT / 2;
     const kolo_tensor tensors[] = {{data, call.count - 1}, {recv, 1}};
     size_t counts[HARNESS_RANKS_MAX];
-    for (int i = 0; i < rank->ranks; i++)
-        counts[i] = number + (uint64_t)i;
+    for (int i = 0; i < rank->ranks; i++) /* of an all-to-all two ranks have the same for each other */
+        counts[i] = number + (uint64_t)i + (call.collective == KOLO_ALLTOALLV ? (uint64_t)rank->rank : 0);
     return named_call_make(
         rank->comm,
         &(kolo_call){.collective = call.collective,
@@ -64,7 +60,8 @@ static int make_call(const struct rank *rank, uint64_t number, void *data) {
                      .root = call.root,
                      .send = data,
                      .recv = call.collective == KOLO_ALLREDUCE || call.collective == KOLO_BROADCAST ? data : recv,
-                     .count = call.collective == KOLO_GATHERV ? counts[rank->rank] : call.count,
+                     .count = kolo_collective_has_counts(call.collective) ? counts[rank->rank] : call.count,
+                     .send_counts = counts,
                      .recv_counts = counts,
                      .tensors = tensors,
                      .ntensors = 2,

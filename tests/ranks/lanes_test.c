@@ -105,7 +105,8 @@ static bool run_call(const struct rank *rank, struct crew *crew, const struct ca
 
 /* Elements of a call that is divided: a few more or fewer than fill lines. `blocks`: of a call that sends or takes so
  * many. */
-static size_t count_for(const struct mode *mode, const struct kind *kind, kolo_dtype dtype, int ranks, uint32_t index) {
+static size_t count_for(const struct mode *mode, const collective_shape *kind, kolo_dtype dtype, int ranks,
+                        uint32_t index) {
     const size_t slices = (size_t)mode->threads * SLICE_BYTES, blocks = kind->sends_blocks || kind->takes_blocks;
     const size_t helped = (size_t)HELPED_BYTES / (blocks ? (size_t)ranks : 1);
     const size_t bytes = mode->helpers && helped > slices ? helped : slices;
@@ -125,14 +126,14 @@ static void run_each(struct rank *rank) {
             return;
     crew_begin(&crew, mode->threads);
     bool right = true;
-    for (size_t kind = 0; right && kind < KINDS; kind++)
+    for (size_t kind = 0; right && kind < COLLECTIVES; kind++)
         for (int turn = 0; right && turn < (mode->helpers ? 2 : 5); turn++, index += 5) {
             struct call call = {.index = index,
-                                .kind = &kinds[kind],
+                                .kind = &collective_shapes[kind],
                                 .dtype = (kolo_dtype)(index % KOLO_DTYPES),
                                 .op = (kolo_op)(index % KOLO_AVG),
                                 .root = (int)index % rank->ranks,
-                                .in_place = turn % 2 && works_in_place(&kinds[kind]),
+                                .in_place = turn % 2 && works_in_place(&collective_shapes[kind]),
                                 .shared = mode->shared ? shared : NULL};
             call.count = count_for(mode, call.kind, call.dtype, rank->ranks, index);
             if (turn == 3) /* all lanes but the last */
@@ -186,7 +187,7 @@ static void run_mixed(struct rank *rank) {
     crew_begin(&crew, mode->threads);
     for (uint32_t index = 0; index < (arguments.quick ? 60 : 200); index++) {
         const uint64_t draw = random_next(&random);
-        const struct kind *kind = &kinds[draw % KINDS];
+        const collective_shape *kind = &collective_shapes[draw % COLLECTIVES];
         struct call call = {.index = index,
                             .kind = kind,
                             .dtype = (kolo_dtype)((draw >> 8) % KOLO_DTYPES),

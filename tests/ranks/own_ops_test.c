@@ -17,22 +17,14 @@ static bool run_call(const struct rank *rank, const struct call *call) {
     return call_check(rank, &prepared, call_make(&prepared, rank->comm));
 }
 
-/* The `index`th kind of collective that reduces, by turns. */
-static const struct kind *reducing(uint32_t index) {
-    const struct kind *kind = kinds;
-    for (uint32_t left = index % 6; !kind->reduces || left-- > 0;)
-        kind++;
-    return kind;
-}
-
 static struct call make_case(const struct rank *rank, const struct own_operation *own, uint32_t index, size_t count) {
     return (struct call){.index = index,
-                         .kind = reducing(index),
+                         .kind = collective_reducing(index),
                          .dtype = own->dtype,
                          .op = own->op,
-                         .root = (int)(index / 6 % (uint32_t)rank->ranks),
+                         .root = (int)(index / 8 % (uint32_t)rank->ranks),
                          .count = count,
-                         .in_place = index / 7 % 2};
+                         .in_place = index / 7 % 2 && works_in_place(collective_reducing(index))};
 }
 
 /* Elements of the largest messages: those of many ranks take long, as each rank computes what all of them send. */
@@ -49,7 +41,7 @@ static void run_each(struct rank *rank) {
     uint32_t index = (uint32_t)rank->ranks;
     for (int i = 0; i < OWN_OPERATIONS; i++)
         for (int count = 0; count < COUNTS; count++)
-            for (int kind = 0; kind < 6; kind++) {
+            for (int kind = 0; kind < 8; kind++) {
                 const struct own_operation *own = &own_operations[i];
                 if (index++ % stride)
                     continue;
@@ -80,7 +72,7 @@ static void run_mixed(struct rank *rank) {
             const size_t count = (draw >> 24) % (i == 0 ? 6000 : 600);
             struct call call = make_case(rank, own, (uint32_t)(draw >> 8) % 10000, thinned(rank, own, count));
             if (draw >> 40 & 1)
-                call.dtype = KOLO_I32, call.op = KOLO_SUM, call.kind = &kinds[(draw >> 41) % KINDS];
+                call.dtype = KOLO_I32, call.op = KOLO_SUM, call.kind = &collective_shapes[(draw >> 41) % COLLECTIVES];
             call.in_place = call.in_place && works_in_place(call.kind);
             if (i == 0) /* alone, with buffers of all ranks or of some */
                 call.shared = draw >> 60 & 1 || rank->rank % 2 ? shared : NULL;
@@ -174,7 +166,16 @@ static void run_refused(struct rank *rank) {
     refused(rank, kolo_op_destroy(op), "no operation of kolo_op_create");
     expect_status(rank, kolo_op_create(&other, keep, NULL, 24, 0), 0, "kolo_op_create");
     expect(rank, other != op, "a number is used again");
-    refused(rank, kolo_exscan(comm, data, apart, 1, KOLO_OPAQUE, op), "or it was destroyed");
+    for (uint32_t i = 0; i < COLLECTIVES; i++)
+        refused(rank,
+                kolo_call_make(comm, &(kolo_call){.call_bytes = sizeof(kolo_call),
+                                                  .collective = collective_reducing(i)->collective,
+                                                  .dtype = KOLO_OPAQUE,
+                                                  .op = op,
+                                                  .send = data,
+                                                  .recv = apart,
+                                                  .count = 1}),
+                "or it was destroyed");
     expect_status(rank, kolo_op_destroy(other), 0, "kolo_op_destroy");
     expect_status(rank, kolo_barrier(comm), 0, "a barrier after what was refused");
 }

@@ -11,9 +11,8 @@
 enum { BEFORE_MAX = 6, AHEAD = 60, CALLS_MAX = BEFORE_MAX + AHEAD + 2, MESSAGE_COUNT_MAX = 20000 };
 
 /* Calls that are no collectives of data, but stand among them. */
-static const struct kind others[] = {{"alloc", KOLO_ALLOC, .reduces = false},
-                                     {"split", KOLO_SPLIT, .reduces = false},
-                                     {"dup", KOLO_DUP, .reduces = false}};
+static const collective_shape others[] = {
+    {KOLO_ALLOC, .reduces = false}, {KOLO_SPLIT, .reduces = false}, {KOLO_DUP, .reduces = false}};
 
 /* A message that does not fit, in place of a collective: the odd rank sends it. */
 struct misfit {
@@ -151,9 +150,7 @@ static bool make(struct attempt *attempt, struct call call) {
 /* Whether no rank may succeed in a call that one makes differently, as every rank needs something of every other, at
  * least to know that they have come. */
 static bool needs_all(const struct call *call) {
-    const kolo_collective collective = call->kind->collective;
-    return !call->kind->has_root && collective != KOLO_ALLTOALLV && collective != KOLO_SCAN &&
-           collective != KOLO_EXSCAN;
+    return !call->kind->has_root && call->kind->collective != KOLO_ALLTOALLV && !call->kind->is_prefix;
 }
 
 /* Between nodes the leaders speak for their ranks, and compare what has the same place among the exchanges: that may be
@@ -277,7 +274,8 @@ static void draw_case(struct attempt *attempt, uint32_t number, const int *node_
             call_draw(random_next(&random), number * 37 + i, ranks, attempt->has_nodes, attempt->rank->team->algorithm);
         calls[i].node_of = node_of;
     }
-    calls[attempt->odd_place + AHEAD + 1] = (struct call){.index = number * 37, .kind = &kinds[KINDS - 1]};
+    calls[attempt->odd_place + AHEAD + 1] =
+        (struct call){.index = number * 37, .kind = &collective_shapes[KOLO_BARRIER]};
     if (number % 4 == 3 && ranks > 1) {
         draw_misfit(&attempt->misfit, &random, attempt->odd_rank, ranks);
         return;

@@ -199,13 +199,13 @@ static int draw_for(uint64_t draw, int rank, int limit) {
 
 /* An operation of the program's own, in a call that reduces. Where several nodes share the slots, large elements may be
  * refused. */
-static const struct own_operation *draw_own(uint64_t draw, const struct kind *kind, bool has_nodes) {
+static const struct own_operation *draw_own(uint64_t draw, const collective_shape *kind, bool has_nodes) {
     const struct own_operation *own = &own_operations[(draw >> 8) % OWN_OPERATIONS];
     return kind->reduces && (draw >> 16) % 8 == 0 && (!has_nodes || own->bytes <= sizeof(uint64_t)) ? own : NULL;
 }
 
 struct call call_draw(uint64_t draw, uint32_t index, int ranks, bool has_nodes, kolo_algorithm algorithm) {
-    const struct kind *kind = &kinds[draw % KINDS];
+    const collective_shape *kind = &collective_shapes[draw % COLLECTIVES];
     struct call call = {.index = index,
                         .kind = kind,
                         .dtype = (kolo_dtype)((draw >> 8) % KOLO_DTYPES),
@@ -263,7 +263,8 @@ static bool run_call(struct state *state, const struct event *event) {
         return land(state, &flying, call_make(flying.prepared, group->comm), "blocking");
     group->in_use |= flying.prepared->shared;
     const int status = call_issue(flying.prepared, group->comm, &flying.request);
-    if (!located(state, expect_status(state->rank, status, 0, call.kind->name), &flying, "being issued"))
+    if (!located(state, expect_status(state->rank, status, 0, kolo_collective_name(call.kind->collective)), &flying,
+                 "being issued"))
         return false;
     memset(&flying.prepared->sent, 0xff, sizeof flying.prepared->sent); /* the counts have been copied */
     memset(&flying.prepared->taken, 0xff, sizeof flying.prepared->taken);

@@ -5,35 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collective_shapes.h"
+#include "kolo_tools.h"
 #include "named_call.h"
 #include "oracle.h"
 #include "own_operations.h"
 
 enum { GUARD = 0x5a, RUBBISH = 0xc3, MARGIN = 64, GAP = 3 };
 
-const struct kind kinds[KINDS] = {
-    {"allreduce", KOLO_ALLREDUCE, .reduces = true},
-    {"broadcast", KOLO_BROADCAST, .has_root = true, .sent_by_root = true},
-    {"allgather", KOLO_ALLGATHER, .takes_blocks = true},
-    {"allgatherv", KOLO_ALLGATHERV, .takes_blocks = true, .counted = true},
-    {"reduce", KOLO_REDUCE, .reduces = true, .has_root = true, .taken_by_root = true},
-    {"reduce_scatter", KOLO_REDUCE_SCATTER, .reduces = true, .sends_blocks = true},
-    {"reduce_scatterv", KOLO_REDUCE_SCATTERV, .reduces = true, .sends_blocks = true, .counted = true},
-    {"gather", KOLO_GATHER, .has_root = true, .takes_blocks = true, .taken_by_root = true},
-    {"gatherv", KOLO_GATHERV, .has_root = true, .takes_blocks = true, .taken_by_root = true, .counted = true},
-    {"scatter", KOLO_SCATTER, .has_root = true, .sends_blocks = true, .sent_by_root = true},
-    {"scatterv", KOLO_SCATTERV, .has_root = true, .sends_blocks = true, .sent_by_root = true, .counted = true},
-    {"alltoall", KOLO_ALLTOALL, .sends_blocks = true, .takes_blocks = true},
-    {"alltoallv", KOLO_ALLTOALLV, .sends_blocks = true, .takes_blocks = true, .counted = true},
-    {"scan", KOLO_SCAN, .reduces = true},
-    {"exscan", KOLO_EXSCAN, .reduces = true},
-    {"allreduce_many", KOLO_ALLREDUCE_MANY, .reduces = true},
-    {"barrier", KOLO_BARRIER, .reduces = false}, /* whatever its count */
-};
-
-bool works_in_place(const struct kind *kind) {
-    return kind->collective != KOLO_ALLTOALLV;
+bool works_in_place(const collective_shape *kind) {
+    return kind->collective != KOLO_ALLTOALLV && kind->collective != KOLO_ALLREDUCE_APPLY;
 }
 
 static const struct own_operation *own_of(const struct call *call) {
@@ -56,7 +36,7 @@ static size_t block_count(const struct call *call, int from, int to) {
 
 /* Whether a count differs that others than `rank` know. */
 static bool counts_differ(const struct call *common, const struct call *odd, int rank, int ranks) {
-    const struct kind *kind = common->kind;
+    const collective_shape *kind = common->kind;
     const bool known_to_all = kind->sends_blocks != kind->takes_blocks && !kind->has_root;
     bool differ = false;
     for (int from = 0; from < ranks; from++)
@@ -110,8 +90,8 @@ static bool ops_differ(const struct call *common, const struct call *odd) {
 }
 
 bool calls_differ(const struct call *common, const struct call *odd, int rank, int ranks) {
-    const struct kind *kind = common->kind;
-    return kind != odd->kind ||
+    const collective_shape *kind = common->kind;
+    return kind->collective != odd->kind->collective ||
            (kind->collective != KOLO_BARRIER &&
             (common->dtype != odd->dtype || (kind->reduces && ops_differ(common, odd)) ||
              (kind->has_root && common->root != odd->root) || counts_differ(common, odd, rank, ranks) ||
@@ -120,7 +100,7 @@ bool calls_differ(const struct call *common, const struct call *odd, int rank, i
 
 /* What `rank` sends, or receives. With gaps where the call allows that, now and then. */
 static void lay_out(struct layout *layout, const struct call *call, int rank, int ranks, bool sends) {
-    const struct kind *kind = call->kind;
+    const collective_shape *kind = call->kind;
     const bool blocks = sends ? kind->sends_blocks : kind->takes_blocks;
     const bool gaps = kind->counted && kind->collective != KOLO_REDUCE_SCATTERV && call->index % 2;
     layout->count = 0;
@@ -219,13 +199,14 @@ static void expect_moved(const struct call *call, int self, int ranks, unsigned 
 }
 
 void call_tell(const struct call *call, char *words) {
-    snprintf(words, CALL_WORDS, "case %u: %s of %zu %s, %s, root %d%s", call->index, call->kind->name, call->count,
-             kolo_dtype_name(call->dtype), own_of(call) ? own_of(call)->name : kolo_op_name(call->op), call->root,
+    snprintf(words, CALL_WORDS, "case %u: %s of %zu %s, %s, root %d%s", call->index,
+             kolo_collective_name(call->kind->collective), call->count, kolo_dtype_name(call->dtype),
+             own_of(call) ? own_of(call)->name : kolo_op_name(call->op), call->root,
              call->in_place ? ", in place" : "");
 }
 
 void call_prepare(struct prepared *prepared, const struct call *call, const kolo_comm *comm) {
-    const struct kind *kind = call->kind;
+    const collective_shape *kind = call->kind;
     const int self = kolo_comm_rank(comm), ranks = kolo_comm_size(comm);
     const bool sends = !kind->sent_by_root || self == call->root, takes = !kind->taken_by_root || self == call->root;
     const size_t bytes = element_bytes(call);
@@ -275,9 +256,15 @@ void call_prepare(struct prepared *prepared, const struct call *call, const kolo
         free(inputs[peer]);
 }
 
+/* Of an update, after which the parameters are the reduced gradients. */
+static void take_gradients(void *context, size_t first, size_t count, const void *gradients, void *parameters) {
+    (void)first;
+    memcpy(parameters, gradients, count * (size_t)(uintptr_t)context);
+}
+
 kolo_call call_value(const struct prepared *prepared) {
     const struct call *call = &prepared->call;
-    const struct kind *kind = call->kind;
+    const collective_shape *kind = call->kind;
     const struct layout *sent = &prepared->sent, *taken = &prepared->taken;
     const bool packed = call->index % 2 == 0;
     return (kolo_call){.call_bytes = sizeof(kolo_call),
@@ -295,7 +282,9 @@ kolo_call call_value(const struct prepared *prepared) {
                        .recv_counts = taken->counts,
                        .recv_offsets = packed ? NULL : taken->offsets,
                        .tensors = prepared->tensors,
-                       .ntensors = prepared->ntensors};
+                       .ntensors = prepared->ntensors,
+                       .function = take_gradients,
+                       .context = (void *)(uintptr_t)element_bytes(call)};
 }
 
 int call_make(const struct prepared *prepared, kolo_comm *comm) {
@@ -360,7 +349,7 @@ bool call_check(const struct rank *rank, struct prepared *prepared, int status) 
         free(prepared->expected);
         return true;
     }
-    bool right = expect_status(rank, status, 0, call->kind->name);
+    bool right = expect_status(rank, status, 0, kolo_collective_name(call->kind->collective));
     const size_t room = prepared->room;
     const size_t at = right ? first_difference(prepared->memory, prepared->expected, room) : room;
     char words[CALL_WORDS];

@@ -3,28 +3,17 @@
 #ifndef KOLO_TESTS_REFERENCE_H
 #define KOLO_TESTS_REFERENCE_H
 
+#include "collective_shapes.h"
 #include "harness.h"
 
-/* What a call is made of. */
-struct kind {
-    const char *name;
-    kolo_collective collective;
-    bool reduces, has_root;
-    bool sends_blocks, takes_blocks; /* a block for, or from, each rank */
-    bool counted;                    /* of any length */
-    bool sent_by_root, taken_by_root;
-};
+enum { TENSORS_MAX = 12, SHARED_BYTES = 1 << 20, CALL_WORDS = 128 };
 
-enum { KINDS = 17, TENSORS_MAX = 12, SHARED_BYTES = 1 << 20, CALL_WORDS = 128 };
-
-extern const struct kind kinds[KINDS];
-
-/* alltoallv is the one that does not work in place. */
-bool works_in_place(const struct kind *kind);
+/* alltoallv does not, nor does an update: its result is not in the place of what it reduces. */
+bool works_in_place(const collective_shape *kind);
 
 struct call {
     uint32_t index;
-    const struct kind *kind;
+    const collective_shape *kind;
     kolo_dtype dtype;
     kolo_op op; /* or one of own_operations.h */
     int root;

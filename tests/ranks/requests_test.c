@@ -125,11 +125,11 @@ static void run_each(struct rank *rank) {
     uint32_t index = 0;
     bool right = true;
     for (unsigned way = 0; right && way < WAYS; way++) {
-        for (size_t kind = 0; right && kind < KINDS; kind++)
-            for (int in_place = 0; right && in_place <= works_in_place(&kinds[kind]); in_place++) {
+        for (size_t kind = 0; right && kind < COLLECTIVES; kind++)
+            for (int in_place = 0; right && in_place <= works_in_place(&collective_shapes[kind]); in_place++) {
                 index++;
                 right = issue(&flight, comm,
-                              &(struct call){index, &kinds[kind], (kolo_dtype)(index % KOLO_DTYPES),
+                              &(struct call){index, &collective_shapes[kind], (kolo_dtype)(index % KOLO_DTYPES),
                                              (kolo_op)(index % KOLO_AVG), (int)(index % (uint32_t)rank->ranks),
                                              counts[index % 7], in_place, NULL, NULL, 0});
                 if (right && index % 11 == 0) {

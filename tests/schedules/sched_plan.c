@@ -101,44 +101,29 @@ typedef struct kind {
     uint32_t root;
 } kind;
 
-static const kind kinds[] = {
-    {KOLO_ALLREDUCE, KOLO_ALGORITHM_AUTO, 0},
-    {KOLO_ALLREDUCE, KOLO_ALGORITHM_ONESHOT, 0},
-    {KOLO_ALLREDUCE, KOLO_ALGORITHM_MESH, 0},
-    {KOLO_ALLREDUCE, KOLO_ALGORITHM_RING, 0},
-    {KOLO_ALLREDUCE, KOLO_ALGORITHM_CENTRAL, 0},
-    {KOLO_ALLREDUCE, KOLO_ALGORITHM_TREE, 0},
-    {KOLO_ALLREDUCE, KOLO_ALGORITHM_DIRECT, 0},
-    {KOLO_BROADCAST, KOLO_ALGORITHM_AUTO, 0},
-    {KOLO_BROADCAST, KOLO_ALGORITHM_AUTO, 1},
-    {KOLO_BARRIER, KOLO_ALGORITHM_AUTO, 0},
-    {KOLO_ALLGATHER, KOLO_ALGORITHM_AUTO, 0},
-    {KOLO_ALLGATHERV, KOLO_ALGORITHM_AUTO, 0},
-    {KOLO_REDUCE, KOLO_ALGORITHM_ONESHOT, 0},
-    {KOLO_REDUCE, KOLO_ALGORITHM_ONESHOT, 1},
-    {KOLO_REDUCE, KOLO_ALGORITHM_MESH, 0},
-    {KOLO_REDUCE, KOLO_ALGORITHM_MESH, 1},
-    {KOLO_REDUCE_SCATTER, KOLO_ALGORITHM_AUTO, 0},
-    {KOLO_REDUCE_SCATTERV, KOLO_ALGORITHM_AUTO, 0},
-    {KOLO_GATHER, KOLO_ALGORITHM_AUTO, 0},
-    {KOLO_GATHER, KOLO_ALGORITHM_AUTO, 1},
-    {KOLO_GATHERV, KOLO_ALGORITHM_AUTO, 0},
-    {KOLO_SCATTER, KOLO_ALGORITHM_AUTO, 0},
-    {KOLO_SCATTER, KOLO_ALGORITHM_AUTO, 1},
-    {KOLO_SCATTERV, KOLO_ALGORITHM_AUTO, 0},
-    {KOLO_ALLTOALL, KOLO_ALGORITHM_AUTO, 0},
-    {KOLO_ALLTOALLV, KOLO_ALGORITHM_AUTO, 0},
-    {KOLO_SCAN, KOLO_ALGORITHM_AUTO, 0},
-    {KOLO_EXSCAN, KOLO_ALGORITHM_AUTO, 0},
-    {KOLO_ALLREDUCE_APPLY, KOLO_ALGORITHM_AUTO, 0},
-    {KOLO_ALLREDUCE_MANY, KOLO_ALGORITHM_AUTO, 0},
-};
+enum { KINDS_MAX = 64 };
 
-enum { KINDS = sizeof kinds / sizeof *kinds };
+static kind kinds[KINDS_MAX];
+static uint32_t kinds_count;
+
+/* Every collective: with several algorithms by each of them, and with a root from rank 0 and from rank 1. */
+static void list_kinds(void) {
+    for (kolo_collective collective = 0; collective < KOLO_ALLOC; collective++) {
+        const uint32_t algorithms = collective == KOLO_ALLREDUCE ? BIT(KOLO_ALGORITHM_AUTO) | EVERY
+                                    : collective == KOLO_REDUCE  ? ONESHOT | MESH
+                                                                 : BIT(KOLO_ALGORITHM_AUTO);
+        for (kolo_algorithm algorithm = 0; algorithm < KOLO_ALGORITHMS; algorithm++)
+            for (uint32_t root = 0; root <= collective_shapes[collective].has_root; root++)
+                if (algorithms & BIT(algorithm) && kinds_count < KINDS_MAX)
+                    kinds[kinds_count++] = (kind){collective, algorithm, root};
+    }
+}
 
 /* The first and the second of a pair. */
 static const kind *kind_of(uint64_t seed, bool second) {
-    return &kinds[(second ? seed : seed / KINDS) % KINDS];
+    if (kinds_count == 0)
+        list_kinds();
+    return &kinds[(second ? seed : seed / kinds_count) % kinds_count];
 }
 
 /* Chunks of a few lines, such that a message of the band has at most CHUNKS_MAX. */
@@ -256,12 +241,7 @@ static void draw_other_than_allreduce(sched_call *call, const sched_shape *shape
 }
 
 static void draw_family(sched_call *call, const sched_shape *shape, uint64_t *random) {
-    static const kolo_collective family[] = {
-        KOLO_ALLGATHER,      KOLO_ALLGATHERV,      KOLO_REDUCE,          KOLO_REDUCE,
-        KOLO_REDUCE_SCATTER, KOLO_REDUCE_SCATTERV, KOLO_GATHER,          KOLO_GATHERV,
-        KOLO_SCATTER,        KOLO_SCATTERV,        KOLO_ALLTOALL,        KOLO_ALLTOALLV,
-        KOLO_SCAN,           KOLO_EXSCAN,          KOLO_ALLREDUCE_APPLY, KOLO_ALLREDUCE_MANY};
-    call->collective = family[below(random, sizeof family / sizeof *family)];
+    call->collective = (kolo_collective)(KOLO_ALLGATHER + below(random, KOLO_ALLOC - KOLO_ALLGATHER));
     call->root = below(random, shape->team.ranks);
     draw_other_than_allreduce(call, shape, below(random, shape->team.settings.tables[KOLO_TABLE_REDUCE].bands), 30,
                               random);
