@@ -35,7 +35,8 @@ static struct {
     int cpu[CPUS_MAX]; /* rank r is bound to cpu[r % cpus] */
     int cpus;          /* 0: not bound */
     unsigned dtype;
-    unsigned collective; /* of those below */
+    unsigned choice; /* of the collectives below */
+    const perf_collective *collective;
     bool twice;
     double budget_ms; /* of the timed samples of a size */
 } given = {.measured = {.op = KOLO_SUM, .warmup = -1, .check = true}, .budget_ms = 100};
@@ -44,13 +45,19 @@ static const driver_shim *library;
 static driver_exchange exchange;
 static FILE *out; /* of rank 0 */
 
-/* Those that all of them have, with blocks of equal length. */
-static const kolo_collective collectives[] = {KOLO_ALLREDUCE, KOLO_REDUCE, KOLO_REDUCE_SCATTER, KOLO_ALLGATHER,
-                                              KOLO_BROADCAST, KOLO_GATHER, KOLO_SCATTER,        KOLO_ALLTOALL,
-                                              KOLO_SCAN,      KOLO_EXSCAN};
+/* Those that all of them have: with data in one buffer or in blocks of equal length. */
+static const perf_collective *collective_at(unsigned index) {
+    const perf_collective *collective;
+    for (unsigned i = 0; (collective = perf_collective_at(i)) != NULL; i++)
+        if (perf_collective_has_data(collective) && !collective->unequal && collective->kolo != KOLO_ALLREDUCE_MANY &&
+            index-- == 0)
+            break;
+    return collective;
+}
 
 static const char *collective_name(unsigned index) {
-    return index < sizeof(collectives) / sizeof(collectives[0]) ? kolo_collective_name(collectives[index]) : NULL;
+    const perf_collective *collective = collective_at(index);
+    return collective != NULL ? perf_collective_name(collective) : NULL;
 }
 
 static const char *dtype_name(unsigned dtype) {
@@ -64,7 +71,7 @@ static void parse(int argc, char **argv) {
          TO_TEXT(given.out_path)},
         {"--sizes LIST", "bytes of the messages, in this order; ends after one whose call takes above a second",
          TO_COUNTS(given.size_bytes, given.sizes, 4, PTRDIFF_MAX / 4)},
-        {"--collective NAME", "(default allreduce)", TO_CHOICE(given.collective, collective_name)},
+        {"--collective NAME", "(default allreduce)", TO_CHOICE(given.choice, collective_name)},
         {"--dtype NAME", "f32 (default) or bf16", TO_CHOICE(given.dtype, dtype_name)},
         {"--buffers STATE", "warm (default), dirty or cold, as kolo-perf has them",
          TO_CHOICE(given.measured.buffers, perf_buffers_name)},
@@ -96,9 +103,10 @@ static void parse(int argc, char **argv) {
         given.size_bytes_max = given.size_bytes[i] > given.size_bytes_max ? given.size_bytes[i] : given.size_bytes_max;
     }
     given.measured.dtype = given.dtype == 0 ? KOLO_F32 : KOLO_BF16;
-    if (given.measured.in_place && collectives[given.collective] != KOLO_ALLREDUCE)
+    given.collective = collective_at(given.choice);
+    if (given.measured.in_place && given.collective->kolo != KOLO_ALLREDUCE)
         command_line_refuse(&line, "--in-place is for allreduce alone");
-    given.measured.in_place |= collectives[given.collective] == KOLO_BROADCAST; /* which has one buffer */
+    given.measured.in_place |= given.collective->places == PERF_IN;
 }
 
 static void bind_to_cpu(int rank) {
@@ -200,7 +208,7 @@ static int measure(int rank, int ranks, const char *name) {
     perf_sampler sampler = {.call = call,
                             .watch = watch,
                             .program = "driver",
-                            .collective = perf_collective_find(collectives[given.collective]),
+                            .collective = given.collective,
                             .smaller = "--sizes",
                             .options = &given.measured,
                             .budget_us = given.budget_ms * 1e3,
@@ -238,7 +246,7 @@ int driver_run(int argc, char **argv, const driver_shim *shim) {
     const launched_rank guess = launched_rank_guess();
     if (guess.size > 1)
         bind_to_cpu(guess.rank);
-    int status = shim->begin(collectives[given.collective], given.measured.dtype, &rank, &ranks, &name);
+    int status = shim->begin(given.collective->kolo, given.measured.dtype, &rank, &ranks, &name);
     if (status != 0)
         return status == DRIVER_UNSUPPORTED ? DRIVER_UNSUPPORTED : DRIVER_FAILED;
     if (ranks < 1 || ranks > KOLO_RANKS_MAX) {

@@ -1,5 +1,8 @@
 """The command line of bench/compare, checked."""
 
+import pathlib
+import re
+
 from compare import bench_options, peers
 from compare.bench_options import number, numbers, sizes, words
 from compare.rounds import Case
@@ -8,7 +11,11 @@ DEFAULT_SIZES = [8, 64, 256, *(2**power for power in range(10, 29, 2))]  # 8 B .
 QUICK_SIZES = [8, 512, 4096, 65536, 1 << 20, 1 << 24, 1 << 26]
 RANKS_MAX = 1024
 OF_BLOCKS = ("reduce_scatter", "allgather", "gather", "scatter", "alltoall")  # their sizes are those of all blocks
-COLLECTIVES = ("allreduce", "reduce", "broadcast", "scan", "exscan", *OF_BLOCKS)
+HEADER = pathlib.Path(__file__).resolve().parents[2] / "include" / "kolo_types.h"
+OF_KOLO = [name.lower() for name in re.findall(r"(?m)^    KOLO_(\w+),", re.search(
+    r"(?s)typedef enum kolo_collective \{.*?KOLO_ALLOC,", HEADER.read_text(encoding="utf-8")).group())][:-1]
+# Those with data of which MPI has the like, with blocks of equal length.
+COLLECTIVES = [name for name in OF_KOLO if name != "barrier" and not name.startswith("allreduce_") and name[-1] != "v"]
 EXAMPLES = """\
 The default measures 2, 4 and 8 ranks, and more where there are CPUs: f32 in
 warm, dirty and cold buffers and in place for 2 ranks, bf16 for 2 ranks, warm

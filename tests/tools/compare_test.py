@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMPARE = ROOT / "bench" / "compare"
 sys.path.insert(0, str(ROOT / "bench"))
 
-from compare import balance, rounds, states, summary  # noqa: E402 (the path has to be set first)
+from compare import balance, options, rounds, states, summary  # noqa: E402 (the path has to be set first)
 from compare.peers import Peer  # noqa: E402
 
 KOLO_BUILD = os.environ["KOLO_BUILD"]
@@ -478,8 +478,8 @@ class Balance(unittest.TestCase):
 class Collectives(Folder):
     """All but the all-reduce, of kolo and an MPI."""
 
-    NAMES = {"reduce": 1, "broadcast": 1, "scan": 1, "exscan": 1, "reduce_scatter": 2, "allgather": 2, "gather": 2,
-             "scatter": 2, "alltoall": 2}  # of how many blocks a message is, with two ranks
+    NAMES = {name: 2 if name in options.OF_BLOCKS else 1 for name in options.COLLECTIVES
+             if name != "allreduce"}  # of how many blocks a message is, with two ranks
 
     def test_each_is_measured_and_right(self):
         mpi, report = any_mpi(), self.folder / "report.md"

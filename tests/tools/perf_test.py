@@ -8,11 +8,15 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 import tempfile
 import unittest
 
 import launching
 from launching import KOLO_PERF, KOLORUN, PATIENCE_S, kolorun
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
+from compare import options  # noqa: E402 (the path has to be set first)
 
 COLUMNS_MAX = 80
 FAST = ("--no-limits", "--iters", "2", "--warmup", "0")
@@ -268,11 +272,12 @@ class Collectives(PerfTest):
     """Each of them: what a row says, and that --check knows right results from wrong ones."""
 
     RANKS = 3
-    # What a message is divided by to give busbw; whether it has a block for each rank, an op, a root, and both places.
-    REDUCES, ROOTED = ("allreduce", "allreduce_many", "reduce", "reduce_scatter", "reduce_scatterv", "scan", "exscan"), (
-        "broadcast", "reduce", "gather", "gatherv", "scatter", "scatterv")
+    NAMES = [name for name in options.OF_KOLO if name != "allreduce_apply"]
+    REDUCES = [name for name in NAMES if "reduce" in name or name.endswith("scan")]
+    ROOTED = ("broadcast", "reduce", "gather", "gatherv", "scatter", "scatterv")
+    # What a message is divided by to give busbw; and those of which it has a block for each rank.
     BLOCKS = ("allgather", "reduce_scatter", "gather", "scatter", "alltoall")
-    FACTORS = {"allreduce": 4 / 3, "allreduce_many": 4 / 3, "broadcast": 1, "reduce": 1, "scan": 1, "exscan": 1,
+    FACTORS = {**{name: 1 for name in NAMES if name != "barrier"}, "allreduce": 4 / 3, "allreduce_many": 4 / 3,
                **{name + v: 2 / 3 for name in BLOCKS for v in ("", "v")}}
 
     def job(self, *arguments):
@@ -291,7 +296,7 @@ class Collectives(PerfTest):
             offset = int(arguments[arguments.index("--offset") + 1]) if "--offset" in arguments else 0
             self.assertEqual({offset}, {row["offset"] for row in rows})
             names = list(dict.fromkeys(row["collective"] for row in rows))
-            self.assertEqual({*self.FACTORS, "barrier"}, set(names))
+            self.assertEqual(set(self.NAMES), set(names))
             self.assertEqual(names, re.findall(r"(?m)^# kolo-perf \S+: (\w+), ", text))
             self.assertEqual(len(names), text.count("# all results right"))
             self.assertEqual({0}, {row["wrong"] for row in rows})
@@ -340,7 +345,7 @@ class Collectives(PerfTest):
     def test_prefixes_of_every_op(self):
         for dtype, op in (("f32", "sum"), ("bf16", "avg"), ("f16", "prod"), ("i8", "avg"), ("u16", "band"),
                           ("i64", "bxor"), ("f64", "min"), ("f32", "sum_exact")):
-            for name in ("scan", "exscan"):
+            for name in (each for each in self.NAMES if each.endswith("scan")):
                 rows, _ = self.job(name, "-b", "2K", "-e", "200K", "-f", "100", "-c", "-d", dtype, "-o", op, "--place",
                                    "both")
                 self.assertEqual({0}, {row["wrong"] for row in rows}, (name, dtype, op))
