@@ -7,25 +7,8 @@
 #include "mpi_entries.h"
 #include "splitmix64.h"
 
-const struct traits call_traits[CALLS] = {
-    [CALL_BARRIER] = {"Barrier", false, false, false, false, false, false},
-    [CALL_BCAST] = {"Bcast", false, true, false, false, false, false},
-    [CALL_REDUCE] = {"Reduce", true, true, false, false, false, true},
-    [CALL_ALLREDUCE] = {"Allreduce", true, false, false, false, false, true},
-    [CALL_REDUCE_SCATTER_BLOCK] = {"Reduce_scatter_block", true, false, false, true, false, true},
-    [CALL_REDUCE_SCATTER] = {"Reduce_scatter", true, false, true, true, false, true},
-    [CALL_SCAN] = {"Scan", true, false, false, false, false, true},
-    [CALL_EXSCAN] = {"Exscan", true, false, false, false, false, true},
-    [CALL_GATHER] = {"Gather", false, true, false, false, true, true},
-    [CALL_GATHERV] = {"Gatherv", false, true, true, false, true, true},
-    [CALL_SCATTER] = {"Scatter", false, true, false, true, false, true},
-    [CALL_SCATTERV] = {"Scatterv", false, true, true, true, false, true},
-    [CALL_ALLGATHER] = {"Allgather", false, false, false, false, true, true},
-    [CALL_ALLGATHERV] = {"Allgatherv", false, false, true, false, true, true},
-    [CALL_ALLTOALL] = {"Alltoall", false, false, false, true, true, true},
-    [CALL_ALLTOALLV] = {"Alltoallv", false, false, true, true, true, true},
-    [CALL_ALLTOALLW] = {"Alltoallw", false, false, true, true, true, true},
-};
+#define CALL_TRAITS(number, name, ...) [number] = {#name, __VA_ARGS__},
+const struct traits call_traits[CALLS] = {CALL_OTHERS(CALL_TRAITS) CALL_REDUCTIONS(CALL_TRAITS)};
 
 /* One rank's side of a call: blocks of one layout in one buffer. */
 struct side {
@@ -141,9 +124,7 @@ static void prepare_reduction(struct prepared *prepared, bool in_place) {
     int first = 0;
     for (int i = 0; has_blocks && i < rank; i++)
         first += prepared->send.elements[i];
-    const int ranks = call->collective == CALL_SCAN     ? rank + 1
-                      : call->collective == CALL_EXSCAN ? rank
-                                                        : prepared->size;
+    const int ranks = call_inputs(call->collective, rank, prepared->size);
     for (int i = 0; i < inputs; i++)
         if (i < results && ranks > 0)
             region_expect(&prepared->recv.region, 0, i, reduced(prepared, ranks, first + i));

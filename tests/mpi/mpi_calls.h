@@ -5,34 +5,43 @@
 
 #include "mpi_layouts.h"
 
-enum collective {
-    CALL_BARRIER,
-    CALL_BCAST,
-    CALL_REDUCE,
-    CALL_ALLREDUCE,
-    CALL_REDUCE_SCATTER_BLOCK,
-    CALL_REDUCE_SCATTER,
-    CALL_SCAN,
-    CALL_EXSCAN,
-    CALL_GATHER,
-    CALL_GATHERV,
-    CALL_SCATTER,
-    CALL_SCATTERV,
-    CALL_ALLGATHER,
-    CALL_ALLGATHERV,
-    CALL_ALLTOALL,
-    CALL_ALLTOALLV,
-    CALL_ALLTOALLW,
-    CALLS
-};
+/* ROW(enumerator, name of the function, whether it reduces, has a root, a count for each rank, sends a block to each,
+ * takes one from each, works in place). Those of REDUCTIONS have one count and no root. */
+#define CALL_REDUCTIONS(ROW)                                                                                           \
+    ROW(CALL_ALLREDUCE, Allreduce, true, false, false, false, false, true)                                             \
+    ROW(CALL_REDUCE_SCATTER_BLOCK, Reduce_scatter_block, true, false, false, true, false, true)                        \
+    ROW(CALL_SCAN, Scan, true, false, false, false, false, true)                                                       \
+    ROW(CALL_EXSCAN, Exscan, true, false, false, false, false, true)
+#define CALL_OTHERS(ROW)                                                                                               \
+    ROW(CALL_BARRIER, Barrier, false, false, false, false, false, false)                                               \
+    ROW(CALL_BCAST, Bcast, false, true, false, false, false, false)                                                    \
+    ROW(CALL_REDUCE, Reduce, true, true, false, false, false, true)                                                    \
+    ROW(CALL_REDUCE_SCATTER, Reduce_scatter, true, false, true, true, false, true)                                     \
+    ROW(CALL_GATHER, Gather, false, true, false, false, true, true)                                                    \
+    ROW(CALL_GATHERV, Gatherv, false, true, true, false, true, true)                                                   \
+    ROW(CALL_SCATTER, Scatter, false, true, false, true, false, true)                                                  \
+    ROW(CALL_SCATTERV, Scatterv, false, true, true, true, false, true)                                                 \
+    ROW(CALL_ALLGATHER, Allgather, false, false, false, false, true, true)                                             \
+    ROW(CALL_ALLGATHERV, Allgatherv, false, false, true, false, true, true)                                            \
+    ROW(CALL_ALLTOALL, Alltoall, false, false, false, true, true, true)                                                \
+    ROW(CALL_ALLTOALLV, Alltoallv, false, false, true, true, true, true)                                               \
+    ROW(CALL_ALLTOALLW, Alltoallw, false, false, true, true, true, true)
+
+#define CALL_NUMBER(number, ...) number,
+enum collective { CALL_OTHERS(CALL_NUMBER) CALL_REDUCTIONS(CALL_NUMBER) CALLS };
 
 struct traits {
-    const char *name;
+    const char *name;                    /* behind MPI_ */
     bool reduces, is_rooted, has_counts; /* a count for each rank */
     bool sends_blocks, takes_blocks;     /* one for each rank; the root alone if there is one */
     bool works_in_place;
 };
 extern const struct traits call_traits[CALLS];
+
+/* How many ranks' inputs are in what `rank` of so many gets of a reduction, from rank 0 on. */
+static inline int call_inputs(enum collective collective, int rank, int ranks) {
+    return collective == CALL_SCAN ? rank + 1 : collective == CALL_EXSCAN ? rank : ranks;
+}
 
 struct call {
     enum collective collective;

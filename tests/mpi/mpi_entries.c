@@ -1,6 +1,7 @@
 #include "mpi_entries.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 
 /* What MPI_Alltoallw takes: displacements in bytes, and a type for each rank. */
 struct types_of_all {
@@ -19,22 +20,10 @@ static struct types_of_all types_of_all(const struct arguments *a) {
     return types;
 }
 
-static int call_reduction(enum collective collective, const struct arguments *a) {
-    switch (collective) {
-    case CALL_REDUCE:
-        return MPI_Reduce(a->send, a->recv, a->send_counts[0], a->send_type, a->op, a->root, a->comm);
-    case CALL_ALLREDUCE:
-        return MPI_Allreduce(a->send, a->recv, a->send_counts[0], a->send_type, a->op, a->comm);
-    case CALL_REDUCE_SCATTER_BLOCK:
-        return MPI_Reduce_scatter_block(a->send, a->recv, a->send_counts[0], a->send_type, a->op, a->comm);
-    case CALL_REDUCE_SCATTER:
-        return MPI_Reduce_scatter(a->send, a->recv, a->send_counts, a->send_type, a->op, a->comm);
-    case CALL_SCAN:
-        return MPI_Scan(a->send, a->recv, a->send_counts[0], a->send_type, a->op, a->comm);
-    default:
-        return MPI_Exscan(a->send, a->recv, a->send_counts[0], a->send_type, a->op, a->comm);
-    }
-}
+/* Those of one count and no root. */
+typedef int reduction(const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm);
+#define ENTRY_REDUCTION(number, name, ...) [number] = MPI_##name,
+static reduction *const reductions[CALLS] = {CALL_REDUCTIONS(ENTRY_REDUCTION)};
 
 static int call_all_to_all(enum collective collective, const struct arguments *a) {
     if (collective == CALL_ALLTOALL)
@@ -54,6 +43,10 @@ int entry_call(enum collective collective, const struct arguments *a) {
         return MPI_Barrier(a->comm);
     case CALL_BCAST:
         return MPI_Bcast(a->recv, a->recv_counts[0], a->recv_type, a->root, a->comm);
+    case CALL_REDUCE:
+        return MPI_Reduce(a->send, a->recv, a->send_counts[0], a->send_type, a->op, a->root, a->comm);
+    case CALL_REDUCE_SCATTER:
+        return MPI_Reduce_scatter(a->send, a->recv, a->send_counts, a->send_type, a->op, a->comm);
     case CALL_GATHER:
         return MPI_Gather(a->send, a->send_counts[0], a->send_type, a->recv, a->recv_counts[0], a->recv_type, a->root,
                           a->comm);
@@ -77,7 +70,7 @@ int entry_call(enum collective collective, const struct arguments *a) {
     case CALL_ALLTOALLW:
         return call_all_to_all(collective, a);
     default:
-        return call_reduction(collective, a);
+        return reductions[collective](a->send, a->recv, a->send_counts[0], a->send_type, a->op, a->comm);
     }
 }
 
@@ -98,23 +91,9 @@ typedef int alltoallv_c(const void *, counts, starts, MPI_Datatype, void *, coun
 typedef int alltoallw_c(const void *, counts, starts, types, void *, counts, starts, types, MPI_Comm);
 
 static void *large_function(enum collective collective) {
-    static const char *const names[CALLS] = {[CALL_BCAST] = "MPI_Bcast_c",
-                                             [CALL_REDUCE] = "MPI_Reduce_c",
-                                             [CALL_ALLREDUCE] = "MPI_Allreduce_c",
-                                             [CALL_REDUCE_SCATTER_BLOCK] = "MPI_Reduce_scatter_block_c",
-                                             [CALL_REDUCE_SCATTER] = "MPI_Reduce_scatter_c",
-                                             [CALL_SCAN] = "MPI_Scan_c",
-                                             [CALL_EXSCAN] = "MPI_Exscan_c",
-                                             [CALL_GATHER] = "MPI_Gather_c",
-                                             [CALL_GATHERV] = "MPI_Gatherv_c",
-                                             [CALL_SCATTER] = "MPI_Scatter_c",
-                                             [CALL_SCATTERV] = "MPI_Scatterv_c",
-                                             [CALL_ALLGATHER] = "MPI_Allgather_c",
-                                             [CALL_ALLGATHERV] = "MPI_Allgatherv_c",
-                                             [CALL_ALLTOALL] = "MPI_Alltoall_c",
-                                             [CALL_ALLTOALLV] = "MPI_Alltoallv_c",
-                                             [CALL_ALLTOALLW] = "MPI_Alltoallw_c"};
-    return names[collective] ? dlsym(RTLD_DEFAULT, names[collective]) : NULL;
+    char name[40];
+    snprintf(name, sizeof name, "MPI_%s_c", call_traits[collective].name);
+    return collective == CALL_BARRIER ? NULL : dlsym(RTLD_DEFAULT, name);
 }
 
 bool entry_has_large(enum collective collective) {

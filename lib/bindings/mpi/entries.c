@@ -124,7 +124,7 @@ static struct mpi_numbers ints(const int *values) {
 }
 
 static __attribute__((noinline)) int bcast_slowly(void *buffer, int count, mpi_word type, int root, mpi_word comm) {
-    struct mpi_entry entry = mpi_enter(MPI_REPORT_BCAST, comm);
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_Bcast, comm);
     if (mpi_passes(&entry, mpi_call_broadcast(buffer, count, type, root, comm)))
         entry.rc = mpi_host.Bcast(buffer, count, type, root, comm);
     return mpi_leave(&entry);
@@ -142,7 +142,7 @@ int PMPI_Bcast(void *buffer, int count, mpi_word type, int root, mpi_word comm) 
 }
 
 static __attribute__((noinline)) int barrier_slowly(mpi_word comm) {
-    struct mpi_entry entry = mpi_enter(MPI_REPORT_BARRIER, comm);
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_Barrier, comm);
     if (mpi_passes(&entry, mpi_call_barrier(comm)))
         entry.rc = mpi_host.Barrier(comm);
     return mpi_leave(&entry);
@@ -158,7 +158,7 @@ int PMPI_Barrier(mpi_word comm) {
 
 static __attribute__((noinline)) int allreduce_slowly(const void *send, void *recv, int count, mpi_word type,
                                                       mpi_word op, mpi_word comm) {
-    struct mpi_entry entry = mpi_enter(MPI_REPORT_ALLREDUCE, comm);
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_Allreduce, comm);
     if (mpi_passes(&entry, mpi_call_allreduce(send, recv, count, type, op, comm)))
         entry.rc = mpi_host.Allreduce(send, recv, count, type, op, comm);
     return mpi_leave(&entry);
@@ -179,7 +179,7 @@ int PMPI_Allreduce(const void *send, void *recv, int count, mpi_word type, mpi_w
 
 static __attribute__((noinline)) int reduce_slowly(const void *send, void *recv, int count, mpi_word type, mpi_word op,
                                                    int root, mpi_word comm) {
-    struct mpi_entry entry = mpi_enter(MPI_REPORT_REDUCE, comm);
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_Reduce, comm);
     if (mpi_passes(&entry, mpi_call_reduce(send, recv, count, type, op, root, comm)))
         entry.rc = mpi_host.Reduce(send, recv, count, type, op, root, comm);
     return mpi_leave(&entry);
@@ -199,19 +199,14 @@ int PMPI_Reduce(const void *send, void *recv, int count, mpi_word type, mpi_word
     return rc == KOLO_ERR_ARG ? reduce_slowly(send, recv, count, type, op, root, comm) : mpi_fail(state, comm, rc);
 }
 
-int PMPI_Scan(const void *send, void *recv, int count, mpi_word type, mpi_word op, mpi_word comm) {
-    struct mpi_entry entry = mpi_enter(MPI_REPORT_SCAN, comm);
-    if (mpi_passes(&entry, mpi_call_scan(send, recv, count, type, op, comm)))
-        entry.rc = mpi_host.Scan(send, recv, count, type, op, comm);
-    return mpi_leave(&entry);
-}
-
-int PMPI_Exscan(const void *send, void *recv, int count, mpi_word type, mpi_word op, mpi_word comm) {
-    struct mpi_entry entry = mpi_enter(MPI_REPORT_EXSCAN, comm);
-    if (mpi_passes(&entry, mpi_call_exscan(send, recv, count, type, op, comm)))
-        entry.rc = mpi_host.Exscan(send, recv, count, type, op, comm);
-    return mpi_leave(&entry);
-}
+#define MPI_SCAN_ENTRY(name, collective, ...)                                                                          \
+    int PMPI_##name(const void *send, void *recv, int count, mpi_word type, mpi_word op, mpi_word comm) {              \
+        struct mpi_entry entry = mpi_enter(MPI_REPORT_##name, comm);                                                   \
+        const bool passes = mpi_passes(&entry, mpi_call_scan(collective, send, recv, count, type, op, comm));          \
+        entry.rc = passes ? mpi_host.name(send, recv, count, type, op, comm) : entry.rc;                               \
+        return mpi_leave(&entry);                                                                                      \
+    }
+MPI_SCANS(MPI_SCAN_ENTRY)
 
 /* Of blocks of one size. MPI_PASS: it is not plainly that. */
 static inline int reduce_scatter_fast(struct mpi_state *state, const void *send, void *recv, int count, mpi_word type,
@@ -236,7 +231,7 @@ static inline int even_count(const struct mpi_state *state, const int *counts) {
 
 static __attribute__((noinline)) int reduce_scatter_slowly(const void *send, void *recv, const int *counts,
                                                            mpi_word type, mpi_word op, mpi_word comm) {
-    struct mpi_entry entry = mpi_enter(MPI_REPORT_REDUCE_SCATTER, comm);
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_Reduce_scatter, comm);
     if (mpi_passes(&entry, mpi_call_reduce_scatter(send, recv, ints(counts), type, op, comm)))
         entry.rc = mpi_host.Reduce_scatter(send, recv, counts, type, op, comm);
     return mpi_leave(&entry);
@@ -252,7 +247,7 @@ int PMPI_Reduce_scatter(const void *send, void *recv, const int *counts, mpi_wor
 
 static __attribute__((noinline)) int reduce_scatter_block_slowly(const void *send, void *recv, int count, mpi_word type,
                                                                  mpi_word op, mpi_word comm) {
-    struct mpi_entry entry = mpi_enter(MPI_REPORT_REDUCE_SCATTER_BLOCK, comm);
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_Reduce_scatter_block, comm);
     if (mpi_passes(&entry, mpi_call_reduce_scatter_block(send, recv, count, type, op, comm)))
         entry.rc = mpi_host.Reduce_scatter_block(send, recv, count, type, op, comm);
     return mpi_leave(&entry);
@@ -266,7 +261,7 @@ int PMPI_Reduce_scatter_block(const void *send, void *recv, int count, mpi_word 
 
 static __attribute__((noinline)) int allgather_slowly(const void *send, int send_count, mpi_word send_type, void *recv,
                                                       int recv_count, mpi_word recv_type, mpi_word comm) {
-    struct mpi_entry entry = mpi_enter(MPI_REPORT_ALLGATHER, comm);
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_Allgather, comm);
     if (mpi_passes(&entry, mpi_call_allgather(send, send_count, send_type, recv, recv_count, recv_type, comm)))
         entry.rc = mpi_host.Allgather(send, send_count, send_type, recv, recv_count, recv_type, comm);
     return mpi_leave(&entry);
@@ -288,7 +283,7 @@ int PMPI_Allgather(const void *send, int send_count, mpi_word send_type, void *r
 
 static __attribute__((noinline)) int alltoall_slowly(const void *send, int send_count, mpi_word send_type, void *recv,
                                                      int recv_count, mpi_word recv_type, mpi_word comm) {
-    struct mpi_entry entry = mpi_enter(MPI_REPORT_ALLTOALL, comm);
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_Alltoall, comm);
     if (mpi_passes(&entry, mpi_call_alltoall(send, send_count, send_type, recv, recv_count, recv_type, comm)))
         entry.rc = mpi_host.Alltoall(send, send_count, send_type, recv, recv_count, recv_type, comm);
     return mpi_leave(&entry);
@@ -310,7 +305,7 @@ int PMPI_Alltoall(const void *send, int send_count, mpi_word send_type, void *re
 
 int PMPI_Gather(const void *send, int send_count, mpi_word send_type, void *recv, int recv_count, mpi_word recv_type,
                 int root, mpi_word comm) {
-    struct mpi_entry entry = mpi_enter(MPI_REPORT_GATHER, comm);
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_Gather, comm);
     if (mpi_passes(&entry, mpi_call_gather(send, send_count, send_type, recv, recv_count, recv_type, root, comm)))
         entry.rc = mpi_host.Gather(send, send_count, send_type, recv, recv_count, recv_type, root, comm);
     return mpi_leave(&entry);
@@ -318,7 +313,7 @@ int PMPI_Gather(const void *send, int send_count, mpi_word send_type, void *recv
 
 int PMPI_Scatter(const void *send, int send_count, mpi_word send_type, void *recv, int recv_count, mpi_word recv_type,
                  int root, mpi_word comm) {
-    struct mpi_entry entry = mpi_enter(MPI_REPORT_SCATTER, comm);
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_Scatter, comm);
     if (mpi_passes(&entry, mpi_call_scatter(send, send_count, send_type, recv, recv_count, recv_type, root, comm)))
         entry.rc = mpi_host.Scatter(send, send_count, send_type, recv, recv_count, recv_type, root, comm);
     return mpi_leave(&entry);
@@ -326,7 +321,7 @@ int PMPI_Scatter(const void *send, int send_count, mpi_word send_type, void *rec
 
 int PMPI_Allgatherv(const void *send, int send_count, mpi_word send_type, void *recv, const int *counts,
                     const int *places, mpi_word recv_type, mpi_word comm) {
-    struct mpi_entry entry = mpi_enter(MPI_REPORT_ALLGATHERV, comm);
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_Allgatherv, comm);
     if (mpi_passes(&entry,
                    mpi_call_allgatherv(send, send_count, send_type, recv, ints(counts), ints(places), recv_type, comm)))
         entry.rc = mpi_host.Allgatherv(send, send_count, send_type, recv, counts, places, recv_type, comm);
@@ -335,7 +330,7 @@ int PMPI_Allgatherv(const void *send, int send_count, mpi_word send_type, void *
 
 int PMPI_Gatherv(const void *send, int send_count, mpi_word send_type, void *recv, const int *counts, const int *places,
                  mpi_word recv_type, int root, mpi_word comm) {
-    struct mpi_entry entry = mpi_enter(MPI_REPORT_GATHERV, comm);
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_Gatherv, comm);
     if (mpi_passes(&entry, mpi_call_gatherv(send, send_count, send_type, recv, ints(counts), ints(places), recv_type,
                                             root, comm)))
         entry.rc = mpi_host.Gatherv(send, send_count, send_type, recv, counts, places, recv_type, root, comm);
@@ -344,7 +339,7 @@ int PMPI_Gatherv(const void *send, int send_count, mpi_word send_type, void *rec
 
 int PMPI_Scatterv(const void *send, const int *counts, const int *places, mpi_word send_type, void *recv,
                   int recv_count, mpi_word recv_type, int root, mpi_word comm) {
-    struct mpi_entry entry = mpi_enter(MPI_REPORT_SCATTERV, comm);
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_Scatterv, comm);
     if (mpi_passes(&entry, mpi_call_scatterv(send, ints(counts), ints(places), send_type, recv, recv_count, recv_type,
                                              root, comm)))
         entry.rc = mpi_host.Scatterv(send, counts, places, send_type, recv, recv_count, recv_type, root, comm);
@@ -353,7 +348,7 @@ int PMPI_Scatterv(const void *send, const int *counts, const int *places, mpi_wo
 
 int PMPI_Alltoallv(const void *send, const int *send_counts, const int *send_places, mpi_word send_type, void *recv,
                    const int *recv_counts, const int *recv_places, mpi_word recv_type, mpi_word comm) {
-    struct mpi_entry entry = mpi_enter(MPI_REPORT_ALLTOALLV, comm);
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_Alltoallv, comm);
     if (mpi_passes(&entry, mpi_call_alltoallv(send, ints(send_counts), ints(send_places), send_type, recv,
                                               ints(recv_counts), ints(recv_places), recv_type, comm)))
         entry.rc = mpi_host.Alltoallv(send, send_counts, send_places, send_type, recv, recv_counts, recv_places,

@@ -76,24 +76,30 @@ static int pass_broadcast(void *buffer, mpi_count count, mpi_word type, int root
 }
 
 int PMPI_Bcast_c(void *buffer, mpi_count count, mpi_word type, int root, mpi_word comm) {
-    struct mpi_entry entry = mpi_enter(MPI_REPORT_BCAST, comm);
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_Bcast, comm);
     if (mpi_passes(&entry, mpi_call_broadcast(buffer, count, type, root, comm)))
         entry.rc = pass_broadcast(buffer, count, type, root, comm);
     return mpi_leave(&entry);
 }
 
-static int pass_allreduce(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm) {
-    if (mpi_host.Allreduce_c)
-        return mpi_host.Allreduce_c(send, recv, count, type, op, comm);
+/* What a reduction of one count is handed on to. */
+typedef int large_reduction(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm);
+typedef int small_reduction(const void *send, void *recv, int count, mpi_word type, mpi_word op, mpi_word comm);
+
+static int pass_reduction(large_reduction *large, small_reduction *small, const char *name, const void *send,
+                          void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm) {
+    if (large)
+        return large(send, recv, count, type, op, comm);
     if (!fits(count))
-        return refuse(comm, "Allreduce_c");
-    return mpi_host.Allreduce(send, recv, (int)count, type, op, comm);
+        return refuse(comm, name);
+    return small(send, recv, (int)count, type, op, comm);
 }
 
 int PMPI_Allreduce_c(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm) {
-    struct mpi_entry entry = mpi_enter(MPI_REPORT_ALLREDUCE, comm);
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_Allreduce, comm);
     if (mpi_passes(&entry, mpi_call_allreduce(send, recv, count, type, op, comm)))
-        entry.rc = pass_allreduce(send, recv, count, type, op, comm);
+        entry.rc =
+            pass_reduction(mpi_host.Allreduce_c, mpi_host.Allreduce, "Allreduce_c", send, recv, count, type, op, comm);
     return mpi_leave(&entry);
 }
 
@@ -107,41 +113,22 @@ static int pass_reduce(const void *send, void *recv, mpi_count count, mpi_word t
 }
 
 int PMPI_Reduce_c(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, int root, mpi_word comm) {
-    struct mpi_entry entry = mpi_enter(MPI_REPORT_REDUCE, comm);
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_Reduce, comm);
     if (mpi_passes(&entry, mpi_call_reduce(send, recv, count, type, op, root, comm)))
         entry.rc = pass_reduce(send, recv, count, type, op, root, comm);
     return mpi_leave(&entry);
 }
 
-static int pass_scan(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm) {
-    if (mpi_host.Scan_c)
-        return mpi_host.Scan_c(send, recv, count, type, op, comm);
-    if (!fits(count))
-        return refuse(comm, "Scan_c");
-    return mpi_host.Scan(send, recv, (int)count, type, op, comm);
-}
-
-int PMPI_Scan_c(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm) {
-    struct mpi_entry entry = mpi_enter(MPI_REPORT_SCAN, comm);
-    if (mpi_passes(&entry, mpi_call_scan(send, recv, count, type, op, comm)))
-        entry.rc = pass_scan(send, recv, count, type, op, comm);
-    return mpi_leave(&entry);
-}
-
-static int pass_exscan(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm) {
-    if (mpi_host.Exscan_c)
-        return mpi_host.Exscan_c(send, recv, count, type, op, comm);
-    if (!fits(count))
-        return refuse(comm, "Exscan_c");
-    return mpi_host.Exscan(send, recv, (int)count, type, op, comm);
-}
-
-int PMPI_Exscan_c(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm) {
-    struct mpi_entry entry = mpi_enter(MPI_REPORT_EXSCAN, comm);
-    if (mpi_passes(&entry, mpi_call_exscan(send, recv, count, type, op, comm)))
-        entry.rc = pass_exscan(send, recv, count, type, op, comm);
-    return mpi_leave(&entry);
-}
+#define MPI_LARGE_SCAN_ENTRY(name, collective, ...)                                                                    \
+    int PMPI_##name##_c(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm) {    \
+        struct mpi_entry entry = mpi_enter(MPI_REPORT_##name, comm);                                                   \
+        const bool passes = mpi_passes(&entry, mpi_call_scan(collective, send, recv, count, type, op, comm));          \
+        entry.rc =                                                                                                     \
+            !passes ? entry.rc                                                                                         \
+                    : pass_reduction(mpi_host.name##_c, mpi_host.name, #name "_c", send, recv, count, type, op, comm); \
+        return mpi_leave(&entry);                                                                                      \
+    }
+MPI_SCANS(MPI_LARGE_SCAN_ENTRY)
 
 static int pass_reduce_scatter(const void *send, void *recv, const mpi_count *counts, mpi_word type, mpi_word op,
                                mpi_word comm) {
@@ -156,26 +143,18 @@ static int pass_reduce_scatter(const void *send, void *recv, const mpi_count *co
 
 int PMPI_Reduce_scatter_c(const void *send, void *recv, const mpi_count *counts, mpi_word type, mpi_word op,
                           mpi_word comm) {
-    struct mpi_entry entry = mpi_enter(MPI_REPORT_REDUCE_SCATTER, comm);
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_Reduce_scatter, comm);
     if (mpi_passes(&entry, mpi_call_reduce_scatter(send, recv, large(counts), type, op, comm)))
         entry.rc = pass_reduce_scatter(send, recv, counts, type, op, comm);
     return mpi_leave(&entry);
 }
 
-static int pass_reduce_scatter_block(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op,
-                                     mpi_word comm) {
-    if (mpi_host.Reduce_scatter_block_c)
-        return mpi_host.Reduce_scatter_block_c(send, recv, count, type, op, comm);
-    if (!fits(count))
-        return refuse(comm, "Reduce_scatter_block_c");
-    return mpi_host.Reduce_scatter_block(send, recv, (int)count, type, op, comm);
-}
-
 int PMPI_Reduce_scatter_block_c(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op,
                                 mpi_word comm) {
-    struct mpi_entry entry = mpi_enter(MPI_REPORT_REDUCE_SCATTER_BLOCK, comm);
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_Reduce_scatter_block, comm);
     if (mpi_passes(&entry, mpi_call_reduce_scatter_block(send, recv, count, type, op, comm)))
-        entry.rc = pass_reduce_scatter_block(send, recv, count, type, op, comm);
+        entry.rc = pass_reduction(mpi_host.Reduce_scatter_block_c, mpi_host.Reduce_scatter_block,
+                                  "Reduce_scatter_block_c", send, recv, count, type, op, comm);
     return mpi_leave(&entry);
 }
 
@@ -190,7 +169,7 @@ static int pass_allgather(const void *send, mpi_count send_count, mpi_word send_
 
 int PMPI_Allgather_c(const void *send, mpi_count send_count, mpi_word send_type, void *recv, mpi_count recv_count,
                      mpi_word recv_type, mpi_word comm) {
-    struct mpi_entry entry = mpi_enter(MPI_REPORT_ALLGATHER, comm);
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_Allgather, comm);
     if (mpi_passes(&entry, mpi_call_allgather(send, send_count, send_type, recv, recv_count, recv_type, comm)))
         entry.rc = pass_allgather(send, send_count, send_type, recv, recv_count, recv_type, comm);
     return mpi_leave(&entry);
@@ -207,7 +186,7 @@ static int pass_alltoall(const void *send, mpi_count send_count, mpi_word send_t
 
 int PMPI_Alltoall_c(const void *send, mpi_count send_count, mpi_word send_type, void *recv, mpi_count recv_count,
                     mpi_word recv_type, mpi_word comm) {
-    struct mpi_entry entry = mpi_enter(MPI_REPORT_ALLTOALL, comm);
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_Alltoall, comm);
     if (mpi_passes(&entry, mpi_call_alltoall(send, send_count, send_type, recv, recv_count, recv_type, comm)))
         entry.rc = pass_alltoall(send, send_count, send_type, recv, recv_count, recv_type, comm);
     return mpi_leave(&entry);
@@ -224,7 +203,7 @@ static int pass_gather(const void *send, mpi_count send_count, mpi_word send_typ
 
 int PMPI_Gather_c(const void *send, mpi_count send_count, mpi_word send_type, void *recv, mpi_count recv_count,
                   mpi_word recv_type, int root, mpi_word comm) {
-    struct mpi_entry entry = mpi_enter(MPI_REPORT_GATHER, comm);
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_Gather, comm);
     if (mpi_passes(&entry, mpi_call_gather(send, send_count, send_type, recv, recv_count, recv_type, root, comm)))
         entry.rc = pass_gather(send, send_count, send_type, recv, recv_count, recv_type, root, comm);
     return mpi_leave(&entry);
@@ -241,7 +220,7 @@ static int pass_scatter(const void *send, mpi_count send_count, mpi_word send_ty
 
 int PMPI_Scatter_c(const void *send, mpi_count send_count, mpi_word send_type, void *recv, mpi_count recv_count,
                    mpi_word recv_type, int root, mpi_word comm) {
-    struct mpi_entry entry = mpi_enter(MPI_REPORT_SCATTER, comm);
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_Scatter, comm);
     if (mpi_passes(&entry, mpi_call_scatter(send, send_count, send_type, recv, recv_count, recv_type, root, comm)))
         entry.rc = pass_scatter(send, send_count, send_type, recv, recv_count, recv_type, root, comm);
     return mpi_leave(&entry);
@@ -261,7 +240,7 @@ static int pass_allgatherv(const void *send, mpi_count send_count, mpi_word send
 
 int PMPI_Allgatherv_c(const void *send, mpi_count send_count, mpi_word send_type, void *recv, const mpi_count *counts,
                       const mpi_count *places, mpi_word recv_type, mpi_word comm) {
-    struct mpi_entry entry = mpi_enter(MPI_REPORT_ALLGATHERV, comm);
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_Allgatherv, comm);
     if (mpi_passes(&entry, mpi_call_allgatherv(send, send_count, send_type, recv, large(counts), large(places),
                                                recv_type, comm)))
         entry.rc = pass_allgatherv(send, send_count, send_type, recv, counts, places, recv_type, comm);
@@ -282,7 +261,7 @@ static int pass_gatherv(const void *send, mpi_count send_count, mpi_word send_ty
 
 int PMPI_Gatherv_c(const void *send, mpi_count send_count, mpi_word send_type, void *recv, const mpi_count *counts,
                    const mpi_count *places, mpi_word recv_type, int root, mpi_word comm) {
-    struct mpi_entry entry = mpi_enter(MPI_REPORT_GATHERV, comm);
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_Gatherv, comm);
     if (mpi_passes(&entry, mpi_call_gatherv(send, send_count, send_type, recv, large(counts), large(places), recv_type,
                                             root, comm)))
         entry.rc = pass_gatherv(send, send_count, send_type, recv, counts, places, recv_type, root, comm);
@@ -303,7 +282,7 @@ static int pass_scatterv(const void *send, const mpi_count *counts, const mpi_co
 
 int PMPI_Scatterv_c(const void *send, const mpi_count *counts, const mpi_count *places, mpi_word send_type, void *recv,
                     mpi_count recv_count, mpi_word recv_type, int root, mpi_word comm) {
-    struct mpi_entry entry = mpi_enter(MPI_REPORT_SCATTERV, comm);
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_Scatterv, comm);
     if (mpi_passes(&entry, mpi_call_scatterv(send, large(counts), large(places), send_type, recv, recv_count, recv_type,
                                              root, comm)))
         entry.rc = pass_scatterv(send, counts, places, send_type, recv, recv_count, recv_type, root, comm);
@@ -329,7 +308,7 @@ static int pass_alltoallv(const void *send, const mpi_count *send_counts, const 
 int PMPI_Alltoallv_c(const void *send, const mpi_count *send_counts, const mpi_count *send_places, mpi_word send_type,
                      void *recv, const mpi_count *recv_counts, const mpi_count *recv_places, mpi_word recv_type,
                      mpi_word comm) {
-    struct mpi_entry entry = mpi_enter(MPI_REPORT_ALLTOALLV, comm);
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_Alltoallv, comm);
     if (mpi_passes(&entry, mpi_call_alltoallv(send, large(send_counts), large(send_places), send_type, recv,
                                               large(recv_counts), large(recv_places), recv_type, comm)))
         entry.rc =

@@ -10,24 +10,8 @@
 
 enum { REASONS = 32, REASON_BYTES = 128 };
 
-static const char *const names[MPI_REPORTED] = {
-    [MPI_REPORT_BCAST] = "MPI_Bcast",
-    [MPI_REPORT_BARRIER] = "MPI_Barrier",
-    [MPI_REPORT_ALLREDUCE] = "MPI_Allreduce",
-    [MPI_REPORT_REDUCE] = "MPI_Reduce",
-    [MPI_REPORT_SCAN] = "MPI_Scan",
-    [MPI_REPORT_EXSCAN] = "MPI_Exscan",
-    [MPI_REPORT_REDUCE_SCATTER] = "MPI_Reduce_scatter",
-    [MPI_REPORT_REDUCE_SCATTER_BLOCK] = "MPI_Reduce_scatter_block",
-    [MPI_REPORT_ALLGATHER] = "MPI_Allgather",
-    [MPI_REPORT_ALLTOALL] = "MPI_Alltoall",
-    [MPI_REPORT_GATHER] = "MPI_Gather",
-    [MPI_REPORT_SCATTER] = "MPI_Scatter",
-    [MPI_REPORT_ALLGATHERV] = "MPI_Allgatherv",
-    [MPI_REPORT_GATHERV] = "MPI_Gatherv",
-    [MPI_REPORT_SCATTERV] = "MPI_Scatterv",
-    [MPI_REPORT_ALLTOALLV] = "MPI_Alltoallv",
-};
+#define MPI_REPORT_NAME(name, ...) [MPI_REPORT_##name] = "MPI_" #name,
+static const char *const names[MPI_REPORTED] = {MPI_REPORT_NAME(Barrier) MPI_COUNTED_FUNCTIONS(MPI_REPORT_NAME, , int)};
 
 static struct { uint64_t calls[2], ns[2]; /* in kolo, and passed on */ } counted[MPI_REPORTED];
 
@@ -57,8 +41,8 @@ static void explain_reduction(const char *name, const struct mpi_state *state, c
 static void explain(enum mpi_reported function, mpi_word comm, char *why) {
     const struct mpi_state *const state = mpi_state_find(comm);
     const char *const name = names[function];
-    const bool reduces = function >= MPI_REPORT_ALLREDUCE && function <= MPI_REPORT_REDUCE_SCATTER_BLOCK;
-    const bool is_between = function <= MPI_REPORT_REDUCE; /* made on several machines, too */
+    const bool reduces = function >= MPI_REPORT_Allreduce && function <= MPI_REPORT_Reduce_scatter_block;
+    const bool is_between = function <= MPI_REPORT_Reduce; /* made on several machines, too */
     if (!state)
         snprintf(why, REASON_BYTES,
                  "outside MPI_Init and MPI_Finalize, or a communicator that the program has not made");
@@ -70,7 +54,7 @@ static void explain(enum mpi_reported function, mpi_word comm, char *why) {
         snprintf(why, REASON_BYTES, "a communicator's first calls (KOLO_MPI=after:N)");
     else if (state->machines && !is_between)
         snprintf(why, REASON_BYTES, "%s by ranks on several machines", name);
-    else if (state->machines && function == MPI_REPORT_BCAST)
+    else if (state->machines && function == MPI_REPORT_Bcast)
         snprintf(why, REASON_BYTES, "%s of much data, or none, by ranks on several machines", name);
     else
         snprintf(why, REASON_BYTES, "%s with arguments that the MPI is to refuse%s", name,

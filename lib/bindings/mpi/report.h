@@ -6,25 +6,8 @@
 #include "settings.h"
 
 /* The first four are made on several machines, too; those from the third on reduce, up to MPI_Reduce_scatter_block. */
-enum mpi_reported {
-    MPI_REPORT_BCAST,
-    MPI_REPORT_BARRIER,
-    MPI_REPORT_ALLREDUCE,
-    MPI_REPORT_REDUCE,
-    MPI_REPORT_SCAN,
-    MPI_REPORT_EXSCAN,
-    MPI_REPORT_REDUCE_SCATTER,
-    MPI_REPORT_REDUCE_SCATTER_BLOCK,
-    MPI_REPORT_ALLGATHER,
-    MPI_REPORT_ALLTOALL,
-    MPI_REPORT_GATHER,
-    MPI_REPORT_SCATTER,
-    MPI_REPORT_ALLGATHERV,
-    MPI_REPORT_GATHERV,
-    MPI_REPORT_SCATTERV,
-    MPI_REPORT_ALLTOALLV,
-    MPI_REPORTED
-};
+#define MPI_REPORT_INDEX(name, ...) MPI_REPORT_##name,
+enum mpi_reported { MPI_REPORT_Barrier, MPI_COUNTED_FUNCTIONS(MPI_REPORT_INDEX, , int) MPI_REPORTED };
 
 int64_t mpi_report_now(void);
 void mpi_report_add(enum mpi_reported function, int64_t began, bool passed, mpi_word comm);

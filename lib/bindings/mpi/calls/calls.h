@@ -9,6 +9,7 @@
 
 #include <limits.h>
 
+#include "kolo.h"
 #include "host/mpi_host.h"
 
 #define MPI_PASS INT_MIN
@@ -26,8 +27,8 @@ static inline mpi_count mpi_number(struct mpi_numbers numbers, int i) {
 /* calls/reductions.c */
 int mpi_call_allreduce(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm);
 int mpi_call_reduce(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, int root, mpi_word comm);
-int mpi_call_scan(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm);
-int mpi_call_exscan(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm);
+int mpi_call_scan(kolo_collective collective, const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op,
+                  mpi_word comm); /* of MPI_SCANS */
 int mpi_call_reduce_scatter(const void *send, void *recv, struct mpi_numbers counts, mpi_word type, mpi_word op,
                             mpi_word comm);
 int mpi_call_reduce_scatter_block(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op,

@@ -70,33 +70,30 @@ int mpi_call_reduce(const void *send, void *recv, mpi_count count, mpi_word type
                                   reduction->dtype, reduction->op, root));
 }
 
-int mpi_call_scan(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm) {
+int mpi_call_scan(kolo_collective collective, const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op,
+                  mpi_word comm) {
     struct mpi_state *const state = mpi_state_find(comm);
     const struct mpi_reduction *const reduction = find(state, type, op);
-    if (!reduction || !is_valid(send, recv, count) || !mpi_state_enter(state, comm))
+    if (!reduction)
         return MPI_PASS;
-    const size_t bytes = (size_t)count * reduction->bytes;
-    send = mpi_is_in_place(send) ? recv : mpi_apart(state, send, bytes, recv, bytes, recv);
-    return mpi_result(
-        state, comm,
-        kolo_scan(state->kolo, send, recv, (size_t)count * reduction->parts, reduction->dtype, reduction->op));
-}
-
-int mpi_call_exscan(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm) {
-    struct mpi_state *const state = mpi_state_find(comm);
-    const struct mpi_reduction *const reduction = find(state, type, op);
-    if (!reduction || !(state->rank ? is_valid(send, recv, count) : is_valid_without(send, recv, count)) ||
+    const bool has_result = collective == KOLO_SCAN || state->rank > 0;
+    if (!(has_result ? is_valid(send, recv, count) : is_valid_without(send, recv, count)) ||
         !mpi_state_enter(state, comm))
         return MPI_PASS;
     const size_t bytes = (size_t)count * reduction->bytes;
-    if (!recv) /* which rank 0 may pass */
+    if (!recv) /* which a rank without a result may pass */
         recv = mpi_scratch(state, MPI_RECV, bytes);
     if (bytes && !recv)
         return mpi_fail_packing(state, comm);
     send = mpi_is_in_place(send) ? recv : mpi_apart(state, send, bytes, recv, bytes, recv);
-    return mpi_result(
-        state, comm,
-        kolo_exscan(state->kolo, send, recv, (size_t)count * reduction->parts, reduction->dtype, reduction->op));
+    return mpi_result(state, comm,
+                      kolo_call_make(state->kolo, &(kolo_call){.call_bytes = sizeof(kolo_call),
+                                                               .collective = collective,
+                                                               .dtype = reduction->dtype,
+                                                               .op = reduction->op,
+                                                               .send = send,
+                                                               .recv = recv,
+                                                               .count = (size_t)count * reduction->parts}));
 }
 
 /* Where this rank's block begins in what is sent, and how many bytes its block has. */

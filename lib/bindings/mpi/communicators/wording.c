@@ -7,6 +7,7 @@
 #include "kolo_tools.h"
 #include "types/operations.h"
 
+#define MPI_SCAN_WORD(name, collective, ...) [collective] = "MPI_" #name,
 static const char *const functions[KOLO_COLLECTIVES] = {[KOLO_BARRIER] = "MPI_Barrier",
                                                         [KOLO_BROADCAST] = "MPI_Bcast",
                                                         [KOLO_ALLREDUCE] = "MPI_Allreduce",
@@ -21,8 +22,7 @@ static const char *const functions[KOLO_COLLECTIVES] = {[KOLO_BARRIER] = "MPI_Ba
                                                         [KOLO_SCATTERV] = "MPI_Scatterv",
                                                         [KOLO_ALLTOALL] = "MPI_Alltoall",
                                                         [KOLO_ALLTOALLV] = "MPI_Alltoallv",
-                                                        [KOLO_SCAN] = "MPI_Scan",
-                                                        [KOLO_EXSCAN] = "MPI_Exscan"};
+                                                        MPI_SCANS(MPI_SCAN_WORD)};
 
 static bool is_word(const char *at, size_t bytes, const char *word) {
     return strlen(word) == bytes && strncmp(at, word, bytes) == 0;

@@ -33,6 +33,15 @@ typedef int64_t mpi_count; /* MPI_Count and MPI_Aint */
     FUNCTION(Pack, (const void *, int, mpi_word, void *, int, int *, mpi_word))                                        \
     FUNCTION(Unpack, (const void *, int, int *, void *, int, mpi_word, mpi_word))
 
+/* ROW(name, what it is in kolo, ...) for those that reduce what ranks have up to each of them. */
+#define MPI_SCANS(ROW, ...)                                                                                            \
+    ROW(Scan, KOLO_SCAN, __VA_ARGS__)                                                                                  \
+    ROW(Exscan, KOLO_EXSCAN, __VA_ARGS__)
+
+#define MPI_SCAN_FUNCTION(name, collective, FUNCTION, SUFFIX, COUNT)                                                   \
+    FUNCTION(name##SUFFIX, (const void *send, void *recv, COUNT count, mpi_word type, mpi_word op, mpi_word comm),     \
+             (send, recv, count, type, op, comm))
+
 /* Those of the next that have two forms, by the suffix and the type of counts. */
 #define MPI_COUNTED_FUNCTIONS(FUNCTION, SUFFIX, COUNT)                                                                 \
     FUNCTION(Bcast##SUFFIX, (void *buffer, COUNT count, mpi_word type, int root, mpi_word comm),                       \
@@ -43,10 +52,7 @@ typedef int64_t mpi_count; /* MPI_Count and MPI_Aint */
     FUNCTION(Reduce##SUFFIX,                                                                                           \
              (const void *send, void *recv, COUNT count, mpi_word type, mpi_word op, int root, mpi_word comm),         \
              (send, recv, count, type, op, root, comm))                                                                \
-    FUNCTION(Scan##SUFFIX, (const void *send, void *recv, COUNT count, mpi_word type, mpi_word op, mpi_word comm),     \
-             (send, recv, count, type, op, comm))                                                                      \
-    FUNCTION(Exscan##SUFFIX, (const void *send, void *recv, COUNT count, mpi_word type, mpi_word op, mpi_word comm),   \
-             (send, recv, count, type, op, comm))                                                                      \
+    MPI_SCANS(MPI_SCAN_FUNCTION, FUNCTION, SUFFIX, COUNT)                                                              \
     FUNCTION(Reduce_scatter##SUFFIX,                                                                                   \
              (const void *send, void *recv, const COUNT *counts, mpi_word type, mpi_word op, mpi_word comm),           \
              (send, recv, counts, type, op, comm))                                                                     \
