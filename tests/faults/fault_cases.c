@@ -13,11 +13,9 @@
 #include <unistd.h>
 
 #include "fault_board.h"
-#include "fault_family.h"
+#include "fault_calls.h"
 #include "fault_leftovers.h"
-#include "fault_memory.h"
 #include "fault_team.h"
-#include "fault_training.h"
 #include "kolo_lanes.h"
 #include "shm/layout.h"
 

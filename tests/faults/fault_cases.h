@@ -24,7 +24,7 @@ enum script {
     SCRIPT_LANES,      /* the same by a thread of the rank's own for each lane */
     SCRIPT_BROADCAST,  /* three broadcasts from rank 0 */
     SCRIPT_ALLGATHER,  /* three all-gathers */
-    SCRIPT_FAMILY,     /* three calls of the case's collective, see fault_family.h */
+    SCRIPT_FAMILY,     /* three calls of the case's collective, see fault_calls.h */
     SCRIPT_BARRIER,    /* three barriers */
     SCRIPT_CHANNELS,   /* exchanges round the ring of ranks, and messages to rank 0, which takes them from any */
     SCRIPT_COMPRESSED, /* three steps of buckets with the case's compression */

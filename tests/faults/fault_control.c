@@ -1,4 +1,4 @@
-#include "fault_control.h"
+#include "fault_run.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -10,7 +10,6 @@
 
 #include "comm/comm.h"
 #include "comm/failure/failure.h"
-#include "fault_run.h"
 
 enum { SOON_NS = 60000000, LATE_NS = 250000000, DEADLINE_MS = 400, HELD_NS = 20000000, TRIES = 5 };
 

@@ -11,9 +11,6 @@
  * that waits for a joiner or for a file, and V had not registered, when the time for all to be ready is over. Where V
  * is stopped, after that time and the communicator's, and then after the communicator's, plus a fifth. Where it is rank
  * 0, a joiner that it has not answered waits until it is killed. */
-#include "fault_joining.h"
-
-#include "fault_recovery.h"
 #include "fault_verdict.h"
 
 enum { MS = 1000000 };

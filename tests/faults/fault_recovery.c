@@ -14,8 +14,6 @@
  * V itself, if it was stopped, is continued when all others have ended. Its shrink tells it that they went on without
  * it, or gives it the communicator for which it was ready when it was stopped; either way it comes to an end, and
  * leaves nothing. */
-#include "fault_recovery.h"
-
 #include "fault_verdict.h"
 
 enum { MS = 1000000 };

@@ -18,12 +18,9 @@
  *
  * V itself, if it was stopped, is continued when all others have ended: it comes to an end, alone or with an error, and
  * leaves nothing. */
-#include "fault_rejoin.h"
+#include "fault_verdict.h"
 
 #include <string.h>
-
-#include "fault_recovery.h"
-#include "fault_verdict.h"
 
 enum { MS = 1000000, SHRINK_MS = 2000 };
 

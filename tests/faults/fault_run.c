@@ -10,12 +10,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "fault_joining.h"
+#include "fault_verdict.h"
 #include "fault_leftovers.h"
 #include "fault_nodes.h"
-#include "fault_recovery.h"
-#include "fault_rejoin.h"
-#include "fault_verdict.h"
 
 /* Deadlines that nothing reaches but what is stopped; those that it does reach are short. */
 enum { DEADLINE_MS = 3000, DEADLINE_SHORT_MS = 200, CREATION_MS = 500, LISTING_TRIES = 3 };

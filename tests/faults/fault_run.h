@@ -1,11 +1,10 @@
-/* One run of a case, with a fault or without. */
+/* One run of a case, with a fault or without; and what shows that runs are judged rightly. */
 #ifndef KOLO_TESTS_FAULT_RUN_H
 #define KOLO_TESTS_FAULT_RUN_H
 
 #include "fault_board.h"
 #include "fault_cases.h"
 #include "fault_team.h"
-#include "fault_times.h"
 
 enum { COMPLAINT_BYTES = 1200 };
 
@@ -50,5 +49,10 @@ void run_listing(const struct fault_case *what, struct listing *listing);
 
 /* Runs the trial. False if the victim did not come to its point that often. */
 bool run_trial(const struct trial *trial, struct run *run);
+
+/* Shows that the sweep notices what it is there to notice: survivors are given one defect after another. */
+
+/* Returns the program's exit status. */
+int control_run(void);
 
 #endif

@@ -19,10 +19,9 @@
 
 #include "fault_board.h"
 #include "fault_cases.h"
-#include "fault_control.h"
-#include "fault_nodes.h"
 #include "fault_run.h"
-#include "fault_times.h"
+#include "fault_nodes.h"
+#include "fault_team.h"
 #include "fault_verdict.h"
 #include "number_option.h"
 #include "splitmix64.h"

@@ -1,8 +1,10 @@
-/* Ranks as forked processes (forked_team.h), and how each ends, while others are waited for or go on. */
+/* Ranks as forked processes (forked_team.h): how each ends, while others are waited for or go on, and how long it took.
+ */
 #ifndef KOLO_TESTS_FAULT_TEAM_H
 #define KOLO_TESTS_FAULT_TEAM_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -38,5 +40,21 @@ int64_t team_held_ns(int fd);
 int64_t team_waited_ns(const struct team *team, int rank);
 
 int64_t now_ns(void);
+
+/* Times of one kind, and how they are distributed. */
+
+struct times {
+    int64_t *ns;
+    size_t count;
+    size_t capacity;
+};
+
+void times_add(struct times *times, int64_t ns);
+
+/* The time that `percent` of them do not exceed: nearest rank. At least one must be there. */
+int64_t times_percentile(struct times *times, double percent);
+
+/* "killed           412   min 0.1  median 5.2  p99 11.0  max 14.2 ms"; nothing where there are none. */
+void times_print(struct times *times, const char *name);
 
 #endif

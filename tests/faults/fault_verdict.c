@@ -35,10 +35,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "fault_joining.h"
 #include "fault_nodes.h"
-#include "fault_recovery.h"
-#include "fault_rejoin.h"
 
 enum { MS = 1000000 };
 

@@ -20,7 +20,6 @@
 
 #include "fault_leftovers.h"
 #include "fault_team.h"
-#include "fault_times.h"
 #include "number_option.h"
 #include "splitmix64.h"
 

@@ -1,4 +1,4 @@
-#include "table_control.h"
+#include "table_verdict.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -13,7 +13,6 @@
 #include "table/shard.h"
 #include "table/rows/versions.h"
 #include "table/waits.h"
-#include "table_verdict.h"
 
 enum { TRIES = 5, MISSES_MAX = 50, SOON_NS = 60000000 };
 

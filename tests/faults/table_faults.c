@@ -13,11 +13,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fault_times.h"
+#include "fault_team.h"
 #include "kolo_table.h"
 #include "number_option.h"
 #include "splitmix64.h"
-#include "table_control.h"
 #include "table_verdict.h"
 
 enum {

@@ -1,4 +1,4 @@
-/* One run of a case of tables, with deaths or without, and what must be true of it. */
+/* One run of a case of tables, with deaths or without, what must be true of it, and what shows that this is seen. */
 #ifndef KOLO_TESTS_TABLE_VERDICT_H
 #define KOLO_TESTS_TABLE_VERDICT_H
 
@@ -28,5 +28,10 @@ struct table_run {
 
 /* Makes the run. False if nobody came to the fault's point that often. `folder`: for the files that are saved. */
 bool table_run_trial(const struct table_trial *trial, const char *folder, struct table_run *run);
+
+/* Shows that table_faults notices what it is there to notice: ranks are given one defect after another. */
+
+/* Returns how many defects were not noticed, or seen where there is none. */
+int table_control_run(const char *folder);
 
 #endif

@@ -1,11 +1,15 @@
-#include "fault_family.h"
+#include "fault_calls.h"
 
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
+#include "kolo_fusion.h"
+#include "kolo_optimizer.h"
 #include "kolo_tools.h"
 #include "collective_shapes.h"
-#include "fault_memory.h"
 #include "named_call.h"
 #include "plan/plan.h"
 
@@ -124,4 +128,122 @@ bool family_waits(const struct fault_case *what, int rank, int peer) {
     if (is_scan(what))
         return what->nodes ? case_node(what, peer) <= case_node(what, rank) : peer <= rank;
     return (collective_shapes[what->collective].sent_by_root ? peer : rank) == what->root;
+}
+
+/* What SCRIPT_SHARE shares, and rubbish. */
+
+enum { RUBBISH = 0x5a5a5a5a, GIVEN_BACK_MAX = 16 };
+
+static struct {
+    const int32_t *buffer;
+    size_t count;
+} given_back[GIVEN_BACK_MAX];
+static int buffers;
+
+int memory_share(kolo_comm *comm, int rank, int32_t count, int32_t **buffer, bool *is_wrong) {
+    const size_t bytes = (size_t)count * sizeof **buffer;
+    int32_t *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        abort();
+    for (int32_t i = 0; i < count; i++)
+        memory[i] = i * 3 + rank;
+    const int status = kolo_share(comm, memory, bytes);
+    for (int32_t i = 0; i < count; i++)
+        *is_wrong |= memory[i] != i * 3 + rank;
+    if (status == 0)
+        *buffer = memory;
+    return status;
+}
+
+void memory_give_back(int status, int32_t *buffer, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        buffer[i] = RUBBISH;
+    if (status == 0)
+        return;
+    if (buffers == GIVEN_BACK_MAX)
+        abort();
+    given_back[buffers].buffer = buffer;
+    given_back[buffers++].count = count;
+}
+
+bool memory_was_written(void) {
+    for (int which = 0; which < buffers; which++)
+        for (size_t i = 0; i < given_back[which].count; i++)
+            if (given_back[which].buffer[i] != RUBBISH)
+                return true;
+    return false;
+}
+
+static float sum_at(const struct training_step *call, size_t index) {
+    int32_t sum = 0;
+    for (int rank = 0; rank < call->what->ranks; rank++)
+        sum += case_value(rank, call->step, index);
+    return (float)sum;
+}
+
+static void fill(const struct training_step *call) {
+    for (size_t i = 0; i < call->what->count; i++)
+        call->data[i] = (float)case_value(call->rank, call->step, i);
+}
+
+static void note_message(const struct training_step *call, int status) {
+    snprintf(call->said, BOARD_TEXT_BYTES, "%s", status < 0 ? kolo_error_message() : "");
+}
+
+/* Nothing is lost of such numbers in F16, nor by TOPK, which sends all. */
+int training_compressed(const struct training_step *call) {
+    const size_t count = call->what->count;
+    const kolo_tensor tensors[] = {{call->data, count / 3}, {call->data + count / 3, count - count / 3}};
+    kolo_bucket_options options = KOLO_BUCKET_OPTIONS_INIT;
+    kolo_buckets *buckets;
+    options.op = KOLO_SUM;
+    options.bucket_bytes = 1;
+    options.keep_order = 1;
+    options.compression = call->what->compression;
+    options.compression_share = 1;
+    fill(call);
+    int status = kolo_bucket_create(call->comm, tensors, 2, &options, &buckets);
+    if (status < 0)
+        return status;
+    status = kolo_bucket_ready(buckets, 0);
+    if (status == 0)
+        status = kolo_bucket_ready(buckets, 1);
+    if (status == 0)
+        status = kolo_bucket_wait(buckets);
+    for (size_t i = 0; status == 0 && i < count; i++)
+        *call->is_wrong |= call->data[i] != sum_at(call, i);
+    note_message(call, status);
+    kolo_bucket_destroy(buckets);
+    return status;
+}
+
+/* Parameters that were 0 become the sums, negated: all numbers are whole, and small enough for f32. */
+int training_optimizer(const struct training_step *call) {
+    static float parameters[CASE_COUNT_MAX];
+    const size_t count = call->what->count;
+    const size_t ends[] = {count / 3, count};
+    kolo_optimizer_options options = KOLO_OPTIMIZER_OPTIONS_INIT;
+    kolo_parameter_group group = KOLO_PARAMETER_GROUP_INIT;
+    kolo_optimizer *optimizer;
+    options.kind = KOLO_OPTIMIZER_SGD;
+    options.count = group.end = count;
+    options.segments = ends;
+    options.nsegments = 2;
+    options.op = KOLO_SUM;
+    options.clip_norm = call->step == case_calls(call->what) ? 1e30 : 0;
+    group.learning_rate = 1;
+    fill(call);
+    for (size_t i = 0; i < count; i++)
+        parameters[i] = 0;
+    int status = kolo_optimizer_create(call->comm, &options, &group, 1, &optimizer);
+    if (status < 0)
+        return status;
+    status = kolo_optimizer_begin_segment(optimizer, 0, call->data, parameters);
+    if (status == 0)
+        status = kolo_optimizer_step(optimizer, call->data, parameters, NULL);
+    for (size_t i = 0; status == 0 && i < count; i++)
+        *call->is_wrong |= parameters[i] != -sum_at(call, i);
+    note_message(call, status);
+    kolo_optimizer_destroy(optimizer);
+    return status;
 }
