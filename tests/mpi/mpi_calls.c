@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mpi_entries.h"
 #include "splitmix64.h"
 
 #define CALL_TRAITS(number, name, ...) [number] = {#name, __VA_ARGS__},

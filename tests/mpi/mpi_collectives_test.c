@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "mpi_calls.h"
-#include "mpi_other_calls.h"
 #include "mpi_testing.h"
 #include "splitmix64.h"
 

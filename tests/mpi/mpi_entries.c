@@ -1,4 +1,4 @@
-#include "mpi_entries.h"
+#include "mpi_calls.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "mpi_other_calls.h"
+#include "mpi_calls.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -9,7 +9,7 @@
 
 #include "harness.h"
 #include "node_files.h"
-#include "stops.h"
+#include "losses.h"
 
 enum { COUNT = 1 << 20, CALLS_MAX = 100000, TIMEOUT_MS = 150, WATCHED_MS = 60, TRIALS = 4, PATTERN = 0x5a };
 

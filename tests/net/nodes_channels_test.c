@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "channel_parts.h"
-#include "in_flight_parts.h"
 #include "node_files.h"
 
 enum { WITHIN_MS = 100, COMPUTING_MS = 600, TIMEOUT_MS = 1000, LARGE = 200000 };

@@ -7,7 +7,7 @@
 #include "kolo_lanes.h"
 #include "node_files.h"
 #include "reference.h"
-#include "stops.h"
+#include "losses.h"
 
 enum { THREADS = 3, SLICE_BYTES = 4096, HELPED_BYTES = 512 << 10 };
 

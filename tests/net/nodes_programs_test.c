@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "node_files.h"
-#include "random_mismatch.h"
 #include "random_program.h"
 
 enum { CALLS = 300, CALLS_QUICK = 60, CASES = 8, CASES_QUICK = 4, LOSSES = 30, LOSSES_QUICK = 6, LOSS_MS = 10000 };

@@ -10,7 +10,7 @@
 
 #include "harness.h"
 #include "node_files.h"
-#include "stops.h"
+#include "losses.h"
 
 enum { TIMEOUT_MS = 800, SILENCE_MS = 600, STOPPED_MS = 1800, STOPS = 2, LATE_MS = 60, COUNT = 100000 };
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "harness.h"
-#include "stops.h"
+#include "losses.h"
 
 static bool sum_is_right(const struct rank *rank, kolo_comm *comm, size_t count) {
     uint64_t *data = malloc(count * sizeof *data);

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "in_flight_parts.h"
+#include "channel_parts.h"
 
 enum { LARGE = 300000, MANY = 40, KINDS = 4, ROUNDS = 200, ROUNDS_OF_NODES = 10, COMPUTING_MS = 300 };
 

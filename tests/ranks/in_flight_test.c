@@ -1,5 +1,5 @@
 /* Sends and receives in the background on one machine, with and without a progress thread. */
-#include "in_flight_parts.h"
+#include "channel_parts.h"
 
 int main(int argc, char **argv) {
     static const int counts[] = {1, 2, 3, 5}, modes[] = {-1, 1};

@@ -2,6 +2,9 @@
 #ifndef KOLO_TESTS_LOSSES_H
 #define KOLO_TESTS_LOSSES_H
 
+#include <stdint.h>
+#include <sys/types.h>
+
 #include "harness.h"
 
 #define RANK(rank) (UINT64_C(1) << (rank))
@@ -32,5 +35,14 @@ size_t count_for(const kolo_comm *comm);
 
 /* Sums `count` numbers of which each rank of the team has its own; that must go well and be right for those alive. */
 bool sums_are_right(const struct rank *rank, kolo_comm *comm, uint64_t alive, size_t count);
+
+/* A team that is stopped as a whole and continued, for tests of what such stops do to deadlines. */
+
+/* Waits until the counter has come to `value`. */
+void await_counter(uint64_t value);
+
+/* For team.meanwhile: once the counter has come to the number of ranks, as each adds one when it is about to wait,
+ * stops all of them after late_ms for stopped_ms, so many times, and adds one after each. */
+void stop_all(const struct team *team, const pid_t *pids, int stops, int64_t late_ms, int64_t stopped_ms);
 
 #endif

@@ -1,4 +1,4 @@
-#include "random_messages.h"
+#include "random_program.h"
 
 #include <stdlib.h>
 #include <string.h>

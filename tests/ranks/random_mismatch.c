@@ -1,4 +1,4 @@
-#include "random_mismatch.h"
+#include "random_program.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,7 +6,6 @@
 
 #include "kolo_tools.h"
 #include "own_operations.h"
-#include "random_program.h"
 
 enum { BEFORE_MAX = 6, AHEAD = 60, CALLS_MAX = BEFORE_MAX + AHEAD + 2, MESSAGE_COUNT_MAX = 20000 };
 

@@ -12,7 +12,6 @@
 #include "kolo_lanes.h"
 #include "oracle.h"
 #include "own_operations.h"
-#include "random_messages.h"
 
 enum { GROUPS_MAX = 7, SMALL_SLOT_BYTES = 4096, STREAMS_MAX = 2, LANES_MAX = 3 };
 enum { PATIENCE_MS = 20, STILL_MS = 60, LATE_ODDS = 50, ALARM_US_MAX = 20000 };

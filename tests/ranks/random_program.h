@@ -5,6 +5,7 @@
 #ifndef KOLO_TESTS_RANDOM_PROGRAM_H
 #define KOLO_TESTS_RANDOM_PROGRAM_H
 
+#include "harness.h"
 #include "reference.h"
 
 /* How ranks wait for requests. What each allows is legal by kolo_requests.h. */
@@ -57,5 +58,33 @@ void program_tell(const struct program *program, const struct team *team);
 
 /* Runs the program on the communicator of all ranks of the team, which stays the caller's. */
 void program_run(const struct rank *rank, kolo_comm *world, const struct program *program);
+
+/* Random programs in which one rank makes one call that differs: in anything, at any place, blocking or in the
+ * background, in memory of kolo_alloc or not; or sends a message that does not fit the receive. Every rank gets
+ * KOLO_ERR_MISMATCH, after at most as many calls as kolo_collectives.h allows, in the words of both calls; what
+ * succeeded before has the bits of the reference. */
+
+/* Tries so many, each on a copy of the rank's communicator, which has one node or several; node_of is as in struct
+ * program. */
+void mismatches_run(const struct rank *rank, uint32_t cases, bool has_nodes, const int *node_of);
+
+/* Messages between two ranks in a random program: what one event of it does, blocking or in the background. */
+
+/* Sends and receives among all ranks of the communicator, as `draw` says, which is the same on all of them; `mine` is
+ * each rank's own. All that is sent is received. */
+bool messages_run(const struct rank *rank, kolo_comm *comm, uint32_t position, uint64_t draw, uint64_t *mine);
+
+/* A call in the background. */
+struct posted;
+
+enum { POSTED_MAX = 4 };
+
+/* The same in the background. The calls that were issued are in posted[] and requests[]; false: one could not be. */
+bool messages_post(const struct rank *rank, kolo_comm *comm, uint32_t position, uint64_t draw, uint64_t *mine,
+                   struct posted *posted[POSTED_MAX], kolo_request *requests[POSTED_MAX], int *count);
+
+/* Expects that the call has received what it should, where it receives, and frees it. */
+bool posted_check(struct posted *posted, int status);
+void posted_free(struct posted *posted);
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "harness.h"
-#include "stops.h"
+#include "losses.h"
 
 enum { TIMEOUT_MS = 500, STOPPED_MS = 1300, LATE_MS = 60 };
 

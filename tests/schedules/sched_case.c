@@ -1,4 +1,4 @@
-#include "sched_case.h"
+#include "sched_plan.h"
 
 #include <inttypes.h>
 #include <stdio.h>

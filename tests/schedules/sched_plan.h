@@ -95,4 +95,9 @@ static inline bool sched_dissents(const sched_plan *plan, uint32_t rank) {
 
 void sched_plan_draw(sched_plan *plan, const sched_case *from, uint64_t seed);
 
+/* One run of a case: the ranks make their calls under one schedule, and what comes of it is judged. */
+
+/* True if all went as it must; else `problem` says what did not. */
+bool sched_case_run(const sched_case *which, uint64_t seed, bool trace, char *problem, size_t problem_bytes);
+
 #endif

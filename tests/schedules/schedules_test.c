@@ -10,7 +10,7 @@
 #include "command_line.h"
 #include "now.h"
 #include "number_option.h"
-#include "sched_case.h"
+#include "sched_plan.h"
 #include "sched_control.h"
 #include "sched_engine.h"
 
