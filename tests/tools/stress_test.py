@@ -2,7 +2,7 @@
 one processor, pinned to one, and 64 of them on two. What the machine lacks or forbids is skipped, and said.
 
 usage: stress_test.py [--seconds S] [--seed N]: S seconds for each of the four (2), random by N (TEST_SEED, or 1).
-example: KOLORUN=build/gcc/bin/kolorun STRESS_RANK=build/gcc/bin/stress_rank python3 tests/stress/stress_test.py
+example: KOLORUN=build/gcc/bin/kolorun STRESS_RANK=build/gcc/bin/stress_rank python3 tests/tools/stress_test.py
     --seconds 120"""
 
 import argparse
