@@ -1,4 +1,4 @@
-#include "perf_background.h"
+#include "perf_calls.h"
 
 #include <math.h>
 #include <stdlib.h>

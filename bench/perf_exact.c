@@ -1,6 +1,6 @@
 /* Both sums go over one array in turns, a sample each of some milliseconds; the fastest sample of each counts. The
  * plain one keeps eight vectors of sums, of the widest registers that the machine has. */
-#include "perf_exact.h"
+#include "perf_modes.h"
 
 #include <stdio.h>
 #include <stdlib.h>

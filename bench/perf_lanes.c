@@ -1,4 +1,4 @@
-#include "perf_lanes.h"
+#include "perf_calls.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #include "kolo_lanes.h"
 #include "perf_team.h"
-#include "perf_tensors.h"
+#include "perf_collectives.h"
 
 /* The thread in one lane. */
 typedef struct perf_lane {

@@ -10,16 +10,12 @@
 #include "kolo_lanes.h"
 #include "kolo_tools.h"
 #include "launched_rank.h"
-#include "perf_background.h"
-#include "perf_exact.h"
-#include "perf_lanes.h"
-#include "perf_messages.h"
-#include "perf_optimizer.h"
+#include "perf_calls.h"
+#include "perf_modes.h"
 #include "perf_options.h"
 #include "perf_progress.h"
 #include "perf_report.h"
 #include "perf_sampler.h"
-#include "perf_table.h"
 #include "perf_team.h"
 
 /* The sampler of kolo-perf: kolo's collectives, and what kolo's counters say of them. */

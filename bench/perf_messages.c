@@ -1,7 +1,7 @@
 /* Times messages between two ranks, one size after the other. A sample of latency is round trips in a row, by kolo_send
  * and kolo_recv; of bandwidth one way, WINDOW messages in a row for each answer; both ways, as many by kolo_sendrecv.
  */
-#include "perf_messages.h"
+#include "perf_modes.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Times steps of AdamW, one size of the parameters after the other, in two ways that take turns, so that both see the
  * same machine: an optimizer of all ranks (fused), and kolo_allreduce followed by the update of all parameters on every
  * rank, by an optimizer of that rank alone and so with the same kernels (apart). Both must end with the same bits. */
-#include "perf_optimizer.h"
+#include "perf_modes.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 
 #include "kolo_tools.h"
 #include "command_line.h"
-#include "perf_tensors.h"
+#include "perf_collectives.h"
 
 enum { COUNT_MAX = 1000000, OFFSET_MAX = 4088, PLACE_OUT = 0, PLACE_IN, PLACE_BOTH };
 /* What an option is of use for. */

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "cpu/topology.h"
-#include "sim_rows.h"
 
 enum { POINTS_MAX = 32 };
 

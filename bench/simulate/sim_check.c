@@ -5,7 +5,7 @@
 
 #include "races.h"
 #include "sim_engine.h"
-#include "sim_places.h"
+#include "sim_machine.h"
 #include "sim_run.h"
 
 enum { ZONE_BYTES_MIN = 65536 };

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "sim_engine.h"
-#include "sim_places.h"
+#include "sim_machine.h"
 #include "team.h"
 
 enum { LINE_BYTES = 64, CORE_WORDS = SIM_CORES_MAX / 64, HITS_MAX = 64, NOBODY = -1 };

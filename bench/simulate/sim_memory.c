@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "sim_engine.h"
-#include "sim_places.h"
+#include "sim_machine.h"
 #include "team.h"
 
 typedef struct granule {

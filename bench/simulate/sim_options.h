@@ -46,4 +46,14 @@ int sim_validate(const sim_options *options, const sim_machine *machine);
 /* Prints a machine file, from the rows of kolo-perf limits in `path` and this machine's caches. */
 void sim_calibrate(const char *path);
 
+/* Rows of measurements as kolo-perf writes them: a JSON object on each line. */
+
+/* Calls `take` for each row of the file that `option` names. Ends the program at a mistake. */
+void sim_rows_read(const char *option, const char *path, void (*take)(const char *row));
+
+/* The value of `key`, wherever in the row it is; false if it is not there or not of that kind. */
+bool sim_row_number(const char *text, const char *key, double *value);
+bool sim_row_text(const char *text, const char *key, char *value, size_t value_bytes);
+bool sim_row_true(const char *text, const char *key);
+
 #endif

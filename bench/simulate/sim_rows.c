@@ -1,4 +1,4 @@
-#include "sim_rows.h"
+#include "sim_options.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "sim_options.h"
 
 enum { ROW_BYTES_MAX = 2048, ROWS_MAX = 100000 };
 

@@ -15,7 +15,7 @@
 #include "sim_engine.h"
 #include "sim_lines.h"
 #include "sim_memory.h"
-#include "sim_places.h"
+#include "sim_machine.h"
 
 /* Of each buffer; whole pages, whatever a page's size is. */
 enum { UNIT = TEAM_BUFFERS_ALIGNMENT, REAL_BYTES = (KOLO_LINES_BYTES_MAX + UNIT - 1) / UNIT * UNIT };

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "messages.h"
-#include "sim_rows.h"
 #include "sim_run.h"
 
 static struct {

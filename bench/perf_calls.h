@@ -1,12 +1,14 @@
+/* Calls that a sampler makes otherwise than one after another: in the background, and by several threads of a rank. */
+#ifndef PERF_CALLS_H
+#define PERF_CALLS_H
+
+#include "perf_report.h"
+#include "perf_sampler.h"
+
 /* Calls in the background: many in flight at once, and how much of a call hides behind computing.
  *
  * The computing is arithmetic in registers, as long as the call takes alone by the slowest rank's clock: it needs a
  * core, and neither caches nor memory. A program that needs those, too, pays more. */
-#ifndef PERF_BACKGROUND_H
-#define PERF_BACKGROUND_H
-
-#include "perf_report.h"
-#include "perf_sampler.h"
 
 /* The `call` of a sampler: each of its messages in a request of its own, all in flight, then waits for all. */
 int perf_background_call(const perf_sampler *sampler, const perf_call *first);
@@ -29,5 +31,17 @@ int perf_overlap_take(perf_sampler *sampler, size_t bytes, bool in_place, perf_o
 /* The table's first lines, after those of perf_report_head, and a row of it. */
 void perf_overlap_head(const perf_report *report);
 void perf_overlap_row(perf_report *report, const perf_overlap *taken);
+
+/* Calls by several threads of a rank: kolo_*_lane by all of them at once, as in a parallel region of a program's own.
+ *
+ * The rank's first thread is in lane 0, and one thread for each other lane waits for its next call. For a while they
+ * spin, as OpenMP's threads do; so a sample has little in it of what it costs to wake them. */
+
+/* Starts the threads. Returns 0, or 1 after saying on stderr why it cannot; perf_lanes_end either way. */
+int perf_lanes_begin(int lanes);
+void perf_lanes_end(void);
+
+/* The `call` of a sampler: returns when all lanes have. */
+int perf_lanes_call(const perf_sampler *sampler, const perf_call *call);
 
 #endif
