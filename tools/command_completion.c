@@ -1,4 +1,4 @@
-#include "command_completion.h"
+#include "command_line.h"
 
 #include <stdio.h>
 #include <string.h>

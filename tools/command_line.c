@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/name_distance.h"
-#include "command_completion.h"
 #include "kolo.h"
 #include "messages.h"
 #include "printed_text.h"

@@ -77,4 +77,12 @@ unsigned command_line_choose(const command_line *line, const char *typed, const 
 _Noreturn void command_line_refuse(const command_line *line, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Completion of a program's command line in a shell, from the table of its options: what --completion prints. */
+
+/* A value of --completion; NULL past the last. */
+const char *completion_shell_name(unsigned shell);
+
+/* Prints it for that shell. `common`: options that the line's table has not. */
+void command_completion_print(const command_line *line, const command_option *common, int common_count, unsigned shell);
+
 #endif

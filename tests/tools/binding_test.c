@@ -9,8 +9,7 @@
 
 #include <cmocka.h>
 
-#include "neighbours.h"
-#include "placement.h"
+#include "binding.h"
 #include "splitmix64.h"
 #include "topology_fixture.h"
 

@@ -8,8 +8,6 @@
 #include <unistd.h>
 
 #include "cpu/limits.h"
-#include "neighbours.h"
-#include "placement.h"
 
 /* How many ranks could run at once: CPUs, of which a control group's quota may leave less. */
 static uint32_t processors(const kolo_topology *topology) {

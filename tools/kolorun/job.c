@@ -6,7 +6,7 @@
  *
  * After the first failure, or where the others go on (--on-failure) after kolorun's own reasons to end the job, it
  * passes through the phases below; each but the first has a deadline. */
-#include "job.h"
+#include "launch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,10 +26,8 @@
 #include "base/file.h"
 #include "base/status.h"
 #include "kolo.h"
-#include "launch.h"
-#include "leftover_processes.h"
+#include "processes.h"
 #include "messages.h"
-#include "rank_files.h"
 #include "stragglers.h"
 #include "tagged_output.h"
 

@@ -7,12 +7,10 @@
 #include <unistd.h>
 
 #include "binding.h"
-#include "job.h"
-#include "kolo_tools.h"
 #include "launch.h"
+#include "kolo_tools.h"
 #include "launch_options.h"
 #include "messages.h"
-#include "rank_files.h"
 
 /* Were one of the descriptors 0 to 2 closed, the next file would take its number and be mistaken for it. */
 static int standard_descriptors_open(void) {

@@ -1,12 +1,15 @@
-/* Starting one rank: fork, environment, binding, exec, and the way in which a child says that it cannot. */
+/* Starting a job: for each rank fork, environment, files of its output, binding, exec, and the way in which a child
+ * says that it cannot; and the job from start to end. */
 #ifndef KOLORUN_LAUNCH_H
 #define KOLORUN_LAUNCH_H
 
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include "binding.h"
 #include "launch_options.h"
 
 /* What all children share. */
@@ -42,5 +45,25 @@ pid_t launch_rank(const struct launch_context *context, int rank, const kolo_cpu
 
 /* Reads the next failure that a child has reported; false if there is none now. */
 bool launch_failure_read(const struct launch_context *context, struct launch_failure *failure);
+
+/* --output: a file for the standard output of each rank, and one for its standard error. */
+
+#define RANK_FILES 2
+
+/* Makes the folder, and those above it, where they are not there. Returns 0 or a negative errno. */
+int rank_files_prepare(const char *folder);
+
+/* Writes the name of a rank's file into `path`: stream 0 is standard output, 1 standard error. */
+void rank_files_path(char *path, size_t path_bytes, const char *folder, int rank, int stream);
+
+/* Opens the files of a rank, empty, or at their end where `again`: it has been started before. The descriptors are the
+ * caller's to close. Returns 0, or a negative errno after a message. */
+int rank_files_open(const char *folder, int rank, bool again, int fds[RANK_FILES]);
+
+/* The job, in job.c. */
+
+/* Starts the ranks, bound as chosen and sharing the file `segment_fd`, watches over them until the last has ended, and
+ * returns the exit code of kolorun. Prints what goes wrong. */
+int job_run(const struct launch_options *options, struct binding *binding, int segment_fd);
 
 #endif

@@ -1,5 +1,5 @@
-/* Looking for other kolorun processes; neighbours.h says what for. */
-#include "neighbours.h"
+/* Looking for other kolorun processes; binding.h says what for. */
+#include "binding.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "cpu/sysfs.h"
-#include "process_files.h"
+#include "processes.h"
 
 #define LOCK_ROUNDS    400
 #define LOCK_PAUSE_NS  5000000 /* 2 s in all */

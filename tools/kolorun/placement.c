@@ -1,5 +1,5 @@
-/* Dividing CPUs among ranks; placement.h says by which rules. */
-#include "placement.h"
+/* Dividing CPUs among ranks; binding.h says by which rules. */
+#include "binding.h"
 
 #include <stdlib.h>
 #include <string.h>

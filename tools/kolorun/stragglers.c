@@ -13,7 +13,7 @@
 #include "kolo_tools.h"
 #include "kolo_watch.h"
 #include "messages.h"
-#include "process_files.h"
+#include "processes.h"
 
 #define LIST_BYTES 200
 

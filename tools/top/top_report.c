@@ -9,7 +9,6 @@
 #include "kolo_watch.h"
 #include "messages.h"
 #include "top_sample.h"
-#include "top_text.h"
 
 #define NS 1e-9
 

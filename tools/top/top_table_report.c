@@ -4,7 +4,7 @@
 
 #include "kolo.h"
 #include "kolo_table.h"
-#include "top_text.h"
+#include "top_report.h"
 
 #define NS 1e-9
 

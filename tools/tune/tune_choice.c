@@ -1,7 +1,7 @@
 /* The sum over all sizes of the logarithm of their times, so that 3 % weigh the same at any size, plus the logarithm of
  * 1.03 for each change of the way and for a threshold of streaming, is made as small as it gets: by dynamic programming
  * over the sizes. */
-#include "tune_choice.h"
+#include "tune_parts.h"
 
 #include <math.h>
 

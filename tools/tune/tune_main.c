@@ -11,9 +11,7 @@
 #include "messages.h"
 #include "now.h"
 #include "printed_text.h"
-#include "tune_choice.h"
-#include "tune_profile.h"
-#include "tune_team.h"
+#include "tune_parts.h"
 
 #define DISTURBED_RATIO 1.25
 

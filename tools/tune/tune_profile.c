@@ -1,4 +1,4 @@
-#include "tune_profile.h"
+#include "tune_parts.h"
 
 #include <errno.h>
 #include <fcntl.h>

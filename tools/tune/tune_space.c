@@ -1,4 +1,4 @@
-#include "tune_space.h"
+#include "tune_parts.h"
 
 #include <math.h>
 

@@ -1,4 +1,4 @@
-#include "tune_team.h"
+#include "tune_parts.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -11,8 +11,6 @@
 #include "forked_team.h"
 #include "messages.h"
 #include "now.h"
-#include "tune_profile.h"
-#include "tune_space.h"
 
 enum { ROUNDS_MAX = 101, ROUNDS_MIN = 7, ROUNDS_MIN_QUICK = 5, CALLS_MAX = 400, WAIT_MS = 60000 };
 

@@ -1,0 +1,31 @@
+/* Processes: what /proc, or a folder of its shape, says of one, and what ranks leave behind. */
+#ifndef KOLORUN_PROCESSES_H
+#define KOLORUN_PROCESSES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define PROCESS_STATUS_BYTES 8192
+
+/* Reads the file `name` of a process as text, "" where that does not work. */
+void process_text_read(const char *proc, long pid, const char *name, char *text, size_t text_bytes);
+
+/* Finds what stands behind `key` in the status file of a process, to the end of the line; false where there is none. */
+bool process_status_read(const char *proc, long pid, const char *key, char *value, size_t value_bytes);
+
+/* The letter of the process's state, 'R', 'S', 'T', ...; 0 where there is no such process. */
+char process_state(const char *proc, long pid);
+
+/* What ranks have started and left behind, for instance the program of a shell script that was killed. */
+
+/* From now on, a process whose parent ends becomes a child of kolorun instead of getting out of reach. */
+void leftover_processes_adopt(void);
+
+/* How many children this process has, ranks and adopted ones; 0 where the kernel does not tell. */
+int leftover_processes_count(void);
+
+/* Kills the children of this process, and theirs as they are adopted, and waits for their end, but no longer
+ * than a second. */
+void leftover_processes_kill(void);
+
+#endif
