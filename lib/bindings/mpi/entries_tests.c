@@ -4,7 +4,7 @@
  * where the MPI says no, it is let go on and asked again, once after each collective of kolo's. */
 #include "entries.h"
 
-#include "host/mpi_progress.h"
+#include "host/mpi_host.h"
 
 /* A program of sessions, which calls no MPI_Init, may come here first. */
 static inline void begin(void) {

@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include "comm/creation/launcher.h"
-#include "communicators/creating.h"
+#include "communicators/pool.h"
 #include "communicators/states.h"
-#include "communicators/wording.h"
-#include "host/mpi_progress.h"
+#include "communicators/failing.h"
+#include "host/mpi_host.h"
 #include "report.h"
 #include "settings.h"
 #include "shm/memory_file.h"

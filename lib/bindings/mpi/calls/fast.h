@@ -6,7 +6,7 @@
 #define MPI_CALLS_FAST_H
 
 #include "calls/sides.h"
-#include "host/mpi_progress.h"
+#include "host/mpi_host.h"
 #include "types/operations.h"
 
 /* The communicator's state, if its calls may take this way; NULL: the long one is for them. */

@@ -19,7 +19,7 @@
  * Where a step fails on a rank, the communicator is the MPI's for good, on all ranks, by what they tell in that step.
  *
  * No lock is held meanwhile: threads of a program may make several communicators at once, in any order. */
-#include "communicators/creating.h"
+#include "communicators/pool.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,8 +29,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "communicators/wording.h"
-#include "host/mpi_progress.h"
+#include "communicators/failing.h"
+#include "host/mpi_host.h"
 #include "settings.h"
 #include "shm/memory_file.h"
 

@@ -1,10 +1,12 @@
-/* An error of kolo becomes one of the MPI. */
+/* An error of kolo becomes one of the MPI, word by word. */
 #include "communicators/failing.h"
 
 #include <stdio.h>
+#include <string.h>
 
+#include "kolo_tools.h"
 #include "communicators/machines.h"
-#include "communicators/wording.h"
+#include "types/operations.h"
 
 /* kolo counts the ranks of a machine, the program those of its communicator. */
 static void say_rank(const struct mpi_state *state, int place) {
@@ -39,4 +41,94 @@ int mpi_fail(const struct mpi_state *state, mpi_word comm, int rc) {
 
 int mpi_fail_packing(const struct mpi_state *state, mpi_word comm) {
     return fail(state, comm, KOLO_ERR_SYSTEM, "no memory for packed data, or the MPI cannot pack it");
+}
+
+/* Messages. */
+
+#define MPI_SCAN_WORD(name, collective, ...) [collective] = "MPI_" #name,
+static const char *const functions[KOLO_COLLECTIVES] = {[KOLO_BARRIER] = "MPI_Barrier",
+                                                        [KOLO_BROADCAST] = "MPI_Bcast",
+                                                        [KOLO_ALLREDUCE] = "MPI_Allreduce",
+                                                        [KOLO_ALLGATHER] = "MPI_Allgather",
+                                                        [KOLO_ALLGATHERV] = "MPI_Allgatherv",
+                                                        [KOLO_REDUCE] = "MPI_Reduce",
+                                                        [KOLO_REDUCE_SCATTER] = "MPI_Reduce_scatter",
+                                                        [KOLO_REDUCE_SCATTERV] = "MPI_Reduce_scatter",
+                                                        [KOLO_GATHER] = "MPI_Gather",
+                                                        [KOLO_GATHERV] = "MPI_Gatherv",
+                                                        [KOLO_SCATTER] = "MPI_Scatter",
+                                                        [KOLO_SCATTERV] = "MPI_Scatterv",
+                                                        [KOLO_ALLTOALL] = "MPI_Alltoall",
+                                                        [KOLO_ALLTOALLV] = "MPI_Alltoallv",
+                                                        MPI_SCANS(MPI_SCAN_WORD)};
+
+static bool is_word(const char *at, size_t bytes, const char *word) {
+    return strlen(word) == bytes && strncmp(at, word, bytes) == 0;
+}
+
+/* The collective that the word is the name of; KOLO_COLLECTIVES: none of those that are made for an MPI program. */
+static int find_collective(const char *at, size_t bytes) {
+    int i = 0;
+    while (i < KOLO_COLLECTIVES && !(functions[i] && is_word(at, bytes, kolo_collective_name((kolo_collective)i))))
+        i++;
+    return i;
+}
+
+/* The MPI's word for that of kolo at `at`, which has so many bytes; NULL: the same. What is moved goes as bytes. */
+static const char *translate(const char *at, size_t bytes) {
+    const int collective = find_collective(at, bytes);
+    return collective < KOLO_COLLECTIVES             ? functions[collective]
+           : is_word(at, bytes, "u8")                ? "bytes"
+           : is_word(at, bytes, "kolo_comm_destroy") ? "MPI_Finalize"
+                                                     : NULL;
+}
+
+/* A word, or one character that is in none. */
+static size_t word_bytes(const char *at) {
+    const size_t bytes = strspn(at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+    return bytes ? bytes : 1;
+}
+
+/* " (1024 MPI_DOUBLE, MPI_SUM)" for "allreduce of 1024 f64, sum", at `call`; nothing where that is not known. */
+static void describe_own(const struct mpi_state *state, const char *call, char *own, size_t own_bytes) {
+    const int collective = find_collective(call, word_bytes(call));
+    const struct mpi_reduction *const reduction = state->reduction;
+    unsigned long long count;
+    *own = '\0';
+    if (collective == KOLO_COLLECTIVES || sscanf(call, "%*s of %llu ", &count) != 1)
+        return;
+    if (!kolo_collective_has_op((kolo_collective)collective)) {
+        if (state->type && count % state->type->bytes == 0)
+            snprintf(own, own_bytes, " (%llu %s)", count / state->type->bytes, mpi_type_name(state->type));
+    } else if (reduction) {
+        snprintf(own, own_bytes, " (%llu %s, %s)", count / reduction->parts,
+                 mpi_type_name(mpi_type_find(state->reduction_type)), mpi_operation_name(state->reduction_op));
+    }
+}
+
+const char *mpi_word_unnamed(const char *message, int rank) {
+    char begin[40];
+    const int bytes = snprintf(begin, sizeof begin, "rank %d: ", rank);
+    return strncmp(message, begin, (size_t)bytes) == 0 ? message + bytes : message;
+}
+
+void mpi_word_message(const struct mpi_state *state, int rank, const char *message, char text[MPI_WORDING_BYTES]) {
+    char begin[40], own[120] = "";
+    size_t used = 0;
+    snprintf(begin, sizeof begin, "rank %d calls ", rank);
+    const char *const found = strstr(message, begin), *const call = found ? found + strlen(begin) : NULL;
+    for (const char *at = mpi_word_unnamed(message, rank);
+         *at && used + sizeof own + sizeof begin < MPI_WORDING_BYTES;) {
+        const size_t bytes = word_bytes(at);
+        const char *const word = translate(at, bytes);
+        if (at == call)
+            describe_own(state, call, own, sizeof own);
+        const bool ends_own = call && at > call && *at == ',';
+        used += (size_t)snprintf(text + used, MPI_WORDING_BYTES - used, "%s%.*s", ends_own ? own : "",
+                                 word ? (int)strlen(word) : (int)bytes, word ? word : at);
+        if (ends_own)
+            *own = '\0';
+        at += bytes;
+    }
+    snprintf(text + used, MPI_WORDING_BYTES - used, "%s", own);
 }

@@ -1,4 +1,4 @@
-/* What a program sees of kolo's errors. */
+/* What a program sees of kolo's errors, in the words of MPI. */
 #ifndef MPI_COMMUNICATORS_FAILING_H
 #define MPI_COMMUNICATORS_FAILING_H
 
@@ -15,5 +15,16 @@ int mpi_fail_packing(const struct mpi_state *state, mpi_word comm) __attribute__
 static inline int mpi_result(const struct mpi_state *state, mpi_word comm, int rc) {
     return __builtin_expect(rc == 0, 1) ? 0 : mpi_fail(state, comm, rc);
 }
+
+/* kolo's messages in the words of an MPI program. */
+
+enum { MPI_WORDING_BYTES = 1024 };
+
+/* `message` without its own "rank N: " at the beginning, which stands in what quotes it. */
+const char *mpi_word_unnamed(const char *message, int rank);
+
+/* Writes `message`, of a kolo communicator in which this rank is `rank`, with the MPI's names of functions. After what
+ * it says of this rank's own call, which was the last one of `state`, stands what the program called it with. */
+void mpi_word_message(const struct mpi_state *state, int rank, const char *message, char text[MPI_WORDING_BYTES]);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "communicators/creating.h"
+#include "communicators/pool.h"
 #include "settings.h"
 
 /* What each rank tells the others: the rank of its machine's first one, and its place there. */

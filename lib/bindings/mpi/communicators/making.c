@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "communicators/creating.h"
+#include "communicators/pool.h"
 #include "communicators/machines.h"
 #include "settings.h"
 

@@ -3,7 +3,7 @@
 #define MPI_COMMUNICATORS_MAKING_H
 
 #include "communicators/states.h"
-#include "host/mpi_progress.h"
+#include "host/mpi_host.h"
 
 /* The same as mpi_state_enter while the communicator has no kolo communicator yet. */
 bool mpi_state_count(struct mpi_state *state, mpi_word comm);

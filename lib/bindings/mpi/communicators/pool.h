@@ -1,6 +1,6 @@
-/* The process's kolo communicators: those in use, and those whose MPI communicator has ended, for the next one of the
- * same ranks in the same order. Creating one takes milliseconds, and programs that split and free all the time are
- * common. Any thread may call. */
+/* The process's kolo communicators, which are created for those of the program: those in use, and those whose MPI
+ * communicator has ended, for the next one of the same ranks in the same order. Creating one takes milliseconds, and
+ * programs that split and free all the time are common. Any thread may call. */
 #ifndef MPI_COMMUNICATORS_POOL_H
 #define MPI_COMMUNICATORS_POOL_H
 
@@ -33,5 +33,18 @@ void mpi_pool_return(struct mpi_pooled *pooled);
 
 /* Destroys all. */
 void mpi_pool_end(void);
+
+/* Kolo communicators for the ranks of a communicator `comm` of the MPI, in which this rank is `rank`. Collective over
+ * it, with the same outcome on all ranks. */
+
+/* Whether this process could create one at all, with its variables: 0 or an error of kolo's. Nothing is said to others.
+ */
+int mpi_pooled_try(void);
+
+/* One of the pool. NULL: none has these ranks, or a rank is not ready to use it. */
+struct mpi_pooled *mpi_pooled_again(mpi_word comm, int rank, bool is_ready);
+
+/* A new one, of `size` ranks that share a machine. NULL: there is none, and *why says so. */
+struct mpi_pooled *mpi_pooled_create(mpi_word comm, int rank, int size, const char **why);
 
 #endif

@@ -1,11 +1,14 @@
 /* The MPI that the program runs on: which family, what its constants are, where its functions are. Nothing is linked:
- * it is found among the libraries that the process has loaded, when the program first calls MPI. */
+ * it is found among the libraries that the process has loaded, when the program first calls MPI. And how it is let go
+ * on while a rank waits in kolo. */
 #ifndef MPI_HOST_H
 #define MPI_HOST_H
 
 #include <stdbool.h>
 
+#include "host/constants.h"
 #include "host/functions.h"
+#include "sync/atomic.h"
 
 struct mpi_host {
     struct mpi_constants is;
@@ -32,5 +35,25 @@ static inline mpi_word mpi_word_load(const void *handle) {
 
 /* The lowest of all ranks' values; -1 if the MPI fails. Collective. */
 int mpi_agree(mpi_word comm, int value);
+
+/* Lets the MPI go on while a rank waits in kolo: others may need that. */
+
+/* 1: a collective has been made in kolo since the MPI was last let go on. */
+extern kolo_atomic_u64 mpi_progress_is_due;
+
+/* After the MPI has been initialised, on all ranks of MPI_COMM_WORLD. 0 or an MPI error. */
+int mpi_progress_setup(void);
+
+/* For each collective of kolo's. */
+static inline void mpi_progress_owe(void) {
+    if (!kolo_load_relaxed(&mpi_progress_is_due)) /* threads share it */
+        kolo_store_relaxed(&mpi_progress_is_due, 1);
+}
+
+/* That communicator of the library's own, the same ranks as MPI_COMM_WORLD. It returns errors. */
+mpi_word mpi_progress_comm(void);
+
+/* A kolo_progress_function. */
+void mpi_progress(void *context);
 
 #endif

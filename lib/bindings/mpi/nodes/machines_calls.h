@@ -16,6 +16,8 @@
 #ifndef MPI_NODES_MACHINES_CALLS_H
 #define MPI_NODES_MACHINES_CALLS_H
 
+#include "communicators/failing.h"
+#include "communicators/machines.h"
 #include "communicators/states.h"
 
 enum mpi_machines_call { MPI_MACHINES_ALLREDUCE, MPI_MACHINES_BROADCAST, MPI_MACHINES_REDUCE, MPI_MACHINES_BARRIER };
@@ -31,5 +33,24 @@ int mpi_machines_reduce(struct mpi_state *state, mpi_word comm, const void *send
                         mpi_word type, mpi_word op, const struct mpi_reduction *reduction, int root);
 int mpi_machines_broadcast(struct mpi_state *state, mpi_word comm, void *buffer, size_t bytes, int root);
 int mpi_machines_barrier(struct mpi_state *state, mpi_word comm);
+
+/* What the calls of nodes/ have in common. */
+
+/* Long messages go in pieces that the caches hold. Each waits for the one before it: between two machines Open MPI's
+ * non-blocking all-reduce sends there and back in turn, which took longer than what it overlapped with. */
+enum { MPI_MACHINES_PIECE_BYTES = 1 << 20 };
+
+static inline mpi_word mpi_machines_equals(const struct mpi_machines *machines) {
+    return mpi_word_load(machines->equals);
+}
+
+/* After the MPI returned `code` between the machines: says so, ends the waits of this machine's ranks, calls the error
+ * handler. Returns `code`. */
+int mpi_machines_fail(const struct mpi_state *state, mpi_word comm, int code);
+
+/* In pieces of `element_bytes` each. */
+static inline size_t mpi_machines_piece(size_t element_bytes) {
+    return element_bytes < MPI_MACHINES_PIECE_BYTES ? MPI_MACHINES_PIECE_BYTES / element_bytes : 1;
+}
 
 #endif

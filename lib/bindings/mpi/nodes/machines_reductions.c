@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "calls/sides.h"
-#include "nodes/machines_between.h"
+#include "nodes/machines_calls.h"
 #include "types/operations.h"
 
 struct reducing {

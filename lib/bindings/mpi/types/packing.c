@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/mpi_progress.h"
+#include "host/mpi_host.h"
 
 /* BEYOND_BOTTOM: in place of MPI_BOTTOM, from where a datatype has addresses. That is NULL, which MPICH's MPI_Pack and
  * MPI_Unpack refuse. */
