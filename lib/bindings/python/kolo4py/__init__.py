@@ -19,8 +19,7 @@ from ._library import VERSION as __version__
 from ._messages import ANY, Received
 from ._optimizers import Optimizer, Step
 from ._requests import Request, wait_all, wait_any
-from ._share import Shared, share
-from ._shared import SharedArray
+from ._shared import Shared, SharedArray, share
 from ._tables import Table
 
 for _error in (Aborted, ArgumentError, Broken, Error, Mismatch, NoSpace, PeerDead, RankFailed, Timeout, Unsupported,

@@ -5,7 +5,7 @@ import os
 from types import TracebackType
 from typing import Any, Dict, NamedTuple, Optional, Sequence, Type, Union
 
-from . import _elements, _interrupts, _library, _share, _shared
+from . import _elements, _interrupts, _library, _shared
 from ._calls import Caller
 from ._errors import ArgumentError, Error
 from ._handle import Handle, creation_error
@@ -184,7 +184,7 @@ class Comm(Messages):
         self._handle.hold_for(array)
         return array
 
-    def share(self, array: Any) -> _share.Shared:
+    def share(self, array: Any) -> _shared.Shared:
         """Makes an array that the program has, of NumPy, DLPack or the buffer protocol, one like those of `empty`: all
         ranks map its memory, which keeps its address and contents, and calls between such arrays copy nothing. Every rank
         calls it with an array of its own, of the same size, and waits for the others. Undone by close() of what it
@@ -208,7 +208,7 @@ class Comm(Messages):
 
         ArgumentError, on every rank: the memory of one is none of that; on that rank the message has the address, and what
         lies there. NoSpace, Error: on every rank. After an error the memory is what it was."""
-        return _share.Shared(self, array)
+        return _shared.Shared(self, array)
 
     def free(self, array: _shared.SharedArray) -> None:
         """Gives memory of `empty` back at once. Every rank frees the same arrays in the same place among its calls.
