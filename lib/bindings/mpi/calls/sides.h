@@ -3,7 +3,7 @@
 #define MPI_CALLS_SIDES_H
 
 #include "communicators/failing.h"
-#include "types/packing.h"
+#include "types/datatypes.h"
 
 enum { MPI_SEND, MPI_RECV }; /* scratch of a state */
 

@@ -1,4 +1,5 @@
-/* What a datatype is, for collectives that move data: how many bytes, and whether they lie one behind the other. */
+/* What a datatype is, for collectives that move data: how many bytes, whether they lie one behind the other, and how
+ * they are made to. */
 #ifndef MPI_TYPES_DATATYPES_H
 #define MPI_TYPES_DATATYPES_H
 
@@ -27,5 +28,16 @@ const struct mpi_type *mpi_type_describe(struct mpi_type *type, mpi_word handle)
 
 /* "MPI_DOUBLE", of a predefined one. */
 const char *mpi_type_name(const struct mpi_type *type);
+
+/* Elements of any datatype as bytes one behind the other, which kolo moves. */
+
+/* Where element `index` of a buffer is. */
+static inline void *mpi_element(const void *buffer, const struct mpi_type *type, ptrdiff_t index) {
+    return (void *)((uintptr_t)buffer + (uintptr_t)(index * type->extent));
+}
+
+/* Both return 0 or an MPI error. `count` elements are count * type->bytes bytes at `packed`. */
+int mpi_pack(const void *buffer, size_t count, const struct mpi_type *type, void *packed, mpi_word comm);
+int mpi_unpack(const void *packed, void *buffer, size_t count, const struct mpi_type *type, mpi_word comm);
 
 #endif

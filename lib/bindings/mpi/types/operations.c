@@ -5,7 +5,6 @@
 #include <limits.h>
 
 #include "types/handle_map.h"
-#include "types/own_functions.h"
 
 enum { OWN_MAX = KOLO_OPS_OWN_MAX };
 

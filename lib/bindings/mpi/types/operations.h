@@ -21,4 +21,16 @@ const struct mpi_reduction *mpi_reduction_find(mpi_word type, mpi_word op);
 /* "MPI_SUM"; NULL: it is not predefined. */
 const char *mpi_operation_name(mpi_word op);
 
+/* Operations that kolo does not have, as kolo_op_create takes them: logical ones, places of the least and the greatest,
+ * products of complex numbers, and what is of long double. */
+
+struct mpi_own_function {
+    kolo_op_function *function;
+    size_t bytes;   /* of an element */
+    uint32_t parts; /* of them in one of the datatype's */
+};
+
+/* function NULL: there is none for this operation and datatype. */
+struct mpi_own_function mpi_own_function_find(enum mpi_op_index op, const struct mpi_type *type);
+
 #endif

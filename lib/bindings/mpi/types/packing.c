@@ -1,6 +1,6 @@
 /* By the MPI's own functions, in pieces that their ints can count. An element that is larger goes as a message to this
  * rank itself, in which no int counts bytes. Contiguous elements are just copied. */
-#include "types/packing.h"
+#include "types/datatypes.h"
 
 #include <limits.h>
 #include <pthread.h>
