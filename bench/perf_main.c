@@ -65,23 +65,30 @@ static double side_bytes(perf_side side, double message_bytes, int ranks) {
     return side.at_root || side.shape == PERF_BLOCK ? message_bytes : message_bytes * ranks;
 }
 
+static kolo_comm_info info_of(const kolo_comm *comm) {
+    kolo_comm_info info = {.info_bytes = sizeof(info)};
+    kolo_comm_query(comm, &info);
+    return info;
+}
+
 /* Without this a job that is too large would get its memory, and be killed when it touches it. */
 static bool exceeds_memory(const perf_sampler *sampler, size_t bytes, bool always_in_place) {
     kolo_machine machine = {.machine_bytes = sizeof(machine)};
     if (kolo_machine_query(&machine) != KOLO_OK || machine.memory_bytes == 0)
         return false;
-    const int ranks = kolo_comm_local_size(sampler->comm);
+    const kolo_comm_info info = info_of(sampler->comm);
+    const int ranks = info.local_size;
     const double send_bytes = side_bytes(sampler->collective->send, (double)bytes, ranks);
     const double recv_bytes = side_bytes(sampler->collective->recv, (double)bytes, ranks);
     const double needed_bytes =
         sampler->at_once * (always_in_place ? fmax(send_bytes, recv_bytes) : send_bytes + recv_bytes);
     if (needed_bytes <= (double)machine.memory_bytes)
         return false;
-    if (kolo_comm_local_rank(sampler->comm) == 0) /* the others find the same */
+    if (info.local_rank == 0) /* the others find the same */
         fprintf(stderr,
                 "kolo-perf: rank %d: messages of %zu bytes need %.1f GB in %d ranks, but the machine has %.1f GB; use "
                 "a smaller --max\n",
-                kolo_comm_rank(sampler->comm), bytes, needed_bytes * 1e-9, ranks, (double)machine.memory_bytes * 1e-9);
+                info.rank, bytes, needed_bytes * 1e-9, ranks, (double)machine.memory_bytes * 1e-9);
     return true;
 }
 
@@ -116,7 +123,7 @@ static int prepare(perf_sampler *sampler, const perf_options *options, const per
     const size_t bytes = perf_sizes_max_bytes(options, unit_bytes(sampler));
     if (exceeds_memory(sampler, bytes, always_in_place) || perf_sampler_prepare(sampler, bytes, always_in_place) != 0)
         return 1;
-    return options->lanes ? perf_lanes_begin(kolo_comm_lanes(comm)) : 0;
+    return options->lanes ? perf_lanes_begin(info_of(comm).lanes) : 0;
 }
 
 /* Either way. */
@@ -369,7 +376,7 @@ static int run_tables(const perf_options *options, const perf_comms *comms, perf
     for (int i = 0; i < options->collectives_count * comms->count && status == KOLO_OK && !ends; i++) {
         const int which = i % comms->count;
         report.progress = comms->progress[which];
-        report.threads = kolo_comm_lanes(comms->comm[which]);
+        report.threads = info_of(comms->comm[which]).lanes;
         status = run_table(options, options->collectives[i / comms->count], comms->comm[which], limits, &report, &wrong,
                            &ends);
     }

@@ -214,13 +214,23 @@ typedef struct kolo_join_options {
 KOLO_API int kolo_comm_join(kolo_comm **comm, const kolo_join_options *options);
 
 /* These return what they say, never fail and never block. comm is not NULL. */
-KOLO_API int kolo_comm_rank(const kolo_comm *comm);        /* 0 .. size-1 */
-KOLO_API int kolo_comm_size(const kolo_comm *comm);        /* number of ranks */
-KOLO_API int kolo_comm_local_rank(const kolo_comm *comm);  /* among the ranks of this machine */
-KOLO_API int kolo_comm_local_size(const kolo_comm *comm);  /* ranks on this machine */
-KOLO_API int kolo_comm_node(const kolo_comm *comm);        /* this machine's index, 0 .. nodes-1 */
-KOLO_API int kolo_comm_nodes(const kolo_comm *comm);       /* number of machines */
-KOLO_API int64_t kolo_comm_timeout(const kolo_comm *comm); /* this rank's timeout_ms; 0: no limit */
+KOLO_API int kolo_comm_rank(const kolo_comm *comm);  /* 0 .. size-1 */
+KOLO_API int kolo_comm_size(const kolo_comm *comm);  /* number of ranks */
+KOLO_API int kolo_comm_nodes(const kolo_comm *comm); /* number of machines */
+
+/* A rank's place in a communicator, and settings that hold there. */
+typedef struct kolo_comm_info {
+    size_t info_bytes;  /* sizeof(kolo_comm_info); set by the caller */
+    int rank, size;     /* as kolo_comm_rank and kolo_comm_size */
+    int local_rank;     /* among the ranks of this machine */
+    int local_size;     /* ranks on this machine */
+    int node, nodes;    /* this machine's index, 0 .. nodes-1, and how many machines there are */
+    int lanes;          /* threads a rank, 1 or what rank 0 has chosen: see kolo_lanes.h */
+    int64_t timeout_ms; /* this rank's; 0: no limit */
+} kolo_comm_info;
+
+/* Fills *info. Never blocks. KOLO_ERR_ARG: NULL argument, or info_bytes was not set. */
+KOLO_API int kolo_comm_query(const kolo_comm *comm, kolo_comm_info *info);
 
 /* Why a rank is at fault. The kernel tells how a process ended: from Linux 6.15 on while a peer watches it, before that
  * only until its parent has waited for it; otherwise the cause is KOLO_CAUSE_ENDED. If the rank is a thread of the

@@ -45,11 +45,8 @@
 extern "C" {
 #endif
 
-/* How many there are: 1, or what rank 0 has chosen. Never fails. */
-KOLO_API int kolo_comm_lanes(const kolo_comm *comm);
-
-/* Lane `lane`, from 0 to kolo_comm_lanes - 1, as a communicator for the blocking collectives and kolo_comm_abort. It
- * belongs to `comm`, which destroys it. NULL where there is no such lane. With one lane it is `comm`. */
+/* Lane `lane`, from 0 to kolo_comm_info.lanes - 1, as a communicator for the blocking collectives and kolo_comm_abort.
+ * It belongs to `comm`, which destroys it. NULL where there is no such lane. With one lane it is `comm`. */
 KOLO_API kolo_comm *kolo_comm_lane(kolo_comm *comm, int lane);
 
 #ifdef __cplusplus

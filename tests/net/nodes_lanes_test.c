@@ -83,9 +83,8 @@ static void run(struct rank *rank) {
     options.threads = rank->rank == 0 ? THREADS : 0; /* rank 0 decides */
     if (!expect_status(rank, kolo_comm_create(&rank->comm, &options), 0, "kolo_comm_create"))
         return;
-    const bool is_right =
-        expect(rank, kolo_comm_lanes(rank->comm) == THREADS, "%d lanes", kolo_comm_lanes(rank->comm)) &&
-        run_calls(rank, node_of);
+    const bool is_right = expect(rank, info_of(rank->comm).lanes == THREADS, "%d lanes", info_of(rank->comm).lanes) &&
+                          run_calls(rank, node_of);
     counter_add(1);
     if (is_right) {
         kolo_failure failure = {.failure_bytes = sizeof failure};

@@ -96,9 +96,9 @@ static bool works(const struct rank *rank, uint64_t alive) {
     }
     if (!expect(rank,
                 kolo_comm_size(comm) == count_of(alive) && kolo_comm_rank(comm) == wanted &&
-                    kolo_comm_nodes(comm) == count_of(nodes) && kolo_comm_local_size(comm) == local,
+                    kolo_comm_nodes(comm) == count_of(nodes) && info_of(comm).local_size == local,
                 "is rank %d of %d on %d nodes, %d on this one, not %d of %d on %d, %d", kolo_comm_rank(comm),
-                kolo_comm_size(comm), kolo_comm_nodes(comm), kolo_comm_local_size(comm), wanted, count_of(alive),
+                kolo_comm_size(comm), kolo_comm_nodes(comm), info_of(comm).local_size, wanted, count_of(alive),
                 count_of(nodes), local))
         return false;
     static const size_t counts[] = {3, 500, 5000};

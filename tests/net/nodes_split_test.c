@@ -131,11 +131,11 @@ static bool is_group(const struct rank *rank, kolo_comm *comm, const struct grou
     }
     bool right = expect(rank,
                         kolo_comm_rank(comm) == place && kolo_comm_size(comm) == group->count &&
-                            kolo_comm_nodes(comm) == count_of(nodes) && kolo_comm_local_rank(comm) == local &&
-                            kolo_comm_local_size(comm) == local_size,
+                            kolo_comm_nodes(comm) == count_of(nodes) && info_of(comm).local_rank == local &&
+                            info_of(comm).local_size == local_size,
                         "is rank %d of %d on %d nodes, %d of %d on this one; not %d of %d on %d, %d of %d",
-                        kolo_comm_rank(comm), kolo_comm_size(comm), kolo_comm_nodes(comm), kolo_comm_local_rank(comm),
-                        kolo_comm_local_size(comm), place, group->count, count_of(nodes), local, local_size);
+                        kolo_comm_rank(comm), kolo_comm_size(comm), kolo_comm_nodes(comm), info_of(comm).local_rank,
+                        info_of(comm).local_size, place, group->count, count_of(nodes), local, local_size);
     for (size_t i = 0; right && i < sizeof counts / sizeof *counts; i++)
         right = sums_right(rank, comm, group, counts[i]) && spreads_right(rank, comm, group, counts[i]);
     return right;

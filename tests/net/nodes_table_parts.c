@@ -56,7 +56,7 @@ static kolo_table_stats stats_of(kolo_table *table) {
 
 /* Every second row: how many of them are this node's, and how many others'. */
 static void count_rows(struct rank *rank, kolo_table *table, uint64_t rows, uint64_t *own, uint64_t *foreign) {
-    int node = kolo_comm_node(rank->comm), node_of[HARNESS_RANKS_MAX];
+    int node = info_of(rank->comm).node, node_of[HARNESS_RANKS_MAX];
     kolo_allgather(rank->comm, &node, node_of, 1, KOLO_I32);
     *own = *foreign = 0;
     for (uint64_t id = 0; id < rows; id += 2) {
@@ -160,7 +160,7 @@ void nodes_push_clocks(struct rank *rank, const kolo_table_options *options) {
             kolo_table_push_rows(table, &id, 1, row);
         expect(rank, kolo_table_clock(table) == 0, "kolo_table_clock: %s", kolo_error_message());
     }
-    printf("bytes|%d|%d|%llu\n", rank->rank, kolo_comm_node(rank->comm),
+    printf("bytes|%d|%d|%llu\n", rank->rank, info_of(rank->comm).node,
            (unsigned long long)clock_bytes(nodes, foreign, own, options->columns * sizeof *row));
     kolo_table_destroy(table);
     free(row);

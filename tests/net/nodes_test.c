@@ -63,12 +63,11 @@ static bool create(struct rank *rank) {
     }
     return expect(rank,
                   kolo_comm_rank(rank->comm) == rank->rank && kolo_comm_size(rank->comm) == rank->ranks &&
-                      kolo_comm_nodes(rank->comm) == nodes &&
-                      kolo_comm_node(rank->comm) == setup->node_of[rank->rank] &&
-                      kolo_comm_local_rank(rank->comm) == local && kolo_comm_local_size(rank->comm) == local_size,
+                      kolo_comm_nodes(rank->comm) == nodes && info_of(rank->comm).node == setup->node_of[rank->rank] &&
+                      info_of(rank->comm).local_rank == local && info_of(rank->comm).local_size == local_size,
                   "rank %d of %d, node %d of %d, local rank %d of %d", kolo_comm_rank(rank->comm),
-                  kolo_comm_size(rank->comm), kolo_comm_node(rank->comm), kolo_comm_nodes(rank->comm),
-                  kolo_comm_local_rank(rank->comm), kolo_comm_local_size(rank->comm));
+                  kolo_comm_size(rank->comm), info_of(rank->comm).node, kolo_comm_nodes(rank->comm),
+                  info_of(rank->comm).local_rank, info_of(rank->comm).local_size);
 }
 
 /* A call like the others, drawn from the seed. */

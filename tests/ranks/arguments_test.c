@@ -279,6 +279,10 @@ static int fill_stats(const struct rank *rank, void *filled) {
     return kolo_comm_stats(rank->comm, filled);
 }
 
+static int fill_info(const struct rank *rank, void *filled) {
+    return kolo_comm_query(rank->comm, filled);
+}
+
 static int fill_failure(const struct rank *rank, void *filled) {
     return kolo_comm_failure(rank->comm, filled);
 }
@@ -412,6 +416,7 @@ static void plan_others(const struct rank *rank) {
 
 static void fill_other_sizes(const struct rank *rank) {
     check_size(rank, "kolo_stats", sizeof(kolo_stats), offsetof(kolo_stats, buffer_bytes), fill_stats);
+    check_size(rank, "kolo_comm_info", sizeof(kolo_comm_info), sizeof(kolo_comm_info), fill_info);
     check_size(rank, "kolo_failure", sizeof(kolo_failure), offsetof(kolo_failure, cause), fill_failure);
     check_size(rank, "kolo_plan", sizeof(kolo_plan), offsetof(kolo_plan, stream), fill_plan);
     check_size(rank, "kolo_machine", sizeof(kolo_machine), sizeof(kolo_machine), fill_machine);

@@ -201,8 +201,8 @@ static void *change_limit(void *argument) {
     sleep_ms(TIMEOUT_MS / 2); /* the wait goes on by now, or begins with the new limit: both are right */
     const int64_t limit_ms = rank->team->timeout_ms ? 0 : TIMEOUT_MS;
     expect_status(rank, kolo_comm_set_timeout(rank->comm, limit_ms), 0, "kolo_comm_set_timeout");
-    expect(rank, kolo_comm_timeout(rank->comm) == limit_ms, "the limit is %lld ms, not %lld",
-           (long long)kolo_comm_timeout(rank->comm), (long long)limit_ms);
+    expect(rank, info_of(rank->comm).timeout_ms == limit_ms, "the limit is %lld ms, not %lld",
+           (long long)info_of(rank->comm).timeout_ms, (long long)limit_ms);
     return NULL;
 }
 
@@ -246,8 +246,8 @@ static void run_limits(struct rank *rank) {
         expect_status(rank, kolo_comm_set_timeout(rank->comm, patience_ms(limits_ms[i])), 0, "kolo_comm_set_timeout");
         if (!expect_status(rank, kolo_comm_dup(rank->comm, &group), 0, "kolo_comm_dup"))
             return;
-        expect(rank, kolo_comm_timeout(group) == patience_ms(limits_ms[i]), "a group's limit is %lld ms, not %lld",
-               (long long)kolo_comm_timeout(group), (long long)patience_ms(limits_ms[i]));
+        expect(rank, info_of(group).timeout_ms == patience_ms(limits_ms[i]), "a group's limit is %lld ms, not %lld",
+               (long long)info_of(group).timeout_ms, (long long)patience_ms(limits_ms[i]));
         kolo_comm_destroy(group);
     }
 }

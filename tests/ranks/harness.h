@@ -89,6 +89,12 @@ bool expect_prompt(const struct rank *rank, int64_t took_ns, int64_t ms, const c
 /* Expects status `wanted`; `what` was called. */
 bool expect_status(const struct rank *rank, int status, int wanted, const char *what);
 
+static inline kolo_comm_info info_of(const kolo_comm *comm) {
+    kolo_comm_info info = {.info_bytes = sizeof info};
+    kolo_comm_query(comm, &info);
+    return info;
+}
+
 /* Expects that a call returned `wanted`, KOLO_ERR_TIMEOUT because of rank `culprit`. In a team with a deadline of its
  * own, a short one, it may have passed for another rank, which a busy machine kept from coming: that is late as above.
  */

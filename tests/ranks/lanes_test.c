@@ -29,7 +29,7 @@ static const struct mode *mode_of(const struct rank *rank) {
 static bool create(struct rank *rank) {
     rank->options.threads = rank->rank == 0 ? mode_of(rank)->threads : 0; /* rank 0 decides */
     return expect_status(rank, kolo_comm_create(&rank->comm, &rank->options), 0, "kolo_comm_create") &&
-           expect(rank, kolo_comm_lanes(rank->comm) == mode_of(rank)->threads, "%d lanes", kolo_comm_lanes(rank->comm));
+           expect(rank, info_of(rank->comm).lanes == mode_of(rank)->threads, "%d lanes", info_of(rank->comm).lanes);
 }
 
 /* The threads of a rank. */
@@ -257,8 +257,8 @@ static void run_groups(struct rank *rank) {
     crew_begin(&crew, threads);
     if (expect_status(rank, kolo_comm_dup(rank->comm, &copy), 0, "kolo_comm_dup") &&
         expect_status(rank, kolo_comm_split(rank->comm, rank->rank % 2, 0, &half), 0, "kolo_comm_split")) {
-        expect(rank, kolo_comm_lanes(copy) == threads && kolo_comm_lanes(half) == threads, "%d and %d lanes",
-               kolo_comm_lanes(copy), kolo_comm_lanes(half));
+        expect(rank, info_of(copy).lanes == threads && info_of(half).lanes == threads, "%d and %d lanes",
+               info_of(copy).lanes, info_of(half).lanes);
         (void)(sums_are_right(rank, &crew, copy) && sums_are_right(rank, &crew, half));
         kolo_comm_destroy(copy);
         (void)(sums_are_right(rank, &crew, half) && sums_are_right(rank, &crew, rank->comm));
@@ -391,8 +391,8 @@ static void run_failing(struct rank *rank, enum failing failing) {
         expect(rank, kolo_barrier(kolo_comm_lane(rank->comm, lane)) < 0, "lane %d goes on", lane);
     kolo_comm *left;
     if (expect_status(rank, kolo_comm_shrink(rank->comm, &left), 0, "kolo_comm_shrink")) {
-        expect(rank, kolo_comm_size(left) == rank->ranks - (failing == DEATH) && kolo_comm_lanes(left) == threads,
-               "%d ranks of %d lanes are left", kolo_comm_size(left), kolo_comm_lanes(left));
+        expect(rank, kolo_comm_size(left) == rank->ranks - (failing == DEATH) && info_of(left).lanes == threads,
+               "%d ranks of %d lanes are left", kolo_comm_size(left), info_of(left).lanes);
         sums_are_right(rank, &crew, left);
         kolo_comm_destroy(left);
     }

@@ -287,7 +287,7 @@ static void *call_in_lane(void *argument) {
 /* One call by a thread for each lane; nothing is in flight meanwhile. */
 static bool run_lanes(struct state *state, const struct event *event) {
     const struct group *group = &state->groups[event->group];
-    const int lanes = group->comm ? kolo_comm_lanes(group->comm) : 1;
+    const int lanes = group->comm ? info_of(group->comm).lanes : 1;
     struct flying whole = {.group = event->group, .position = event->position};
     struct lane_call parts[LANES_MAX];
     pthread_t threads[LANES_MAX];

@@ -149,7 +149,7 @@ static void push_after_timeout(struct rank *rank) {
     float value = 1;
     if (rank->rank == 0) {
         expect_status(rank, kolo_table_push(table, 0, 1, &value), 0, "kolo_table_push");
-        const int64_t timeout_ms = kolo_comm_timeout(rank->comm);
+        const int64_t timeout_ms = info_of(rank->comm).timeout_ms;
         kolo_comm_set_timeout(rank->comm, 50);
         expect_status(rank, kolo_table_clock(table), KOLO_ERR_TIMEOUT, "kolo_table_clock");
         value = 10;

@@ -123,6 +123,7 @@ static void take_times(way_run *run) {
 /* Those without overlap are there before those with it. */
 static void finish(ways *all) {
     const trainer *plain = &all->runs[0].trainer;
+    kolo_comm_info info = {.info_bytes = sizeof(info)};
     for (way_run *run = all->runs; run < all->runs + all->count; run++) {
         const trainer *t = &run->trainer;
         const train_way *way = &train_ways[run->way].way;
@@ -134,8 +135,8 @@ static void finish(ways *all) {
         run->difference = loss_difference_max(t, plain, plain->steps, &ignored);
         run->is_right = way->exact || way->compress != KOLO_COMPRESSION_NONE || run->difference == 0;
         run->parameter_bytes = t->model.parameters_count * sizeof(float);
-        if (way->shared_parameters)
-            run->parameter_bytes /= (size_t)kolo_comm_local_size(run->comm);
+        if (way->shared_parameters && kolo_comm_query(run->comm, &info) == KOLO_OK)
+            run->parameter_bytes /= (size_t)info.local_size;
         take_times(run);
         run->gain = all->runs[0].times.step / run->times.step;
         run->hidden = -1;

@@ -195,11 +195,6 @@ int kolo_comm_set_timeout(kolo_comm *comm, int64_t timeout_ms) {
     return 0;
 }
 
-int64_t kolo_comm_timeout(const kolo_comm *comm) {
-    const int64_t timeout_ns = kolo_waiter_timeout_ns(&comm->waiter);
-    return timeout_ns == KOLO_NEVER_NS ? 0 : timeout_ns / KOLO_NS_PER_MS;
-}
-
 int kolo_comm_rank(const kolo_comm *comm) {
     return (int)comm->global_rank;
 }
@@ -208,20 +203,30 @@ int kolo_comm_size(const kolo_comm *comm) {
     return (int)comm->global_size;
 }
 
-int kolo_comm_local_rank(const kolo_comm *comm) {
-    return (int)comm->rank;
-}
-
-int kolo_comm_local_size(const kolo_comm *comm) {
-    return (int)comm->size;
-}
-
-int kolo_comm_node(const kolo_comm *comm) {
-    return comm->nodes ? (int)comm->node : 0;
-}
-
 int kolo_comm_nodes(const kolo_comm *comm) {
     return comm->nodes ? (int)comm->nodes->nodes : 1;
+}
+
+int kolo_comm_query(const kolo_comm *comm, kolo_comm_info *info) {
+    static const struct kolo_sized sized = KOLO_SIZED(kolo_comm_info, info_bytes, timeout_ms);
+    if (!comm)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_comm_query: comm is NULL");
+    const int rc = kolo_sized_check(&sized, "kolo_comm_query", info);
+    if (rc < 0)
+        return rc;
+    const int64_t timeout_ns = kolo_waiter_timeout_ns(&comm->waiter);
+    kolo_comm_info found;
+    memset(&found, 0, sizeof found);
+    found.rank = kolo_comm_rank(comm);
+    found.size = kolo_comm_size(comm);
+    found.local_rank = (int)comm->rank;
+    found.local_size = (int)comm->size;
+    found.node = comm->nodes ? (int)comm->node : 0;
+    found.nodes = kolo_comm_nodes(comm);
+    found.lanes = (int)kolo_lanes_count(comm);
+    found.timeout_ms = timeout_ns == KOLO_NEVER_NS ? 0 : timeout_ns / KOLO_NS_PER_MS;
+    kolo_sized_fill(&sized, info, &found);
+    return 0;
 }
 
 int kolo_comm_failure(const kolo_comm *comm, kolo_failure *failure) {

@@ -184,8 +184,10 @@ static int resume(struct kolo_rounds *rounds, struct state *states, uint32_t cou
 
 int kolo_round_go_on(struct kolo_rounds *rounds) {
     kolo_comm *left = NULL;
+    kolo_comm_info info = {.info_bytes = sizeof info};
+    kolo_comm_query(rounds->view.comm, &info);
     /* Exchanges have no limit, since workers may compute for long. The leaders come at once, whatever they do. */
-    kolo_comm_set_timeout(rounds->leaders, kolo_comm_timeout(rounds->view.comm));
+    kolo_comm_set_timeout(rounds->leaders, info.timeout_ms);
     KOLO_POINT("rounds.shrinking");
     int rc = kolo_comm_shrink(rounds->leaders, &left);
     KOLO_POINT("rounds.shrunk");

@@ -33,15 +33,15 @@ class Comm(Messages):
     number, and how many there are."""
 
     def __init__(self, handle: Handle, has_thread: bool) -> None:
-        library, comm = handle.library, handle.comm
         self._handle, self._has_thread = handle, has_thread
         self._caller = Caller(handle, has_thread)
-        self.rank: int = library.kolo_comm_rank(comm)
-        self.size: int = library.kolo_comm_size(comm)
-        self.local_rank: int = library.kolo_comm_local_rank(comm)
-        self.local_size: int = library.kolo_comm_local_size(comm)
-        self.node: int = library.kolo_comm_node(comm)
-        self.nodes: int = library.kolo_comm_nodes(comm)
+        info = _library.comm_info(handle.comm)
+        self.rank: int = info.rank
+        self.size: int = info.size
+        self.local_rank: int = info.local_rank
+        self.local_size: int = info.local_size
+        self.node: int = info.node
+        self.nodes: int = info.nodes
 
     def __repr__(self) -> str:
         state = ", closed" if self._handle.closed else ", broken" if self.failure else ""
@@ -123,7 +123,7 @@ class Comm(Messages):
         """Seconds that this rank waits for another one within a call; 0: no limit. Can be set, by any thread: a call that
         waits already has the new limit, too, and so have groups that are made later. Each rank sets its own."""
         self._handle.refuse_closed()
-        milliseconds: int = self._handle.library.kolo_comm_timeout(self._handle.comm)
+        milliseconds: int = _library.comm_info(self._handle.comm).timeout_ms
         return milliseconds / 1000
 
     @timeout.setter

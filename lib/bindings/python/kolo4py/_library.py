@@ -23,6 +23,12 @@ class Options(ctypes.Structure):
                 ("slot_bytes", Count), ("rendezvous", ctypes.c_char_p), ("progress", Int), ("threads", Int)]
 
 
+class CommInfo(ctypes.Structure):
+    """kolo_comm_info."""
+    _fields_ = [("info_bytes", Count), ("rank", Int), ("size", Int), ("local_rank", Int), ("local_size", Int),
+                ("node", Int), ("nodes", Int), ("lanes", Int), ("timeout_ms", ctypes.c_int64)]
+
+
 class Failure(ctypes.Structure):
     """kolo_failure."""
     _fields_ = [("failure_bytes", Count), ("status", Int), ("rank", Int), ("reporter", Int), ("code", Int),
@@ -116,10 +122,9 @@ OTHERS = {
     "comm_create": "pp", "comm_destroy": "p", "comm_abort": "pi", "comm_shrink": "pp", "comm_split": "piip",
     "comm_dup": "pp", "comm_listen": "ppp", "comm_unlisten": "ip", "comm_grow": "ppp", "comm_join": "pp",
     "comm_failure": "pp", "comm_stats": "pp", "comm_eventfd": "pp", "comm_set_interrupt": "ppp",
-    "comm_set_timeout": "pt", "comm_timeout": "p", "alloc_with": "pnip", "free": "pp", "share": "ppn",
+    "comm_set_timeout": "pt", "alloc_with": "pnip", "free": "pp", "share": "ppn",
     "request_test": "pp", "request_wait": "p", "request_wait_all": "pn", "request_wait_any": "pnp",
-    "comm_rank": "p", "comm_size": "p", "comm_local_rank": "p", "comm_local_size": "p", "comm_node": "p",
-    "comm_nodes": "p", "apply_owned": "pinipp",
+    "comm_query": "pp", "apply_owned": "pinipp",
 }
 PARTS = {"KOLO_TRAINING": {  # by the option of the build that leaves them out
     "exact_create": "pin", "exact_destroy": "p", "exact_add": "pnpn", "exact_add_rows": "ppn",
@@ -192,7 +197,6 @@ def load() -> ctypes.CDLL:
     if version != VERSION:
         raise VersionMismatch(f"the Python package kolo4py is {VERSION}, but the library {path} is {version}: install "
                               "both of one version, or name another library in KOLO_LIBRARY")
-    library.kolo_comm_timeout.restype = ctypes.c_int64
     for name in ("error_message", "algorithm_name", "collective_name", "compression_name"):
         getattr(library, f"kolo_{name}").restype = ctypes.c_char_p
     for name, kinds in OTHERS.items():
@@ -216,6 +220,13 @@ def collectives() -> "dict[str, int]":
     """The library's number of each collective."""
     names = (load().kolo_collective_name(number) for number in range(32))
     return {name.decode(): number for number, name in enumerate(names) if name}
+
+
+def comm_info(comm: Any) -> CommInfo:
+    """What kolo_comm_query tells of the kolo_comm at that address."""
+    info = CommInfo(ctypes.sizeof(CommInfo))
+    load().kolo_comm_query(comm, ctypes.addressof(info))
+    return info
 
 
 def read_stats(comm: Any) -> "tuple[int, dict[str, Any]]":
