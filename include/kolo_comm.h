@@ -67,25 +67,27 @@ KOLO_API int kolo_comm_destroy(kolo_comm *comm);
  * KOLO_ERR_STATE: it was broken before, or inherited through fork. */
 KOLO_API int kolo_comm_abort(kolo_comm *comm, int code);
 
-/* Lets the program end a call that waits: for interpreters and others whose signal handlers run later and elsewhere
- * than the signal arrives. `check` is called about every 100 ms of a wait in a call on the communicator, between
- * machines and for requests too, in the thread that has called kolo_comm_set_interrupt and in no other. If it returns a
- * code other than 0, that is an abort: the call returns KOLO_ERR_ABORTED, or KOLO_ERR_STATE if another thread carried
- * out requests before it, and so it is for all ranks, as by kolo_comm_abort. It must not call kolo. NULL: none any
- * more. Communicators that are made of this one have none of their own. kolo_comm_shrink does not ask. KOLO_ERR_ARG:
- * comm is NULL. */
-typedef int kolo_interrupt_check(void *context);
-KOLO_API int kolo_comm_set_interrupt(kolo_comm *comm, kolo_interrupt_check *check, void *context);
+/* What the program does while a call on the communicator waits. No hook calls kolo on this communicator.
+ *     interrupt ends a call: for interpreters and others whose signal handlers run later and elsewhere than the signal
+ * arrives. It is called about every 100 ms of a wait, between machines and for requests too, in the thread that has
+ * called kolo_comm_set_hooks and in no other, and calls nothing of kolo. A code other than 0 is an abort: the call
+ * returns KOLO_ERR_ABORTED, or KOLO_ERR_STATE if another thread carried out requests before it, and so it is for all
+ * ranks, as by kolo_comm_abort. kolo_comm_shrink does not ask.
+ *     idle does something for another library that goes on only while it is called, as an MPI is: for programs whose
+ * ranks also wait for each other there. It is called whenever the wait yields the processor, and before it sleeps,
+ * which is for at most 100 us then; short waits only spin, and do not call it. The thread that waits calls it, which
+ * may be the progress thread; with several threads a rank, in waits of the first lane only. It returns soon. */
+typedef struct kolo_hooks {
+    size_t hooks_bytes;              /* sizeof(kolo_hooks); set by the caller */
+    int (*interrupt)(void *context); /* returns 0, or a code with which the call ends; NULL: none */
+    void (*idle)(void *context);     /* NULL: none */
+    void *context;                   /* for both */
+} kolo_hooks;
 
-/* For programs whose ranks also wait for each other elsewhere, by another library that goes on only while it is called,
- * as an MPI is: what a rank does for it while it waits in a call on the communicator. `progress` is called whenever the
- * wait yields the processor, and before it sleeps, which is for at most 100 us then; short waits only spin, and do not
- * call it. It is called in the thread that waits, which may be the progress thread; with several threads a rank, in
- * waits of the first lane only. It returns soon, and must not call kolo on this communicator. NULL: none any more.
- * Communicators that are made of this one have none of their own. Not while another thread is in a call on the
- * communicator. KOLO_ERR_ARG: comm is NULL. */
-typedef void kolo_progress_function(void *context);
-KOLO_API int kolo_comm_set_progress(kolo_comm *comm, kolo_progress_function *progress, void *context);
+/* Sets the communicator's hooks in place of those that it had; NULL: it has none any more. Communicators that are made
+ * of this one have none of their own. Not while another thread is in a call on the communicator. KOLO_ERR_ARG: comm is
+ * NULL, or hooks_bytes was not set. */
+KOLO_API int kolo_comm_set_hooks(kolo_comm *comm, const kolo_hooks *hooks);
 
 /* Changes the communicator's timeout_ms for this rank alone: how long a wait for a peer within a call may be, in
  * milliseconds; 0: no limit. Waits that go on, in another thread or in the background, have the new limit from their
@@ -169,15 +171,15 @@ typedef struct kolo_joiner {
 } kolo_joiner;
 
 /* Returns whether to take the process in. If not, it writes the answer into `why`, of KOLO_JOIN_TEXT_BYTES. */
-typedef int kolo_join_check(void *context, const kolo_joiner *joiner, char *why);
+typedef int (*kolo_join_check)(void *context, const kolo_joiner *joiner, char *why);
 
 /* How to take in processes. Begin with KOLO_GROW_INIT. */
 typedef struct kolo_grow_options {
-    size_t grow_bytes;      /* sizeof(kolo_grow_options) */
-    int listener;           /* of kolo_comm_listen */
-    int64_t timeout_ms;     /* longest wait for all to be ready; -1: 10000 */
-    kolo_join_check *check; /* called on rank 0 for each process that asks; NULL: all are taken */
-    void *context;          /* for `check` */
+    size_t grow_bytes;     /* sizeof(kolo_grow_options) */
+    int listener;          /* of kolo_comm_listen */
+    int64_t timeout_ms;    /* longest wait for all to be ready; -1: 10000 */
+    kolo_join_check check; /* called on rank 0 for each process that asks; NULL: all are taken */
+    void *context;         /* for `check` */
 } kolo_grow_options;
 
 #define KOLO_GROW_INIT                                                                                                 \

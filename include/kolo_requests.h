@@ -80,8 +80,7 @@ KOLO_API int kolo_start(kolo_comm *comm, const kolo_call *call, kolo_request **r
  * nor call kolo on this communicator, except for kolo_comm_abort. A request that fails has not called it. request NULL:
  * it is called before kolo_irun returns. KOLO_ERR_ARG: comm or function is NULL. KOLO_ERR_STATE, KOLO_ERR_SYSTEM: as
  * above. */
-typedef void kolo_run_function(void *argument);
-KOLO_API int kolo_irun(kolo_comm *comm, kolo_run_function *function, void *argument, kolo_request **request);
+KOLO_API int kolo_irun(kolo_comm *comm, void (*function)(void *argument), void *argument, kolo_request **request);
 
 /* *done = 1 if the request is complete, else 0. Without a progress thread it first carries out the oldest request of
  * the communicator, for which it waits for the other ranks; so a loop that asks until *done is 1 ends. The status comes

@@ -297,8 +297,7 @@ static void expect_lane_refuses(struct rank *rank, kolo_comm *lane) {
                             kolo_comm_shrink(lane, &made),
                             kolo_comm_eventfd(lane, &fd),
                             kolo_comm_set_timeout(lane, 1000),
-                            kolo_comm_set_interrupt(lane, NULL, NULL),
-                            kolo_comm_set_progress(lane, NULL, NULL),
+                            kolo_comm_set_hooks(lane, NULL),
                             kolo_comm_destroy(lane)};
     for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++)
         expect(rank, statuses[i] == KOLO_ERR_ARG, "function %zu of a lane returned %d", i, statuses[i]);

@@ -466,17 +466,18 @@ static void run_silent(struct rank *rank) {
     float data[RANKS_MAX * 16] = {0}, recv[RANKS_MAX * 16];
     size_t counts[RANKS_MAX];
     bool is_awaited = false;
+    const kolo_hooks hooks = {.hooks_bytes = sizeof hooks, .interrupt = keep_silent, .context = &is_awaited};
     for (int i = 0; i < rank->ranks; i++)
         counts[i] = 10 + (i == 0 && rank->rank == 1);
     if (rank->rank == 1)
-        kolo_comm_set_interrupt(rank->comm, keep_silent, &is_awaited);
+        kolo_comm_set_hooks(rank->comm, &hooks);
     else
         usleep(100000); /* it is there before the others, if the machine lets it */
     const int status = kolo_allgatherv(rank->comm, data, recv, counts, NULL, KOLO_F32);
     if (rank->rank == 0)
         event_set();
     if (rank->rank == 1)
-        kolo_comm_set_interrupt(rank->comm, NULL, NULL);
+        kolo_comm_set_hooks(rank->comm, NULL);
     expect(rank, !is_awaited, "the others wait for this rank for 20 s");
     if (expect_status(rank, status, KOLO_ERR_MISMATCH, "a rank that is silent"))
         expect_message(rank, "a rank that is silent", "disagree", "calls", NULL);

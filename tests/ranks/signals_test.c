@@ -186,12 +186,14 @@ static int wait_as_rank_0(struct rank *rank) {
 static void run_asked(struct rank *rank) {
     kolo_failure failure = {.failure_bytes = sizeof failure};
     int questions = 0;
+    const kolo_hooks hooks = {.hooks_bytes = sizeof hooks, .interrupt = answer, .context = &questions}, unsized = {0};
     rank->options.progress = way != BLOCKED;
     if (!expect_status(rank, kolo_comm_create(&rank->comm, &rank->options), 0, "kolo_comm_create"))
         return;
-    expect_status(rank, kolo_comm_set_interrupt(NULL, answer, NULL), KOLO_ERR_ARG, "kolo_comm_set_interrupt of NULL");
+    expect_status(rank, kolo_comm_set_hooks(NULL, &hooks), KOLO_ERR_ARG, "kolo_comm_set_hooks of NULL");
+    expect_status(rank, kolo_comm_set_hooks(rank->comm, &unsized), KOLO_ERR_ARG, "kolo_comm_set_hooks without size");
     if (rank->rank == 0)
-        expect_status(rank, kolo_comm_set_interrupt(rank->comm, answer, &questions), 0, "kolo_comm_set_interrupt");
+        expect_status(rank, kolo_comm_set_hooks(rank->comm, &hooks), 0, "kolo_comm_set_hooks");
     else
         while (counter_add(0) == 0)
             sleep_ms(1);
@@ -213,18 +215,16 @@ static void go_on_elsewhere(void *context) {
 
 /* Rank 1 comes only once rank 0, which waits for it, has done something else: in a collective, then in a receive. Of
  * the last barrier nobody is told. */
-static void run_progress(struct rank *rank) {
+static void run_idle(struct rank *rank) {
     const bool waits = rank->rank == 0;
     int turns = 0, word = 5;
-    expect_status(rank, kolo_comm_set_progress(NULL, go_on_elsewhere, NULL), KOLO_ERR_ARG,
-                  "kolo_comm_set_progress of NULL");
+    const kolo_hooks hooks = {.hooks_bytes = sizeof hooks, .idle = go_on_elsewhere, .context = &turns};
     for (int call = 0; call < 2; call++) {
         expect_status(rank, kolo_barrier(rank->comm), 0, "kolo_barrier");
         const uint64_t before = counter_add(0);
         expect_status(rank, kolo_barrier(rank->comm), 0, "kolo_barrier");
         if (waits)
-            expect_status(rank, kolo_comm_set_progress(rank->comm, go_on_elsewhere, &turns), 0,
-                          "kolo_comm_set_progress");
+            expect_status(rank, kolo_comm_set_hooks(rank->comm, &hooks), 0, "kolo_comm_set_hooks");
         else
             while (counter_add(0) < before + 40) /* more than the yields before it sleeps */
                 sleep_ms(1);
@@ -234,7 +234,7 @@ static void run_progress(struct rank *rank) {
             expect_status(rank, kolo_recv(rank->comm, &word, 1, KOLO_I32, 1, 3, NULL), 0, "kolo_recv");
         else
             expect_status(rank, kolo_send(rank->comm, &word, 1, KOLO_I32, 0, 3), 0, "kolo_send");
-        expect_status(rank, kolo_comm_set_progress(rank->comm, NULL, NULL), 0, "kolo_comm_set_progress to none");
+        expect_status(rank, kolo_comm_set_hooks(rank->comm, NULL), 0, "kolo_comm_set_hooks to none");
     }
     expect(rank, waits ? turns >= 80 : turns == 0, "%d turns", turns);
     const int last = turns;
@@ -277,7 +277,7 @@ int main(int argc, char **argv) {
                                        .by_descriptor = by_descriptor,
                                        .creates_itself = true,
                                        .run = run_interrupted});
-    harness_run(&(struct team){.ranks = 2, .run = run_progress});
+    harness_run(&(struct team){.ranks = 2, .run = run_idle});
     if (!arguments.threads) {
         for (way = 0; way < WAYS; way++)
             harness_run(&(struct team){.ranks = 2, .creates_itself = true, .run = run_asked});

@@ -47,8 +47,8 @@ struct kolo_arguments {
     size_t ntensors;
     uint64_t
         digest; /* of what all ranks have to pass alike besides; of tensors and of blocks' counts found in the check */
-    struct kolo_items items;     /* the same for messages; `item` NULL: the tensors, the blocks' counts, or nothing */
-    kolo_run_function *function; /* of kolo_irun, and no collective; `recv` is its argument */
+    struct kolo_items items; /* the same for messages; `item` NULL: the tensors, the blocks' counts, or nothing */
+    void (*function)(void *argument); /* of kolo_irun, and no collective; `recv` is its argument */
 };
 
 /* The arguments of a call, as a literal: the compiler would copy a function's result. */

@@ -165,18 +165,19 @@ int kolo_comm_abort(kolo_comm *comm, int code) {
     return 0;
 }
 
-int kolo_comm_set_interrupt(kolo_comm *comm, kolo_interrupt_check *check, void *context) {
-    if (!comm || comm->is_lane)
-        return kolo_unusable("kolo_comm_set_interrupt", comm);
-    comm->interrupt = (struct kolo_interrupt){.check = check, .context = context, .thread = gettid()};
-    return 0;
-}
-
-int kolo_comm_set_progress(kolo_comm *comm, kolo_progress_function *progress, void *context) {
-    if (!comm || comm->is_lane)
-        return kolo_unusable("kolo_comm_set_progress", comm);
-    comm->waiter.progress = progress;
-    comm->waiter.progress_context = context;
+int kolo_comm_set_hooks(kolo_comm *comm, const kolo_hooks *hooks) {
+    static const struct kolo_sized sized = KOLO_SIZED(kolo_hooks, hooks_bytes, context);
+    kolo_hooks own = {.interrupt = NULL};
+    if (!comm)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_comm_set_hooks: comm is NULL");
+    if (comm->is_lane)
+        return kolo_unusable("kolo_comm_set_hooks", comm);
+    const int rc = hooks ? kolo_sized_read(&sized, "kolo_comm_set_hooks", &own, hooks) : 0;
+    if (rc < 0)
+        return rc;
+    comm->interrupt = (struct kolo_interrupt){.check = own.interrupt, .context = own.context, .thread = gettid()};
+    comm->waiter.idle = own.idle;
+    comm->waiter.idle_context = own.context;
     return 0;
 }
 

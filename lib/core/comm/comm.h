@@ -39,9 +39,10 @@ struct kolo_oversubscription {
 /* This value in place of a rank means the node's proxy, see internode/proxy.h. */
 #define KOLO_PEER_PROXY UINT32_MAX
 
-/* The program's check, as kolo_comm_set_interrupt has set it. Other threads only look whether it is theirs. */
+/* The program's hook of that name (kolo_hooks). Threads other than the one that set it only look whether it is theirs.
+ */
 struct kolo_interrupt {
-    kolo_interrupt_check *check; /* NULL: none */
+    int (*check)(void *context); /* NULL: none */
     void *context;
     int thread;       /* the thread in which the check is called */
     int64_t asked_ns; /* when it was called last */

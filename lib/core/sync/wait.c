@@ -22,9 +22,9 @@ static inline bool do_work(kolo_waiter *waiter) {
 }
 
 static inline bool do_programs_work(kolo_waiter *waiter) {
-    if (__builtin_expect(waiter->progress == NULL, 1))
+    if (__builtin_expect(waiter->idle == NULL, 1))
         return false;
-    waiter->progress(waiter->progress_context);
+    waiter->idle(waiter->idle_context);
     return true;
 }
 

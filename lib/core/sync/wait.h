@@ -63,9 +63,9 @@ struct kolo_waiter {
     /* Does the rank's work in other communicators before each sleep; returns how long that sleep may be. NULL: none. */
     int64_t (*elsewhere)(kolo_waiter *waiter);
     void *owner; /* for the five */
-    /* The program's own work (kolo_comm_set_progress), done at each yield and before each sleep; NULL: none. */
-    void (*progress)(void *context);
-    void *progress_context;
+    /* The program's own work (kolo_hooks.idle), done at each yield and before each sleep; NULL: none. */
+    void (*idle)(void *context);
+    void *idle_context;
 
     uint64_t slept;     /* waits that reached the kernel */
     uint64_t waited_ns; /* time in waits beyond spinning */

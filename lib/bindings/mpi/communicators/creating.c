@@ -60,9 +60,10 @@ static int create(struct mpi_pooled *pooled, int rank, int size, int fd) {
     options.timeout_ms = 0;
     options.create_timeout_ms = CREATE_TIMEOUT_MS;
     options.progress = -1; /* a thread that would call the MPI beside the program's */
+    const kolo_hooks hooks = {.hooks_bytes = sizeof hooks, .idle = mpi_progress};
     const int rc = kolo_comm_create(&pooled->kolo, &options);
     if (rc == 0)
-        kolo_comm_set_progress(pooled->kolo, mpi_progress, NULL);
+        kolo_comm_set_hooks(pooled->kolo, &hooks);
     return rc;
 }
 

@@ -53,7 +53,7 @@ static inline void mpi_progress_owe(void) {
 /* That communicator of the library's own, the same ranks as MPI_COMM_WORLD. It returns errors. */
 mpi_word mpi_progress_comm(void);
 
-/* A kolo_progress_function. */
+/* The hook `idle` of communicators. */
 void mpi_progress(void *context);
 
 #endif

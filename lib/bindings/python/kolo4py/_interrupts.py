@@ -1,7 +1,7 @@
 """Ctrl-C, and every other signal that has a Python handler, while a call waits in the library.
 
 Python runs handlers in its main thread, between two of its instructions; a call that waits in C would hold them back. So
-the library asks, about every 100 ms of a wait, whether to go on (kolo_comm_set_interrupt). The question is a call of
+the library asks, about every 100 ms of a wait, whether to go on (kolo_hooks.interrupt). The question is a call of
 Python code, in which pending handlers run. One that raises ends the wait: the communicator is aborted for all ranks
 with INTERRUPTED, and the caller gets what the handler has raised. One that only notes something does not disturb the
 call.
@@ -33,13 +33,13 @@ def _answers() -> Generator[int, Any, None]:
 
 _generator = _answers()
 next(_generator)
-_check = _library.INTERRUPT_CHECK(_generator.send)
+_hooks = _library.Hooks(ctypes.sizeof(_library.Hooks), _library.INTERRUPT(_generator.send))
 
 
 def listen(comm: ctypes.c_void_p) -> None:
     """Has signals interrupt this communicator's calls in the main thread; others never run handlers."""
     if threading.current_thread() is threading.main_thread():
-        _library.load().kolo_comm_set_interrupt(comm, _check, None)
+        _library.load().kolo_comm_set_hooks(comm, ctypes.addressof(_hooks))
 
 
 def take() -> Optional[BaseException]:

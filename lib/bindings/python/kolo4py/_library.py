@@ -35,6 +35,15 @@ class Failure(ctypes.Structure):
                 ("call", Number), ("message", ctypes.c_char * 384), ("cause", Int)]
 
 
+INTERRUPT = ctypes.CFUNCTYPE(Int, Pointer)
+
+
+class Hooks(ctypes.Structure):
+    """kolo_hooks."""
+    _fields_ = [("hooks_bytes", Count), ("interrupt", INTERRUPT), ("idle", Pointer),
+                ("context", Pointer)]
+
+
 class Stats(ctypes.Structure):
     """kolo_stats."""
     _fields_ = [("stats_bytes", Count), ("calls", Number), ("calls_by_algorithm", Number * 16),
@@ -113,15 +122,13 @@ class CollectiveCall(ctypes.Structure):
                 ("ntensors", Count), ("function", Pointer), ("context", Pointer)]
 
 
-INTERRUPT_CHECK = ctypes.CFUNCTYPE(Int, Pointer)
-
 # Arguments after the communicator: p pointer, n count, i int. A message has a second form, kolo_i*, with a request behind;
 # that of kolo_call_make is kolo_start.
 CALLS = {"call_make": "p", "send": "pniii", "recv": "pniiip", "sendrecv": "pniipniiip"}
 OTHERS = {
     "comm_create": "pp", "comm_destroy": "p", "comm_abort": "pi", "comm_shrink": "pp", "comm_split": "piip",
     "comm_dup": "pp", "comm_listen": "ppp", "comm_unlisten": "ip", "comm_grow": "ppp", "comm_join": "pp",
-    "comm_failure": "pp", "comm_stats": "pp", "comm_eventfd": "pp", "comm_set_interrupt": "ppp",
+    "comm_failure": "pp", "comm_stats": "pp", "comm_eventfd": "pp", "comm_set_hooks": "pp",
     "comm_set_timeout": "pt", "alloc_with": "pnip", "free": "pp", "share": "ppn",
     "request_test": "pp", "request_wait": "p", "request_wait_all": "pn", "request_wait_any": "pnp",
     "comm_query": "pp", "apply_owned": "pinipp",

@@ -33,14 +33,18 @@ inline int64_t limit_ms(std::chrono::milliseconds timeout) {
 
 /* Signals, in the main thread: Python's handlers run while a call of a communicator waits, about every 100 ms. What one
  * raises aborts the communicator, and is raised in place of the error of the call that it ends. */
-int handle_signals(void *comm);            /* a kolo_interrupt_check */
+int handle_signals(void *comm);            /* the hook `interrupt` */
 void raise_interruption();                 /* throws what a handler has raised in this thread, once; else returns */
 bool is_in_handler(const kolo_comm *comm); /* which runs while a call of that communicator waits */
 
 /* Owned by the backend, by its tensors of kolo_alloc and by nobody else: the last of them destroys it. */
 struct Communicator {
     explicit Communicator(kolo_comm *made) : comm(made) {
-        kolo_comm_set_interrupt(comm, handle_signals, comm);
+        kolo_hooks hooks = {};
+        hooks.hooks_bytes = sizeof hooks;
+        hooks.interrupt = handle_signals;
+        hooks.context = comm;
+        kolo_comm_set_hooks(comm, &hooks);
     }
     Communicator(const Communicator &) = delete;
     ~Communicator() {

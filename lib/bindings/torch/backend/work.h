@@ -44,7 +44,7 @@ class Step {
   public:
     Step(kolo_comm *comm, std::function<void()> function) : comm_(comm), function_(std::move(function)) {}
 
-    static void take(void *step) noexcept; /* a kolo_run_function */
+    static void take(void *step) noexcept; /* of kolo_irun */
     void check() const {
         if (failure_)
             std::rethrow_exception(failure_);

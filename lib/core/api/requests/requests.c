@@ -12,7 +12,7 @@ static int call_function(const struct kolo_descriptor *descriptor, kolo_comm *co
     return 0;
 }
 
-static int call_at_once(const char *name, kolo_comm *comm, kolo_run_function *function, void *argument) {
+static int call_at_once(const char *name, kolo_comm *comm, void (*function)(void *argument), void *argument) {
     const bool was_ready = kolo_is_ready(comm);
     int rc = was_ready ? 0 : kolo_queue_claim(name, comm, false);
     if (rc < 0)
@@ -24,7 +24,7 @@ static int call_at_once(const char *name, kolo_comm *comm, kolo_run_function *fu
     return rc;
 }
 
-int kolo_irun(kolo_comm *comm, kolo_run_function *function, void *argument, kolo_request **request) {
+int kolo_irun(kolo_comm *comm, void (*function)(void *argument), void *argument, kolo_request **request) {
     static const struct kolo_descriptor descriptor = {.function = "kolo_irun"};
     const struct kolo_arguments call = {.recv = argument, .function = function};
     kolo_request *made;

@@ -43,7 +43,7 @@ int kolo_failure_look(kolo_comm *comm, uint32_t peer, int64_t waited_ns);
 /* The time between two questions whether the program was interrupted. */
 #define KOLO_INTERRUPT_NS (100 * KOLO_NS_PER_MS)
 
-/* Asks the program's own check (kolo_comm_set_interrupt), if that is this thread's and the time for it has come.
+/* Asks the program's own check (kolo_hooks.interrupt), if that is this thread's and the time for it has come.
  * Returns the code of an abort, from the check or from one in the wait of another thread, or 0. */
 int kolo_failure_ask(struct kolo_interrupt *interrupt);
 
