@@ -169,14 +169,11 @@ bool perf_collective_has_blocks(const perf_collective *collective) {
 }
 
 bool perf_collective_has_algorithms(const perf_collective *collective) {
-    for (kolo_algorithm i = 0; i < KOLO_ALGORITHMS; i++)
-        if (kolo_profile_may_choose(collective->kolo, i))
-            return true;
-    return false;
+    return kolo_collective_has(collective->kolo) & KOLO_HAS_CHOICES;
 }
 
 bool perf_collective_spends_input(const perf_collective *collective) {
-    return kolo_collective_has_op(collective->kolo) ||
+    return kolo_collective_has(collective->kolo) & KOLO_HAS_OP ||
            (collective->send.shape == PERF_BLOCKS && collective->recv.shape == PERF_BLOCKS);
 }
 

@@ -125,7 +125,7 @@ int perf_message_prepare(perf_message *message, kolo_comm *comm, size_t bytes, b
     if (message->counts == NULL || message->tables == NULL)
         return -1;
     /* What is not reduced may have any values: MAX's are the freest. */
-    const kolo_op op = kolo_collective_has_op(message->collective->kolo) ? options->op : KOLO_MAX;
+    const kolo_op op = kolo_collective_has(message->collective->kolo) & KOLO_HAS_OP ? options->op : KOLO_MAX;
     message->call =
         (perf_call){.comm = comm, .counts = message->counts, .dtype = options->dtype, .op = op, .root = options->root};
     lay_out(message, bytes, always_in_place);

@@ -292,8 +292,8 @@ static void explain_collectives(void) {
 static unsigned uses_of(const perf_collective *collective) {
     const bool bound = collective->kolo == KOLO_ALLREDUCE;
     return TIMED | BLOCKING | (perf_collective_has_data(collective) ? DATA : 0) |
-           (kolo_collective_has_op(collective->kolo) ? OP : 0) |
-           (kolo_collective_has_root(collective->kolo) ? ROOT : 0) |
+           (kolo_collective_has(collective->kolo) & KOLO_HAS_OP ? OP : 0) |
+           (kolo_collective_has(collective->kolo) & KOLO_HAS_ROOT ? ROOT : 0) |
            (collective->kolo == KOLO_ALLREDUCE_MANY ? TENSORS : 0) |
            (collective->places == (PERF_OUT | PERF_IN) ? PLACES : 0) | (bound ? BOUND : 0) |
            (perf_collective_has_algorithms(collective) ? ALGORITHMS : 0);

@@ -194,9 +194,9 @@ static void print_call(const perf_report *report) {
     fprintf(report->table, "# kolo-perf %s: %s, ", kolo_version(), perf_collective_name(collective));
     if (perf_collective_has_data(collective))
         fprintf(report->table, "%s, ", kolo_dtype_name(options->dtype));
-    if (kolo_collective_has_op(collective->kolo))
+    if (kolo_collective_has(collective->kolo) & KOLO_HAS_OP)
         fprintf(report->table, "%s, ", kolo_op_name(options->op));
-    if (kolo_collective_has_root(collective->kolo))
+    if (kolo_collective_has(collective->kolo) & KOLO_HAS_ROOT)
         fprintf(report->table, "root %d, ", options->root);
     fprintf(report->table, "%d rank%s", report->ranks, report->ranks == 1 ? "" : "s");
     if (report->threads > 1)
@@ -306,8 +306,9 @@ void perf_report_record_call(perf_report *report, const perf_row *row, const per
         {"bytes", PERF_NUMBER, NULL, (double)row->bytes, 0},
         {"count", PERF_NUMBER, NULL, (double)row->count, 0},
         {.name = "dtype", .text = has_data ? kolo_dtype_name(options->dtype) : "none"},
-        {.name = "op", .text = kolo_collective_has_op(collective->kolo) ? kolo_op_name(options->op) : "none"},
-        {"root", PERF_NUMBER, NULL, kolo_collective_has_root(collective->kolo) ? options->root : -1, 0},
+        {.name = "op",
+         .text = kolo_collective_has(collective->kolo) & KOLO_HAS_OP ? kolo_op_name(options->op) : "none"},
+        {"root", PERF_NUMBER, NULL, kolo_collective_has(collective->kolo) & KOLO_HAS_ROOT ? options->root : -1, 0},
         {"in_place", PERF_TRUTH, NULL, row->in_place, 0},
         {"alloc", PERF_TRUTH, NULL, options->alloc, 0},
         {"offset", PERF_NUMBER, NULL, options->offset, 0},

@@ -20,9 +20,13 @@ extern "C" {
 /* Names and traits; NULL or 0 where there is no such value. Never fail. */
 KOLO_API const char *kolo_algorithm_name(kolo_algorithm algorithm);    /* "mesh", ... */
 KOLO_API const char *kolo_collective_name(kolo_collective collective); /* "allreduce", ... */
-KOLO_API int kolo_collective_has_op(kolo_collective collective);       /* 1: it reduces; 0 */
-KOLO_API int kolo_collective_has_root(kolo_collective collective);     /* 1: all ranks name one; 0 */
-KOLO_API int kolo_collective_has_counts(kolo_collective collective);   /* 1: one for each block; 0 */
+KOLO_API unsigned kolo_collective_has(kolo_collective collective);     /* which of these, as bits */
+
+#define KOLO_HAS_OP                1u                   /* it reduces */
+#define KOLO_HAS_ROOT              2u                   /* all ranks name one */
+#define KOLO_HAS_COUNTS            4u                   /* one for each block */
+#define KOLO_HAS_CHOICE(algorithm) (16u << (algorithm)) /* a profile's band may have that algorithm */
+#define KOLO_HAS_CHOICES           (0xffffu << 4)       /* any: otherwise the collective has no bands in a profile */
 
 /* The machine as this process sees it. */
 typedef struct kolo_machine {
@@ -82,23 +86,19 @@ KOLO_API int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int r
 
 typedef struct kolo_profile_band {
     uint64_t bytes_max;       /* of a message; larger than that of the band before; UINT64_MAX: any size */
-    kolo_algorithm algorithm; /* one that gives the same bits as all others do, and not CENTRAL */
+    kolo_algorithm algorithm; /* one of KOLO_HAS_CHOICE: it gives the same bits as all others do */
     uint32_t chunk_bytes;     /* of a message, that one pipeline step covers; a multiple of 128, 1024 .. 2^30 */
 } kolo_profile_band;
 
 typedef struct kolo_profile_section {
     size_t section_bytes;       /* sizeof(kolo_profile_section); set by the caller */
-    kolo_collective collective; /* one that has more than one algorithm */
+    kolo_collective collective; /* one with KOLO_HAS_CHOICES */
     int ranks;                  /* 2 .. KOLO_RANKS_MAX */
     int has_stream;             /* 0: stream_bytes_min was not measured, and has the default */
     int bands;                  /* 0 .. KOLO_PROFILE_BANDS */
     uint64_t stream_bytes_min;  /* results of messages from here on are stored past the caches; UINT64_MAX: none */
     kolo_profile_band band[KOLO_PROFILE_BANDS];
 } kolo_profile_section;
-
-/* 1: a band of that collective may have that algorithm; 0. A collective that has only one algorithm has no bands. Never
- * fails. */
-KOLO_API int kolo_profile_may_choose(kolo_collective collective, kolo_algorithm algorithm);
 
 /* Fills in where kolo looks for a profile if KOLO_TUNE_FILE names none. KOLO_ERR_ARG also if there is no such place. */
 KOLO_API int kolo_profile_default_path(char path[KOLO_PROFILE_PATH_BYTES]);

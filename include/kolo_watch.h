@@ -69,7 +69,7 @@ typedef struct kolo_watched_call {
     kolo_dtype dtype;
     kolo_op op; /* KOLO_OPS_OWN: one of kolo_op_create */
     int root;
-    uint64_t count; /* of elements; of bytes for KOLO_ALLOC and KOLO_TABLE; 0 if kolo_collective_has_counts */
+    uint64_t count; /* of elements; of bytes for KOLO_ALLOC and KOLO_TABLE; 0 if KOLO_HAS_COUNTS */
     /* Times are kept for messages of 256 KiB or more, and for calls with a wait beyond spinning: for those from the
      * first such wait to the end of the last. */
     int64_t began_ns;  /* 0: not known */

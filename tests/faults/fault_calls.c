@@ -45,7 +45,7 @@ static int32_t wanted(const struct fault_case *what, int self, int from, int ste
     const int to = collective_shapes[what->collective].sends_blocks ? self : 0;
     const int end = collective_inputs(what->collective, self, what->ranks);
     int32_t sum = 0;
-    if (!kolo_collective_has_op(what->collective))
+    if (!(kolo_collective_has(what->collective) & KOLO_HAS_OP))
         return value_of(from, to, step, index);
     for (int rank = 0; rank < end; rank++)
         sum += value_of(rank, to, step, index);
@@ -113,7 +113,7 @@ int family_call(kolo_comm *comm, const struct fault_case *what, int rank, int st
 }
 
 static bool is_scan(const struct fault_case *what) {
-    return kolo_collective_has_op(what->collective) && collective_inputs(what->collective, 0, 2) < 2;
+    return kolo_collective_has(what->collective) & KOLO_HAS_OP && collective_inputs(what->collective, 0, 2) < 2;
 }
 
 /* With a root, lines are for two ranks. Of several nodes one waits in a scan only for those before it. */

@@ -169,7 +169,7 @@ static bool differ_in_blocks(const struct call calls[2]) {
 
 /* Whether no rank may succeed in such a call, since each at least waits until all have come. */
 static bool waits_for_all(const struct call *call) {
-    return !kolo_collective_has_root(call->collective) && call->collective != KOLO_ALLTOALLV &&
+    return !(kolo_collective_has(call->collective) & KOLO_HAS_ROOT) && call->collective != KOLO_ALLTOALLV &&
            collective_inputs(call->collective, 0, 2) == 2;
 }
 

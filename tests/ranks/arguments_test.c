@@ -194,14 +194,14 @@ static void refuse_each(const struct rank *rank) {
         refused(rank, kolo_call_make(NULL, &right), "comm is NULL");
         wrong = right;
         wrong.op = (kolo_op)KOLO_OPS;
-        if (kolo_collective_has_op(collective))
+        if (kolo_collective_has(collective) & KOLO_HAS_OP)
             refused(rank, kolo_call_make(rank->comm, &wrong), "there is no such op");
         wrong.op = KOLO_BAND;
-        if (kolo_collective_has_op(collective))
+        if (kolo_collective_has(collective) & KOLO_HAS_OP)
             refused(rank, kolo_call_make(rank->comm, &wrong), "op band is for integers");
         wrong = right;
         wrong.root = rank->ranks;
-        if (kolo_collective_has_root(collective))
+        if (kolo_collective_has(collective) & KOLO_HAS_ROOT)
             refused(rank, kolo_call_make(rank->comm, &wrong), "root");
         expect_status(rank, kolo_call_make(rank->comm, &right), 0, kolo_collective_name(collective));
     }

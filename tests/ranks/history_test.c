@@ -34,9 +34,9 @@ static kolo_watched_call call_of(int ranks, uint64_t number) {
         call.op = (kolo_op)(number % 4);
     if (number % 7 == 6 && number != LARGE_CALL) {
         call.collective = (kolo_collective)(KOLO_ALLREDUCE + number / 7 % (KOLO_ALLOC - KOLO_ALLREDUCE));
-        call.op = kolo_collective_has_op(call.collective) ? call.op : KOLO_SUM;
-        call.root = kolo_collective_has_root(call.collective) ? (int)(number % (uint64_t)ranks) : 0;
-        call.count = kolo_collective_has_counts(call.collective) ? 0 : number;
+        call.op = kolo_collective_has(call.collective) & KOLO_HAS_OP ? call.op : KOLO_SUM;
+        call.root = kolo_collective_has(call.collective) & KOLO_HAS_ROOT ? (int)(number % (uint64_t)ranks) : 0;
+        call.count = kolo_collective_has(call.collective) & KOLO_HAS_COUNTS ? 0 : number;
     }
     return call;
 }
@@ -60,7 +60,7 @@ static int make_call(const struct rank *rank, uint64_t number, void *data) {
                      .root = call.root,
                      .send = data,
                      .recv = call.collective == KOLO_ALLREDUCE || call.collective == KOLO_BROADCAST ? data : recv,
-                     .count = kolo_collective_has_counts(call.collective) ? counts[rank->rank] : call.count,
+                     .count = kolo_collective_has(call.collective) & KOLO_HAS_COUNTS ? counts[rank->rank] : call.count,
                      .send_counts = counts,
                      .recv_counts = counts,
                      .tensors = tensors,

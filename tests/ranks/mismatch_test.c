@@ -256,7 +256,7 @@ static void run_other_arguments(int ranks, int odd_rank, kolo_collective collect
     run_pair(ranks, odd_rank, "dtype", common, odd);
     odd = common;
     odd.op_or_root = 1;
-    if (kolo_collective_has_op(collective) || kolo_collective_has_root(collective))
+    if (kolo_collective_has(collective) & (KOLO_HAS_OP | KOLO_HAS_ROOT))
         run_pair(ranks, odd_rank, "op or root", common, odd);
     odd = common;
     odd.root = 1;

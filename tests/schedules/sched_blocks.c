@@ -51,7 +51,8 @@ static size_t first_tensor(const sched_call *call) {
 struct kolo_told sched_tell(const sched_call *call, uint32_t ranks) {
     static uint8_t some;
     const collective_shape *buffers = &collective_shapes[call->collective];
-    const bool is_barrier = call->collective == KOLO_BARRIER, has_op = kolo_collective_has_op(call->collective);
+    const bool is_barrier = call->collective == KOLO_BARRIER,
+               has_op = kolo_collective_has(call->collective) & KOLO_HAS_OP;
     const size_t first = first_tensor(call);
     const kolo_tensor tensors[] = {{&some, first}, {&some, call->count - first}};
     const struct kolo_descriptor *const row = &kolo_registry[call->collective];
@@ -103,7 +104,7 @@ void sched_expect(const sched_call *call, uint32_t ranks, uint8_t inputs[][SCHED
                   uint8_t results[][SCHED_BUFFER_BYTES]) {
     for (uint32_t self = 0; self < ranks; self++) {
         const size_t count = sched_lay_out(call, self, ranks, false).count;
-        if (count > 0 && kolo_collective_has_op(call->collective))
+        if (count > 0 && kolo_collective_has(call->collective) & KOLO_HAS_OP)
             expect_reduced(call, self, ranks, inputs, results[self]);
         else if (count > 0)
             expect_moved(call, self, ranks, inputs, results[self]);

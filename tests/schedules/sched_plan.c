@@ -224,7 +224,7 @@ static bool works_in_place(kolo_collective collective) {
 /* A call of a collective other than an all-reduce, in lines or in slots; a reduction in that band, if it has bands. */
 static void draw_other_than_allreduce(sched_call *call, const sched_shape *shape, uint32_t band, uint32_t percent_lines,
                                       uint64_t *random) {
-    const bool has_op = kolo_collective_has_op(call->collective);
+    const bool has_op = kolo_collective_has(call->collective) & KOLO_HAS_OP;
     const size_t ranks = shape->team.ranks;
     call->dtype = has_op ? KOLO_I32 : KOLO_U8;
     if (call->collective == KOLO_REDUCE) {

@@ -62,11 +62,11 @@ static bool counts_bytes(kolo_collective collective) {
 static const char *format_call(char *text, size_t text_bytes, const top_rank *rank) {
     const kolo_watched_call *call = &rank->call;
     const char *name = kolo_collective_name(call->collective);
-    const bool has_op = kolo_collective_has_op(call->collective);
+    const bool has_op = kolo_collective_has(call->collective) & KOLO_HAS_OP;
     char root[16] = "", count[40] = "";
-    if (kolo_collective_has_root(call->collective))
+    if (kolo_collective_has(call->collective) & KOLO_HAS_ROOT)
         snprintf(root, sizeof root, " root %d", call->root);
-    if (!kolo_collective_has_counts(call->collective))
+    if (!(kolo_collective_has(call->collective) & KOLO_HAS_COUNTS))
         snprintf(count, sizeof count, " %s", top_count_text(call->count).text);
     if (rank->seen.calls == 0)
         return "none yet";

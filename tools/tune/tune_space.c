@@ -23,16 +23,9 @@ static void list_sizes(tune_space *space, size_t max_bytes, bool quick) {
         add_size(space, bytes);
 }
 
-static bool has_choice(kolo_collective collective) {
-    for (kolo_algorithm i = 0; i < KOLO_ALGORITHMS; i++)
-        if (kolo_profile_may_choose(collective, i))
-            return true;
-    return false;
-}
-
 kolo_collective tune_collective_at(unsigned index) {
     kolo_collective collective = 0;
-    while (collective < KOLO_COLLECTIVES && (!has_choice(collective) || index-- > 0))
+    while (collective < KOLO_COLLECTIVES && (!(kolo_collective_has(collective) & KOLO_HAS_CHOICES) || index-- > 0))
         collective++;
     return collective;
 }
@@ -44,7 +37,7 @@ static void list_ways(tune_space *space, size_t slot_bytes, bool quick) {
     while (chunks < TUNE_CHUNKS_MAX && slot_bytes >> halvings * chunks >= CHUNK_BYTES_MIN)
         chunks++;
     for (kolo_algorithm i = 0; i < KOLO_ALGORITHMS; i++) {
-        if (!kolo_profile_may_choose(space->collective, i) ||
+        if (!(kolo_collective_has(space->collective) & KOLO_HAS_CHOICE(i)) ||
             (i == KOLO_ALGORITHM_TREE && space->ranks < TREE_RANKS_MIN))
             continue;
         const int whole = space->ways + chunks - 1;

@@ -112,17 +112,13 @@ const char *kolo_collective_name(kolo_collective collective) {
     return (unsigned)collective < KOLO_COLLECTIVES ? kolo_registry[collective].function + sizeof "kolo_" - 1 : NULL;
 }
 
-int kolo_collective_has_op(kolo_collective collective) {
-    return (unsigned)collective < KOLO_COLLECTIVES && kolo_registry[collective].has_op;
-}
-
-int kolo_collective_has_root(kolo_collective collective) {
-    return (unsigned)collective < KOLO_COLLECTIVES && kolo_registry[collective].has_root;
-}
-
-int kolo_collective_has_counts(kolo_collective collective) {
-    return (unsigned)collective < KOLO_COLLECTIVES &&
-           (kolo_registry[collective].send == COUNTED || kolo_registry[collective].recv == COUNTED);
+unsigned kolo_collective_has(kolo_collective collective) {
+    if ((unsigned)collective >= KOLO_COLLECTIVES)
+        return 0;
+    const struct kolo_descriptor *row = &kolo_registry[collective];
+    return (row->has_op ? KOLO_HAS_OP : 0) | (row->has_root ? KOLO_HAS_ROOT : 0) |
+           (row->send == COUNTED || row->recv == COUNTED ? KOLO_HAS_COUNTS : 0) |
+           KOLO_HAS_CHOICE(0) * row->choices;
 }
 
 int kolo_op_create(kolo_op *op, kolo_op_function *function, void *context, size_t element_bytes, unsigned flags) {

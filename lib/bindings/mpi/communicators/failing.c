@@ -97,7 +97,7 @@ static void describe_own(const struct mpi_state *state, const char *call, char *
     *own = '\0';
     if (collective == KOLO_COLLECTIVES || sscanf(call, "%*s of %llu ", &count) != 1)
         return;
-    if (!kolo_collective_has_op((kolo_collective)collective)) {
+    if (!(kolo_collective_has((kolo_collective)collective) & KOLO_HAS_OP)) {
         if (state->type && count % state->type->bytes == 0)
             snprintf(own, own_bytes, " (%llu %s)", count / state->type->bytes, mpi_type_name(state->type));
     } else if (reduction) {

@@ -101,7 +101,7 @@ int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int ranks, kol
                     kolo_dtype dtype, kolo_op op) {
     static const struct kolo_sized sized = KOLO_SIZED(kolo_plan, plan_bytes, segment_bytes);
     struct kolo_settings settings;
-    const kolo_op used = kolo_collective_has_op(collective) ? op : KOLO_SUM;
+    const kolo_op used = kolo_collective_has(collective) & KOLO_HAS_OP ? op : KOLO_SUM;
     int rc = kolo_sized_check(&sized, "kolo_plan_query", plan);
     if (rc < 0)
         return rc;
@@ -157,11 +157,6 @@ int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int ranks, kol
 /* Profiles. */
 
 static const struct kolo_sized sized_section = KOLO_SIZED(kolo_profile_section, section_bytes, band);
-
-int kolo_profile_may_choose(kolo_collective collective, kolo_algorithm algorithm) {
-    return (unsigned)collective < KOLO_COLLECTIVES && (unsigned)algorithm < KOLO_ALGORITHMS &&
-           kolo_descriptor_of(collective)->choices >> algorithm & 1;
-}
 
 int kolo_profile_section_get(const char *path, size_t index, kolo_profile_section *section) {
     struct kolo_profile profile;

@@ -249,7 +249,7 @@ int kolo_watch_call(const kolo_watch *watch, int index, int rank, uint64_t numbe
     seen.dtype = parts.dtype;
     seen.op = parts.op;
     seen.root = (int)parts.root;
-    seen.count = kolo_collective_has_counts(parts.collective) ? 0 : parts.count;
+    seen.count = kolo_collective_has(parts.collective) & KOLO_HAS_COUNTS ? 0 : parts.count;
     seen.began_ns = past.began_ns;
     seen.ended_ns = past.ended_ns;
     seen.waited_for = known_peer ? past.waited_for : -1;

@@ -112,9 +112,9 @@ void kolo_call_describe(uint64_t word, char text[KOLO_CALL_TEXT_BYTES]) {
         return;
     }
     describe_message(&parts, message, sizeof message);
-    if (kolo_collective_has_root(parts.collective))
+    if (kolo_collective_has(parts.collective) & KOLO_HAS_ROOT)
         snprintf(root, sizeof root, ", root %u", parts.root);
-    const bool has_op = kolo_collective_has_op(parts.collective);
+    const bool has_op = kolo_collective_has(parts.collective) & KOLO_HAS_OP;
     snprintf(text, KOLO_CALL_TEXT_BYTES, "%s%s%s%s%s%s%s", kolo_collective_name(parts.collective), message,
              has_op ? ", " : "", has_op ? kolo_op_name(parts.op) : "", parts.keeps_order ? ", not commutative" : "",
              root, parts.by_lanes ? ", by lanes" : "");
