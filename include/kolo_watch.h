@@ -23,25 +23,25 @@ extern "C" {
 
 typedef struct kolo_watch kolo_watch; /* communicators that were found, each with its last reading */
 
-/* Looks for the communicators of `target`, which is one of
+/* Makes a watch of `target`, which is one of
  *     - the pid of a rank;
  *     - the pid of a process that started ranks (kolorun, mpirun, a shell): those of all processes below it;
  *     - the name of a job, KOLO_JOB;
- *     - NULL: those of all jobs of this user, of which there may be none.
- * Finds all communicators of a process except those of one rank, which have no segment. The caller owns *watch and ends
- * it with kolo_watch_close. KOLO_ERR_ARG: there is no such process, or it has no communicator. KOLO_ERR_SYSTEM: it is
- * another user's, or cannot be read. KOLO_ERR_VERSION: it runs another version of kolo, which the message names. */
+ *     - NULL: all jobs of this user, of which there may be none.
+ * The caller owns *watch and ends it with kolo_watch_close. KOLO_ERR_ARG: NULL, or it can be none of these.
+ * KOLO_ERR_SYSTEM: out of memory. */
 KOLO_API int kolo_watch_open(kolo_watch **watch, const char *target);
 
-/* Looks again: drops the communicators that were over at their last reading, and adds new ones behind the others. So a
- * communicator's index may change. Errors as kolo_watch_open, but only if no communicator is left. */
-KOLO_API int kolo_watch_search(kolo_watch *watch);
+/* Looks for the target's communicators and tables, and returns how many communicators there are to read; *tables
+ * becomes how many tables; NULL: not wanted. It finds all communicators of a process except those of one rank, which
+ * have no segment. Later calls drop those that were over at their last reading, and add new ones behind the others. So
+ * an index may change. It fails only if no communicator is left. KOLO_ERR_ARG: there is no such process, or it has no
+ * communicator. KOLO_ERR_SYSTEM: it is another user's, or cannot be read. KOLO_ERR_VERSION: it runs another version of
+ * kolo, which the message names. */
+KOLO_API int kolo_watch_search(kolo_watch *watch, int *tables);
 
 /* Closes the watch and frees it. NULL is fine. */
 KOLO_API void kolo_watch_close(kolo_watch *watch);
-
-/* Returns how many communicators there are to read. */
-KOLO_API int kolo_watch_count(const kolo_watch *watch);
 
 typedef struct kolo_watched_comm {
     size_t comm_bytes;      /* sizeof(kolo_watched_comm); set by the caller */
@@ -103,10 +103,6 @@ KOLO_API int kolo_watch_rank(const kolo_watch *watch, int index, int rank, kolo_
 KOLO_API int kolo_watch_call(const kolo_watch *watch, int index, int rank, uint64_t number, kolo_watched_call *call);
 
 /* The tables (kolo_table.h) of the communicators that were found, except those of one rank on one machine. */
-
-/* Returns how many tables there are to read. kolo_watch_search drops those that were over at their last reading, and
- * adds new ones behind the others. */
-KOLO_API int kolo_watch_table_count(const kolo_watch *watch);
 
 typedef struct kolo_watched_table {
     size_t table_bytes;     /* sizeof(kolo_watched_table); set by the caller */

@@ -344,6 +344,7 @@ static int fill_watched(const struct rank *rank, void *filled, char what) {
     char pid[16];
     snprintf(pid, sizeof pid, "%d", (int)getpid());
     if (!expect_status(rank, kolo_watch_open(&watch, pid), 0, "kolo_watch_open") ||
+        !expect(rank, kolo_watch_search(watch, NULL) > 0, "there is no communicator to watch") ||
         !expect_status(rank, kolo_watch_read(watch, 0, &seen), 0, "kolo_watch_read"))
         return 0;
     const int status = what == 'c'   ? kolo_watch_read(watch, 0, filled)

@@ -76,7 +76,8 @@ static kolo_watch *watch_self(const struct rank *rank) {
     if (!expect_status(rank, kolo_watch_open(&watch, pid), 0, "kolo_watch_open"))
         return NULL;
     kolo_watched_comm comm = {.comm_bytes = sizeof comm};
-    expect(rank, kolo_watch_count(watch) == 1, "%d communicators were found", kolo_watch_count(watch));
+    const int count = kolo_watch_search(watch, NULL);
+    expect(rank, count == 1, "%d communicators were found", count);
     expect_status(rank, kolo_watch_read(watch, 0, &comm), 0, "kolo_watch_read");
     expect(rank, comm.ranks == rank->ranks && !comm.over && comm.failure == 0, "%d ranks, over %d, failure %d",
            comm.ranks, comm.over, comm.failure);
@@ -325,7 +326,8 @@ static void watch_without_first_thread(void) {
     while (counter_add(0) < all_ready)
         sleep_ms(1);
     snprintf(target, sizeof target, "%d", (int)pid);
-    const bool is_open = expect_status(NULL, kolo_watch_open(&watch, target), 0, "kolo_watch_open");
+    const bool is_open = expect_status(NULL, kolo_watch_open(&watch, target), 0, "kolo_watch_open") &&
+                         expect(NULL, kolo_watch_search(watch, NULL) > 0, "there is no communicator to watch");
     counter_add(1);
     while (is_open && process != 'Z' && expect(NULL, !is_over(watch, &process), "its communicator is over"))
         sleep_ms(1);

@@ -157,6 +157,7 @@ static void await_other_thread(const struct rank *rank) {
     char self[16];
     snprintf(self, sizeof self, "%d", (int)getpid());
     expect_status(rank, kolo_watch_open(&watch, self), 0, "kolo_watch_open");
+    expect(rank, kolo_watch_search(watch, NULL) > 0, "there is no communicator to watch");
     while (watch && expect_status(rank, kolo_watch_read(watch, 0, &comm), 0, "kolo_watch_read") &&
            expect_status(rank, kolo_watch_rank(watch, 0, rank->rank, &seen), 0, "kolo_watch_rank") && seen.calls == 0)
         sleep_ms(1);

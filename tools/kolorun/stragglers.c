@@ -108,7 +108,8 @@ static bool tell_waits(const struct watched_job *job) {
     snprintf(target, sizeof target, "%d", (int)getpid());
     if (kolo_watch_open(&watch, target) < 0)
         return false;
-    for (int index = 0; index < kolo_watch_count(watch); index++) {
+    const int count = kolo_watch_search(watch, NULL);
+    for (int index = 0; index < count; index++) {
         kolo_watched_comm comm = {.comm_bytes = sizeof comm};
         if (kolo_watch_read(watch, index, &comm) < 0)
             continue;

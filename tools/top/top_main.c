@@ -195,19 +195,19 @@ static bool show(const top_sample *sample) {
 }
 
 /* Shows one interval after another until all communicators are over; the program's exit status. */
-static int follow(kolo_watch *watch) {
+static int follow(top_watch *watched) {
     top_sample before, sample = {0};
     double search_s = now_s() + SEARCH_INTERVAL_S;
-    bool good = top_sample_take(&before, watch, &sample), over = false;
+    bool good = top_sample_take(&before, watched, &sample), over = false;
     double interval_s = !options.once && FIRST_INTERVAL_S < options.interval_s ? FIRST_INTERVAL_S : options.interval_s;
     while (good && !over && terminal_wait(interval_s)) {
         interval_s = options.interval_s;
-        good = top_sample_take(&sample, watch, &before);
+        good = top_sample_take(&sample, watched, &before);
         good = good && show(&sample);
         over = options.once;
         if (good && !over && (now_s() >= search_s || top_sample_over(&sample))) {
             search_s = now_s() + SEARCH_INTERVAL_S;
-            over = kolo_watch_search(watch) < 0;
+            over = top_watch_search(watched) < 0;
             if (over)
                 fputs("kolo-top: the job has ended\n", stderr);
         }
@@ -220,20 +220,20 @@ static int follow(kolo_watch *watch) {
 
 int main(int argc, char **argv) {
     const char *target = *command_line_read(&line, argc, argv);
-    kolo_watch *watch;
+    top_watch watched;
     if (!target && (options.once || command_line_has(&line, "--interval")))
         command_line_refuse(&line, "--once and --interval are for one job: give a process or a job's name");
     if (!target)
         return top_list_print(options.json);
-    if (kolo_watch_open(&watch, target) < 0) {
+    if (top_watch_open(&watched, target) < 0) {
         message_print("%s; kolo-top alone lists your jobs", kolo_error_message());
         return EXIT_FAILURE;
     }
     top_report_set_colour(!options.json && terminal_has_colour(STDOUT_FILENO));
     if (!options.once && !options.json)
         terminal_open();
-    const int exit_code = follow(watch);
-    kolo_watch_close(watch);
+    const int exit_code = follow(&watched);
+    kolo_watch_close(watched.watch);
     terminal_close();
     return exit_code;
 }

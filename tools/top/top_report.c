@@ -276,14 +276,14 @@ static void print_json(const job *jobs, int count) {
 }
 
 int top_list_print(bool json) {
-    kolo_watch *watch;
-    if (kolo_watch_open(&watch, NULL) < 0) {
+    top_watch watched;
+    if (top_watch_open(&watched, NULL) < 0) {
         message_print("%s", kolo_error_message());
         return EXIT_FAILURE;
     }
     const top_sample none = {0};
     top_sample sample;
-    bool good = top_sample_take(&sample, watch, &none);
+    bool good = top_sample_take(&sample, &watched, &none);
     job *jobs = calloc((size_t)sample.count + 1, sizeof *jobs);
     int count = 0;
     for (int i = 0; good && jobs && i < sample.count; i++)
@@ -296,6 +296,6 @@ int top_list_print(bool json) {
     good = good && jobs && message_unless_written() == 0;
     free(jobs);
     top_sample_free(&sample);
-    kolo_watch_close(watch);
+    kolo_watch_close(watched.watch);
     return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }

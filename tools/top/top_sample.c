@@ -156,15 +156,27 @@ static bool take_comm(top_comm *comm, kolo_watch *watch, int index, const top_sa
     return good;
 }
 
-bool top_sample_take(top_sample *sample, kolo_watch *watch, const top_sample *before) {
-    const int count = kolo_watch_count(watch);
+int top_watch_search(top_watch *watched) {
+    watched->comms = kolo_watch_search(watched->watch, &watched->tables);
+    return watched->comms;
+}
+
+int top_watch_open(top_watch *watched, const char *target) {
+    int status = kolo_watch_open(&watched->watch, target);
+    if (status == KOLO_OK && (status = top_watch_search(watched)) < 0)
+        kolo_watch_close(watched->watch);
+    return status;
+}
+
+bool top_sample_take(top_sample *sample, const top_watch *watched, const top_sample *before) {
+    const int count = watched->comms;
     *sample = (top_sample){.comms = calloc((size_t)count + 1, sizeof *sample->comms)};
     bool good = sample->comms != NULL;
     while (good && sample->count < count) {
         const int index = sample->count++; /* counted as soon as there may be something to free */
-        good = take_comm(&sample->comms[index], watch, index, before);
+        good = take_comm(&sample->comms[index], watched->watch, index, before);
     }
-    good = good && top_tables_take(sample, watch, before);
+    good = good && top_tables_take(sample, watched, before);
     if (!good)
         message_print("out of memory");
     return good;

@@ -41,6 +41,12 @@ typedef struct top_table {
     double interval_s;     /* as in top_comm */
 } top_table;
 
+/* A watch, and what it has found: how many of each there are to read. */
+typedef struct top_watch {
+    kolo_watch *watch;
+    int comms, tables;
+} top_watch;
+
 typedef struct top_sample {
     top_comm *comms;
     int count;
@@ -48,10 +54,16 @@ typedef struct top_sample {
     int tables_count;
 } top_sample;
 
-/* Reads all communicators and tables of `watch`; `before` is the sample before this one. False with a message on
+/* Opens a watch of `target` and searches, or closes it and returns a negative KOLO_ERR_*. */
+int top_watch_open(top_watch *watched, const char *target);
+
+/* Searches, again. A negative KOLO_ERR_*: no communicator is left. */
+int top_watch_search(top_watch *watched);
+
+/* Reads all communicators and tables of `watched`; `before` is the sample before this one. False with a message on
  * standard error.
  */
-bool top_sample_take(top_sample *sample, kolo_watch *watch, const top_sample *before);
+bool top_sample_take(top_sample *sample, const top_watch *watched, const top_sample *before);
 
 /* Frees what it holds. */
 void top_sample_free(top_sample *sample);
@@ -66,7 +78,7 @@ const char *top_rank_state(const top_rank *rank);
 const char *top_table_rank_state(const top_table_rank *rank);
 
 /* Parts of the sample, in files of their own. */
-bool top_tables_take(top_sample *sample, kolo_watch *watch, const top_sample *before);
+bool top_tables_take(top_sample *sample, const top_watch *watched, const top_sample *before);
 void top_tables_free(top_sample *sample);
 
 /* How much more it is now, a second; 0: it is not. */

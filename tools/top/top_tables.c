@@ -61,20 +61,20 @@ static bool take_table(top_table *table, kolo_watch *watch, int index, const top
     return good;
 }
 
-bool top_tables_take(top_sample *sample, kolo_watch *watch, const top_sample *before) {
-    const int count = kolo_watch_table_count(watch);
+bool top_tables_take(top_sample *sample, const top_watch *watched, const top_sample *before) {
+    const int count = watched->tables;
     sample->tables = calloc((size_t)count + 1, sizeof *sample->tables);
     bool good = sample->tables != NULL;
     while (good && sample->tables_count < count) {
         const int index = sample->tables_count++; /* counted as soon as there may be something to free */
-        good = take_table(&sample->tables[index], watch, index, before);
+        good = take_table(&sample->tables[index], watched->watch, index, before);
     }
     return good;
 }
 
 #else
-bool top_tables_take(top_sample *sample, kolo_watch *watch, const top_sample *before) {
-    (void)sample, (void)watch, (void)before;
+bool top_tables_take(top_sample *sample, const top_watch *watched, const top_sample *before) {
+    (void)sample, (void)watched, (void)before;
     return true;
 }
 #endif

@@ -42,8 +42,8 @@ struct kolo_observer {
     size_t files_count;
 };
 
-/* Adds the segments of `target` ("": of all jobs of this user), see kolo_watch_open, that the observer does not have
- * yet, and other files. Drops files that are over, or of no segment that it has. Errors as of kolo_watch_open. */
+/* Adds the segments of `target` ("": of all jobs of this user), see kolo_watch_search, that the observer does not have
+ * yet, and other files. Drops files that are over, or of no segment that it has. Errors as of kolo_watch_search. */
 int kolo_observer_search(struct kolo_observer *observer, const char *target);
 
 /* Drops the segment at `index`; the segments behind it move up. */

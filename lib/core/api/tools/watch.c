@@ -53,24 +53,6 @@ static struct kolo_reading *make_reading(uint32_t ranks) {
     return reading;
 }
 
-int kolo_watch_search(kolo_watch *watch) {
-    if (!watch)
-        return kolo_fail(KOLO_ERR_ARG, "kolo_watch_search: watch is NULL");
-    struct kolo_observer *observer = &watch->observer;
-    for (size_t i = observer->count; i-- > 0;)
-        if (observer->list[i].reading->over)
-            kolo_observer_drop(observer, i);
-    int rc = kolo_observer_search(observer, watch->target);
-    for (size_t i = observer->count; i-- > 0 && !observer->list[i].reading;) {
-        observer->list[i].reading = make_reading(observer->list[i].ranks);
-        if (observer->list[i].reading)
-            continue;
-        rc = kolo_fail(KOLO_ERR_SYSTEM, "out of memory for %u ranks", observer->list[i].ranks);
-        kolo_observer_drop(observer, i);
-    }
-    return rc;
-}
-
 int kolo_watch_open(kolo_watch **watch, const char *target) {
     if (!watch)
         return kolo_fail(KOLO_ERR_ARG, "kolo_watch_open: watch is NULL");
@@ -85,13 +67,28 @@ int kolo_watch_open(kolo_watch **watch, const char *target) {
 #if KOLO_HAVE_TABLE
     made->observer.find = kolo_observed_table_find;
 #endif
-    int rc = kolo_watch_search(made);
-    if (rc < 0) {
-        kolo_watch_close(made);
-        return rc;
-    }
     *watch = made;
     return 0;
+}
+
+int kolo_watch_search(kolo_watch *watch, int *tables) {
+    if (!watch)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_watch_search: watch is NULL");
+    struct kolo_observer *observer = &watch->observer;
+    for (size_t i = observer->count; i-- > 0;)
+        if (observer->list[i].reading->over)
+            kolo_observer_drop(observer, i);
+    int rc = kolo_observer_search(observer, watch->target);
+    for (size_t i = observer->count; i-- > 0 && !observer->list[i].reading;) {
+        observer->list[i].reading = make_reading(observer->list[i].ranks);
+        if (observer->list[i].reading)
+            continue;
+        rc = kolo_fail(KOLO_ERR_SYSTEM, "out of memory for %u ranks", observer->list[i].ranks);
+        kolo_observer_drop(observer, i);
+    }
+    if (tables)
+        *tables = (int)observer->files_count;
+    return rc < 0 ? rc : (int)observer->count;
 }
 
 void kolo_watch_close(kolo_watch *watch) {
@@ -99,10 +96,6 @@ void kolo_watch_close(kolo_watch *watch) {
         return;
     kolo_observer_close(&watch->observer);
     free(watch);
-}
-
-int kolo_watch_count(const kolo_watch *watch) {
-    return watch ? (int)watch->observer.count : 0;
 }
 
 /* Reads `bytes`; what lies beyond the end of the file is zero. */
