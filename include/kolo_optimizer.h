@@ -139,48 +139,41 @@ KOLO_API int kolo_optimizer_step(kolo_optimizer *optimizer, const void *gradient
 KOLO_API int kolo_optimizer_begin_segment(kolo_optimizer *optimizer, size_t segment, const void *gradients,
                                           void *parameters);
 
-/* Changes the settings of group `index`, but not its `end`, from the next step on: not for one of which a segment has
- * begun. Every rank does the same. Blocks for nobody. KOLO_ERR_ARG: no such group, a wrong setting, another `end`, or
- * momentum where no group had any at the beginning. kolo_optimizer_group reads them; group->group_bytes is set by the
- * caller. */
-KOLO_API int kolo_optimizer_set_group(kolo_optimizer *optimizer, size_t index, const kolo_parameter_group *group);
-KOLO_API int kolo_optimizer_group(const kolo_optimizer *optimizer, size_t index, kolo_parameter_group *group);
+/* Fills *before with the settings of group `index`; then changes them to *wanted, but not their `end`, from the next
+ * step on: not for one of which a segment has begun. Either may be NULL. Every rank makes the same changes. Blocks for
+ * nobody. KOLO_ERR_ARG: no such group, a wrong setting, another `end`, momentum where no group had any at the
+ * beginning, or group_bytes was not set; nothing was changed. */
+KOLO_API int kolo_optimizer_group(kolo_optimizer *optimizer, size_t index, const kolo_parameter_group *wanted,
+                                  kolo_parameter_group *before);
 
-/* State: arrays of `count` numbers, f32 or, for F64 messages, f64, of which each rank has what it owns. */
+/* State, what has to be saved: arrays of `count` numbers, f32 or, for F64 messages, f64, of which each rank has what it
+ * owns; and one number that all have alike. */
 typedef enum kolo_optimizer_state {
     KOLO_OPTIMIZER_MOMENTUM, /* SGD's momentum buffer, Adam's first moment (exp_avg) */
     KOLO_OPTIMIZER_VARIANCE, /* Adam's second moment (exp_avg_sq) */
     KOLO_OPTIMIZER_MASTER,   /* master weights; before the first step they mean nothing */
+    KOLO_OPTIMIZER_STEPS,    /* one uint64_t: steps done so far. Adam's formulas use it, and 0 says that there are no
+                                momentum and no master weights yet */
     KOLO_OPTIMIZER_STATES    /* how many there are */
 } kolo_optimizer_state;
 
-/* What this rank owns of segment `segment`: *owned elements from *first on, in the message. KOLO_ERR_ARG: NULL, or no
- * such segment. Blocks for nobody. */
-KOLO_API int kolo_optimizer_owned(const kolo_optimizer *optimizer, size_t segment, size_t *first, size_t *owned);
-
-/* *values = this rank's part of a state, one owned range behind the other in the order of segments, to read or write
- * between steps; NULL: this optimizer has no such state. *count: its numbers. The memory is the optimizer's.
- * KOLO_ERR_ARG: NULL, or no such state. Blocks for nobody. */
+/* *values = this rank's part of an array, to read or write between steps: one owned range behind the other in the order
+ * of segments (of each, kolo_apply_owned says which). NULL: this optimizer has no such array. *count: its numbers. The
+ * memory is the optimizer's. KOLO_ERR_ARG: NULL, or no such state. Blocks for nobody. */
 KOLO_API int kolo_optimizer_local_state(kolo_optimizer *optimizer, kolo_optimizer_state which, void **values,
                                         size_t *count);
 
 /* values[0 .. count-1] = the whole of a state on rank `root`, or with root -1 on every rank; elsewhere values is not
- * used. Collective; blocks until this rank's part is done. For saving. KOLO_ERR_ARG: no such state or root, NULL, or a
- * segment has begun. Others as kolo_allreduce. */
+ * used. Collective; blocks until this rank's part is done. STEPS can be read at any time, blocking for nobody.
+ * KOLO_ERR_ARG: no such state or root, NULL, or a segment has begun. Others as kolo_allreduce. */
 KOLO_API int kolo_optimizer_read_state(kolo_optimizer *optimizer, kolo_optimizer_state which, void *values, int root);
 
 /* Takes this rank's part of a state from the whole of it, which another optimizer of the same count had, whatever its
  * number of ranks and its segments. `values` may be a file in memory, of which only that part is read. No rank waits
- * for another. KOLO_ERR_ARG as above. */
+ * for another. Every rank writes the same STEPS: groups that have momentum then are taken to have a buffer of it;
+ * in others the first step with momentum makes the gradient the buffer, as the first step of all does. KOLO_ERR_ARG as
+ * above. */
 KOLO_API int kolo_optimizer_write_state(kolo_optimizer *optimizer, kolo_optimizer_state which, const void *values);
-
-/* Steps done so far, a part of what has to be saved: Adam's formulas use it, and 0 says that there are no momentum and
- * no master weights yet. set_steps is done on every rank. Groups that have momentum then are taken to have a buffer of
- * it; in others the first step with momentum makes the gradient the buffer, as the first step of all does. Blocks for
- * nobody. KOLO_ERR_ARG: NULL, or a segment has begun.
- */
-KOLO_API int kolo_optimizer_steps(const kolo_optimizer *optimizer, uint64_t *steps);
-KOLO_API int kolo_optimizer_set_steps(kolo_optimizer *optimizer, uint64_t steps);
 
 #ifdef __cplusplus
 }

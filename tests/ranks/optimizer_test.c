@@ -243,7 +243,7 @@ static void run_formulas(struct rank *rank) {
         for (int step = 1; optimizer && step <= 20; step++) {
             late->momentum = step < 8 || (step > 12 && step < 15) ? 0 : 0.8;
             late->dampening = 0.3;
-            expect_status(rank, kolo_optimizer_set_group(optimizer, 2, late), 0, "kolo_optimizer_set_group");
+            expect_status(rank, kolo_optimizer_group(optimizer, 2, late, NULL), 0, "kolo_optimizer_group");
             fill(gradients, &setup, 50 + (uint64_t)step); /* the same on all ranks */
             expect_status(rank, kolo_optimizer_step(optimizer, gradients, parameters, NULL), 0, "kolo_optimizer_step");
             for (size_t i = 0, group = 0; i < COUNT; i++) {
@@ -290,9 +290,7 @@ static void run_moved(struct rank *rank) {
                     right = right &&
                             expect_status(rank, kolo_optimizer_write_state(next, (kolo_optimizer_state)which, state), 0,
                                           "kolo_optimizer_write_state");
-            if (current)
-                kolo_optimizer_steps(current, &steps);
-            expect_status(rank, kolo_optimizer_set_steps(next, steps), 0, "kolo_optimizer_set_steps");
+            expect_status(rank, kolo_optimizer_read_state(next, KOLO_OPTIMIZER_STEPS, &steps, -1), 0, "steps");
             kolo_optimizer_destroy(current);
             current = next;
             for (int step = 0; right && step < 2; step++) {
@@ -332,11 +330,13 @@ static void run_mapped(struct rank *rank) {
     }
     for (int step = 0; right && step < STEPS; step++) {
         kolo_parameter_group group = {.group_bytes = sizeof group};
-        right = expect_status(rank, kolo_optimizer_group(first, 1, &group), 0, "kolo_optimizer_group");
+        kolo_parameter_group before = {.group_bytes = sizeof before};
+        right = expect_status(rank, kolo_optimizer_group(first, 1, NULL, &group), 0, "kolo_optimizer_group");
         group.learning_rate /= 2;
-        right = right &&
-                expect_status(rank, kolo_optimizer_set_group(first, 1, &group), 0, "kolo_optimizer_set_group") &&
-                expect_status(rank, kolo_optimizer_set_group(second, 1, &group), 0, "kolo_optimizer_set_group");
+        right = right && expect_status(rank, kolo_optimizer_group(first, 1, &group, NULL), 0, "kolo_optimizer_group") &&
+                expect_status(rank, kolo_optimizer_group(second, 1, &group, &before), 0, "kolo_optimizer_group") &&
+                expect(rank, before.learning_rate == 2 * group.learning_rate && before.end == group.end,
+                       "the learning rate was %g, not %g", before.learning_rate, 2 * group.learning_rate);
         fill(gradients, &setup, 100 + (uint64_t)step * 64 + (uint64_t)rank->rank);
         memcpy(mapped[0], gradients, setup.options.count * 4);
         kolo_step_info info, other;
@@ -403,7 +403,7 @@ static void run_refused_options(const struct rank *rank, const struct setup *goo
 static void run_refused(struct rank *rank) {
     struct setup setup = {.options = KOLO_OPTIMIZER_OPTIONS_INIT};
     float gradients[40] = {0}, parameters[40] = {0};
-    size_t first, owned;
+    const uint64_t steps = 3;
     setup.options.count = 40;
     divide(&setup, 1, 1);
     setup.options.segments = NULL;
@@ -419,14 +419,13 @@ static void run_refused(struct rank *rank) {
     refused(rank, kolo_optimizer_read_state(optimizer, KOLO_OPTIMIZER_MASTER, gradients, 0), "no such state");
     refused(rank, kolo_optimizer_read_state(optimizer, KOLO_OPTIMIZER_MOMENTUM, gradients, rank->ranks), "root");
     refused(rank, kolo_optimizer_write_state(optimizer, KOLO_OPTIMIZER_MOMENTUM, NULL), "values is NULL");
-    refused(rank, kolo_optimizer_owned(optimizer, 7, &first, &owned), "segment 7: there are 1");
     kolo_parameter_group group = setup.groups[0];
     group.end = 39;
-    refused(rank, kolo_optimizer_set_group(optimizer, 0, &group), "must stay 40");
-    refused(rank, kolo_optimizer_set_group(optimizer, 1, &group), "there are 1");
+    refused(rank, kolo_optimizer_group(optimizer, 0, &group, NULL), "must stay 40");
+    refused(rank, kolo_optimizer_group(optimizer, 1, &group, NULL), "there are 1");
     expect_status(rank, kolo_optimizer_begin_segment(optimizer, 0, gradients, parameters), 0, "begin_segment");
     refused(rank, kolo_optimizer_begin_segment(optimizer, 0, gradients, parameters), "has begun already");
-    refused(rank, kolo_optimizer_set_steps(optimizer, 3), "a segment has begun");
+    refused(rank, kolo_optimizer_write_state(optimizer, KOLO_OPTIMIZER_STEPS, &steps), "a segment has begun");
     refused(rank, kolo_optimizer_read_state(optimizer, KOLO_OPTIMIZER_MOMENTUM, gradients, 0), "a segment has begun");
     expect_status(rank, kolo_optimizer_step(optimizer, NULL, NULL, NULL), 0, "a step whose segments have begun");
     expect_status(rank, kolo_optimizer_begin_segment(optimizer, 0, gradients, parameters), 0, "begin_segment");
@@ -460,9 +459,9 @@ static void run_mismatch(struct rank *rank) {
             status = kolo_optimizer_begin_segment(optimizer, is_odd, gradients + 20 * is_odd, parameters + 20 * is_odd);
         group.learning_rate *= 2;
         if (what == 1 && is_odd)
-            status = kolo_optimizer_set_group(optimizer, 0, &group);
+            status = kolo_optimizer_group(optimizer, 0, &group, NULL);
         if (what == 2 && is_odd)
-            status = kolo_optimizer_set_steps(optimizer, 5);
+            status = kolo_optimizer_write_state(optimizer, KOLO_OPTIMIZER_STEPS, &(uint64_t){5});
         expect_status(rank, status, 0, "what one rank does differently");
         status = what == 3 ? kolo_optimizer_read_state(
                                  optimizer, is_odd ? KOLO_OPTIMIZER_VARIANCE : KOLO_OPTIMIZER_MOMENTUM, values, -1)

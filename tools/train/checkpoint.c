@@ -117,7 +117,7 @@ static int take_image(trainer *t, const char *image) {
         else if (parts[i].bytes > 0)
             status = kolo_optimizer_write_state(t->optimizer, states[i], image + parts[i].at);
     if (status == 0)
-        status = kolo_optimizer_set_steps(t->optimizer, h.steps);
+        status = kolo_optimizer_write_state(t->optimizer, KOLO_OPTIMIZER_STEPS, &(uint64_t){h.steps});
     return check(t->comm, status, "cannot load the optimizer's state");
 }
 

@@ -304,17 +304,13 @@ int kolo_optimizer_destroy(kolo_optimizer *optimizer) {
     return 0;
 }
 
-int kolo_optimizer_set_group(kolo_optimizer *optimizer, size_t index, const kolo_parameter_group *group) {
-    kolo_parameter_group read = KOLO_PARAMETER_GROUP_INIT;
-    if (!optimizer || !group)
-        return kolo_fail(KOLO_ERR_ARG, "%s: %s is NULL", __func__, optimizer ? "group" : "optimizer");
+static int change_group(kolo_optimizer *optimizer, const char *function, size_t index,
+                        const kolo_parameter_group *wanted) {
     const kolo_comm *comm = optimizer->comm;
-    if (index >= optimizer->ngroups)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_optimizer_set_group: group %zu: there are %zu", comm->global_rank,
-                         index, optimizer->ngroups);
-    int rc = kolo_sized_read(&sized_group, __func__, &read, group);
+    kolo_parameter_group read = KOLO_PARAMETER_GROUP_INIT;
+    int rc = kolo_sized_read(&sized_group, function, &read, wanted);
     if (rc == 0)
-        rc = check_group(comm, __func__, index, &read);
+        rc = check_group(comm, function, index, &read);
     if (rc < 0)
         return rc;
     if (read.end != optimizer->groups[index].end)
@@ -328,49 +324,37 @@ int kolo_optimizer_set_group(kolo_optimizer *optimizer, size_t index, const kolo
     return 0;
 }
 
-int kolo_optimizer_group(const kolo_optimizer *optimizer, size_t index, kolo_parameter_group *group) {
-    if (!optimizer || !group)
-        return kolo_fail(KOLO_ERR_ARG, "%s: %s is NULL", __func__, optimizer ? "group" : "optimizer");
+int kolo_optimizer_group(kolo_optimizer *optimizer, size_t index, const kolo_parameter_group *wanted,
+                         kolo_parameter_group *before) {
+    const char *const function = __func__;
+    if (!optimizer)
+        return kolo_fail(KOLO_ERR_ARG, "%s: optimizer is NULL", function);
     if (index >= optimizer->ngroups)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_optimizer_group: group %zu: there are %zu",
-                         optimizer->comm->global_rank, index, optimizer->ngroups);
-    const int rc = kolo_sized_check(&sized_group, __func__, group);
-    if (rc == 0)
-        kolo_sized_fill(&sized_group, group, &optimizer->groups[index]);
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: group %zu: there are %zu", optimizer->comm->global_rank, function,
+                         index, optimizer->ngroups);
+    const kolo_parameter_group found = optimizer->groups[index];
+    int rc = before ? kolo_sized_check(&sized_group, function, before) : 0;
+    if (rc == 0 && wanted)
+        rc = change_group(optimizer, function, index, wanted);
+    if (rc == 0 && before)
+        kolo_sized_fill(&sized_group, before, &found);
     return rc;
 }
 
 /* State. */
 
-static int check_segment_free(const kolo_optimizer *optimizer, const char *function) {
-    return optimizer->begun == 0
+/* Checks the arguments for reading and writing a whole state. A segment may have begun where `at_once`. */
+static int check_state(const kolo_optimizer *optimizer, const char *function, kolo_optimizer_state which,
+                       bool at_once) {
+    if (!optimizer)
+        return kolo_fail(KOLO_ERR_ARG, "%s: optimizer is NULL", function);
+    if ((unsigned)which >= KOLO_OPTIMIZER_STATES || (which != KOLO_OPTIMIZER_STEPS && !optimizer->states[which]))
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: state %d: this optimizer has no such state",
+                         optimizer->comm->global_rank, function, (int)which);
+    return optimizer->begun == 0 || at_once
                ? 0
                : kolo_fail(KOLO_ERR_ARG, "rank %u: %s: a segment has begun: call kolo_optimizer_step first",
                            optimizer->comm->global_rank, function);
-}
-
-/* Checks the arguments for reading and writing a whole state. */
-static int check_state(const kolo_optimizer *optimizer, const char *function, kolo_optimizer_state which) {
-    if (!optimizer)
-        return kolo_fail(KOLO_ERR_ARG, "%s: optimizer is NULL", function);
-    if ((unsigned)which >= KOLO_OPTIMIZER_STATES || !optimizer->states[which])
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: state %d: this optimizer has no such state",
-                         optimizer->comm->global_rank, function, (int)which);
-    return check_segment_free(optimizer, function);
-}
-
-int kolo_optimizer_owned(const kolo_optimizer *optimizer, size_t segment, size_t *first, size_t *owned) {
-    if (!optimizer || !first || !owned)
-        return kolo_fail(KOLO_ERR_ARG, "%s: %s is NULL", __func__,
-                         !optimizer ? "optimizer"
-                         : !first   ? "first"
-                                    : "owned");
-    if (segment >= optimizer->nsegments)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_optimizer_owned: segment %zu: there are %zu",
-                         optimizer->comm->global_rank, segment, optimizer->nsegments);
-    *first = optimizer->segments[segment].begin + optimizer->segments[segment].first;
-    *owned = optimizer->segments[segment].owned;
-    return 0;
 }
 
 int kolo_optimizer_local_state(kolo_optimizer *optimizer, kolo_optimizer_state which, void **values, size_t *count) {
@@ -393,7 +377,7 @@ static struct kolo_item item_of_state(const void *context, size_t index) {
 }
 
 int kolo_optimizer_read_state(kolo_optimizer *optimizer, kolo_optimizer_state which, void *values, int root) {
-    int rc = check_state(optimizer, __func__, which);
+    int rc = check_state(optimizer, __func__, which, which == KOLO_OPTIMIZER_STEPS);
     if (rc < 0)
         return rc;
     kolo_comm *comm = optimizer->comm;
@@ -404,6 +388,11 @@ int kolo_optimizer_read_state(kolo_optimizer *optimizer, kolo_optimizer_state wh
                          comm->global_rank, root, size - 1);
     if (!values && (root < 0 || (uint32_t)root == comm->global_rank))
         return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_optimizer_read_state: values is NULL", comm->global_rank);
+    if (which == KOLO_OPTIMIZER_STEPS) {
+        if (root < 0 || (uint32_t)root == comm->global_rank)
+            memcpy(values, &optimizer->steps, sizeof optimizer->steps);
+        return 0;
+    }
     for (size_t i = 0; rc == 0 && i < optimizer->nsegments; i++) {
         const struct kolo_optimizer_segment *segment = &optimizer->segments[i];
         const uint8_t *own = optimizer->states[which] + segment->place * optimizer->real_bytes;
@@ -419,37 +408,28 @@ int kolo_optimizer_read_state(kolo_optimizer *optimizer, kolo_optimizer_state wh
     return rc;
 }
 
+static void write_steps(kolo_optimizer *optimizer, const void *steps) {
+    memcpy(&optimizer->steps, steps, sizeof optimizer->steps);
+    for (size_t i = 0; i < optimizer->ngroups; i++)
+        optimizer->has_buffers[i] = optimizer->steps > 0 && optimizer->groups[i].momentum != 0;
+}
+
 int kolo_optimizer_write_state(kolo_optimizer *optimizer, kolo_optimizer_state which, const void *values) {
-    const int rc = check_state(optimizer, __func__, which);
+    const int rc = check_state(optimizer, __func__, which, false);
     if (rc < 0)
         return rc;
     if (!values)
         return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_optimizer_write_state: values is NULL",
                          optimizer->comm->global_rank);
+    if (which == KOLO_OPTIMIZER_STEPS) {
+        write_steps(optimizer, values);
+        return 0;
+    }
     for (size_t i = 0; i < optimizer->nsegments; i++) {
         const struct kolo_optimizer_segment *segment = &optimizer->segments[i];
         memcpy(optimizer->states[which] + segment->place * optimizer->real_bytes,
                (const uint8_t *)values + (segment->begin + segment->first) * optimizer->real_bytes,
                segment->owned * optimizer->real_bytes);
     }
-    return 0;
-}
-
-int kolo_optimizer_steps(const kolo_optimizer *optimizer, uint64_t *steps) {
-    if (!optimizer || !steps)
-        return kolo_fail(KOLO_ERR_ARG, "kolo_optimizer_steps: %s is NULL", optimizer ? "steps" : "optimizer");
-    *steps = optimizer->steps;
-    return 0;
-}
-
-int kolo_optimizer_set_steps(kolo_optimizer *optimizer, uint64_t steps) {
-    if (!optimizer)
-        return kolo_fail(KOLO_ERR_ARG, "%s: optimizer is NULL", __func__);
-    const int rc = check_segment_free(optimizer, __func__);
-    if (rc < 0)
-        return rc;
-    optimizer->steps = steps;
-    for (size_t i = 0; i < optimizer->ngroups; i++)
-        optimizer->has_buffers[i] = steps > 0 && optimizer->groups[i].momentum != 0;
     return 0;
 }

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 KINDS = ("sgd", "adam", "adamw")
 STATES = ("momentum", "variance", "master")
+STEPS = len(STATES)  # the state behind them: one number
 SETTINGS = {"lr": "learning_rate", "weight_decay": "weight_decay", "beta1": "beta1", "beta2": "beta2",
             "eps": "epsilon", "momentum": "momentum", "dampening": "dampening", "nesterov": "nesterov"}
 DEFAULTS: "Dict[str, Any]" = {"learning_rate": 0.001, "weight_decay": 0, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8,
@@ -116,7 +117,7 @@ class Optimizer:
     def set_group(self, index: int = 0, **settings: Any) -> None:
         """Changes settings of a group, such as lr, from the next step on."""
         group = _library.ParameterGroup(group_bytes=ctypes.sizeof(_library.ParameterGroup))
-        self._make("group", self._address, index, ctypes.addressof(group))
+        self._make("group", self._address, index, None, ctypes.addressof(group))
         for name in ("betas", *SETTINGS):
             if name in settings and name == "betas":
                 group.beta1, group.beta2 = settings[name]
@@ -125,13 +126,13 @@ class Optimizer:
         unknown = settings.keys() - SETTINGS.keys() - {"betas"}
         if unknown:
             raise ArgumentError(f"setting {min(unknown)!r} is none of betas, {', '.join(SETTINGS)}")
-        self._make("set_group", self._address, index, ctypes.addressof(group))
+        self._make("group", self._address, index, ctypes.addressof(group), None)
 
     @property
     def steps(self) -> int:
         """Steps so far."""
         steps = ctypes.c_uint64()
-        self._make("steps", self._address, ctypes.addressof(steps))
+        self._make("read_state", self._address, STEPS, ctypes.addressof(steps), -1)
         return steps.value
 
     def _states(self) -> "Dict[str, int]":
@@ -164,6 +165,7 @@ class Optimizer:
             if view.element.code != real or view.count != self._parameters.count:
                 raise ArgumentError(f"{name} is {view.count} of {view.element.name}")
             loaded.append((number, view))
-        self._make("set_steps", self._address, steps)
+        done = ctypes.c_uint64(steps)
+        self._make("write_state", self._address, STEPS, ctypes.addressof(done))
         for number, view in loaded:
             self._make("write_state", self._address, number, view.address)

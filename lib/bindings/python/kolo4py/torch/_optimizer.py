@@ -9,7 +9,7 @@ from .. import _elements, _library
 from .._optimizers import Step
 
 SGD, ADAM, ADAMW = range(3)  # kolo_optimizer_kind
-MOMENTUM, VARIANCE, MASTER = range(3)  # kolo_optimizer_state
+MOMENTUM, VARIANCE, MASTER, STEPS = range(4)  # kolo_optimizer_state
 
 Group = _library.ParameterGroup
 GROUP_BYTES = ctypes.sizeof(Group)
@@ -59,7 +59,7 @@ class Message:
         return Step(self._info.steps, bool(self._info.skipped), self._info.norm, self._info.clip)
 
     def set_group(self, index: int, group: Group) -> None:
-        self._check(self._library.kolo_optimizer_set_group(self.address, index, ctypes.addressof(group)))
+        self._check(self._library.kolo_optimizer_group(self.address, index, ctypes.addressof(group), None))
 
     def read_state(self, which: int, to: int) -> None:
         """The whole of a state, written to that address on every rank."""
@@ -84,12 +84,13 @@ class Message:
     @property
     def steps(self) -> int:
         number = ctypes.c_uint64()
-        self._check(self._library.kolo_optimizer_steps(self.address, ctypes.addressof(number)))
+        self._check(self._library.kolo_optimizer_read_state(self.address, STEPS, ctypes.addressof(number), -1))
         return number.value
 
     @steps.setter
     def steps(self, steps: int) -> None:
-        self._check(self._library.kolo_optimizer_set_steps(self.address, steps))
+        number = ctypes.c_uint64(steps)
+        self._check(self._library.kolo_optimizer_write_state(self.address, STEPS, ctypes.addressof(number)))
 
 
 def buckets(lengths: "Sequence[int]", wanted: int) -> "List[Tuple[int, int]]":
