@@ -77,7 +77,7 @@ static int measure(kolo_exact *exact, kolo_dtype dtype, const void *values, size
         const double begin = now_s();
         for (size_t i = 0; i < rounds && status == KOLO_OK; i++) {
             if (sample % 2)
-                status = kolo_exact_add(exact, 0, values, count);
+                status = kolo_exact_add(exact, 0, 1, values, count);
             else
                 kept = kept + plain(values, bytes);
         }

@@ -31,29 +31,26 @@ typedef struct kolo_exact kolo_exact;
  * KOLO_CPU that cannot be read. KOLO_ERR_SYSTEM: out of memory. */
 KOLO_API int kolo_exact_create(kolo_exact **exact, kolo_dtype dtype, size_t sums);
 
-/* NULL: nothing is done. Not while kolo_exact_iallreduce is in flight. Returns 0. */
+/* NULL: nothing is done. Not while its kolo_exact_allreduce is in flight. Returns 0. */
 KOLO_API int kolo_exact_destroy(kolo_exact *exact);
 
-/* Adds values[0 .. count-1], of the kolo_exact's dtype and any alignment, to sum number `sum`, from 0 to sums - 1. From
- * some hundred values on this is vectorized. KOLO_ERR_ARG: exact is NULL, no such sum, values NULL with count > 0. */
-KOLO_API int kolo_exact_add(kolo_exact *exact, size_t sum, const void *values, size_t count);
-
-/* Adds to each sum: values[row * sums + i] to sum i, for row in 0 .. rows-1 and i in 0 .. sums-1. One value at a time,
- * a few nanoseconds each. Errors as kolo_exact_add. */
-KOLO_API int kolo_exact_add_rows(kolo_exact *exact, const void *values, size_t rows);
+/* Adds values[row * sums + i], of the kolo_exact's dtype and any alignment, to sum number first + i, for row in
+ * 0 .. rows-1 and i in 0 .. sums-1. So with sums = 1 all of values[0 .. rows-1] are addends of one sum: from some
+ * hundred on this is vectorized. To several sums it adds one value at a time, a few nanoseconds each. KOLO_ERR_ARG:
+ * exact is NULL, there are fewer sums, values is NULL with rows > 0. */
+KOLO_API int kolo_exact_add(kolo_exact *exact, size_t first, size_t sums, const void *values, size_t rows);
 
 /* Adds each sum of `other` to the same one of `exact`; other stays as it is. Both have the same dtype and as many sums,
  * or it is KOLO_ERR_ARG. The two may be one, whose sums are doubled. */
 KOLO_API int kolo_exact_merge(kolo_exact *exact, const kolo_exact *other);
 
-/* Each sum becomes that over all ranks, on every rank: an all-reduce of integers, which blocks, and by which each sum
- * is 128 or 584 bytes. All ranks pass the same dtype and as many sums. Calling it again sums the ranks' sums again:
- * kolo_exact_reset comes between. KOLO_ERR_ARG: exact is NULL. All other errors as kolo_allreduce; after one of them
- * that breaks the communicator what `exact` holds is undefined until kolo_exact_reset. */
-KOLO_API int kolo_exact_allreduce(kolo_comm *comm, kolo_exact *exact);
-
-/* The same in the background: `exact` belongs to kolo until the request is complete. Errors as kolo_iallreduce. */
-KOLO_API int kolo_exact_iallreduce(kolo_comm *comm, kolo_exact *exact, kolo_request **request);
+/* Each sum becomes that over all ranks, on every rank: an all-reduce of integers, by which each sum is 128 or 584 bytes.
+ * All ranks pass the same dtype and as many sums. Calling it again sums the ranks' sums again: kolo_exact_reset comes
+ * between. request NULL: it blocks. Otherwise it returns at once with *request, as kolo_iallreduce does, and `exact`
+ * belongs to kolo until the request is complete. KOLO_ERR_ARG: exact is NULL. All other errors as kolo_allreduce, or
+ * kolo_iallreduce; after one of them that breaks the communicator what `exact` holds is undefined until
+ * kolo_exact_reset. */
+KOLO_API int kolo_exact_allreduce(kolo_comm *comm, kolo_exact *exact, kolo_request **request);
 
 /* Writes each sum, rounded, to results[0 .. sums-1], of the kolo_exact's dtype and any alignment. The sums stay as they
  * are, so that more can be added. KOLO_ERR_ARG: exact or results is NULL. */

@@ -90,8 +90,8 @@ static void add_in_pieces(const struct rank *rank, kolo_exact *const exact[2], c
     for (size_t done = 0; done < count;) {
         const size_t left = count - done, drawn = 1 + (size_t)random_below(&random, piece_max);
         const size_t piece = drawn < left ? drawn : left;
-        expect_status(rank, kolo_exact_add(exact[random_next(&random) % 2], 1, values + done * element_bytes, piece), 0,
-                      "kolo_exact_add");
+        expect_status(rank, kolo_exact_add(exact[random_next(&random) % 2], 1, 1, values + done * element_bytes, piece),
+                      0, "kolo_exact_add");
         done += piece;
     }
 }
@@ -99,10 +99,10 @@ static void add_in_pieces(const struct rank *rank, kolo_exact *const exact[2], c
 static void reduce(const struct rank *rank, kolo_exact *exact, bool in_background) {
     kolo_request *request = NULL;
     if (!in_background) {
-        expect_status(rank, kolo_exact_allreduce(rank->comm, exact), 0, "kolo_exact_allreduce");
+        expect_status(rank, kolo_exact_allreduce(rank->comm, exact, NULL), 0, "kolo_exact_allreduce");
         return;
     }
-    if (expect_status(rank, kolo_exact_iallreduce(rank->comm, exact, &request), 0, "kolo_exact_iallreduce"))
+    if (expect_status(rank, kolo_exact_allreduce(rank->comm, exact, &request), 0, "kolo_exact_allreduce"))
         expect_status(rank, kolo_request_wait(request), 0, "kolo_request_wait");
 }
 
@@ -195,15 +195,20 @@ static void run_all_ranks(void) {
 /* Adds special values, on any rank; the sum's bits. */
 static float sum_of_special(const struct rank *rank, const float *values, size_t count) {
     kolo_exact *exact = NULL;
-    float result = 1;
-    expect_status(rank, kolo_exact_create(&exact, KOLO_F32, 1), 0, "kolo_exact_create");
+    float results[3] = {1, 1, 1};
+    expect_status(rank, kolo_exact_create(&exact, KOLO_F32, 3), 0, "kolo_exact_create");
     for (size_t i = 0; i < count; i++)
-        if ((int)(i % (size_t)rank->ranks) == rank->rank)
-            expect_status(rank, kolo_exact_add_rows(exact, &values[i], 1), 0, "kolo_exact_add_rows");
+        if ((int)(i % (size_t)rank->ranks) == rank->rank) {
+            const float row[] = {values[i], values[i]};
+            expect_status(rank, kolo_exact_add(exact, 1, 2, row, 1), 0, "kolo_exact_add");
+            expect_status(rank, kolo_exact_add(exact, 0, 1, row, 1), 0, "kolo_exact_add");
+        }
     reduce(rank, exact, false);
-    expect_status(rank, kolo_exact_round(exact, &result), 0, "kolo_exact_round");
+    expect_status(rank, kolo_exact_round(exact, results), 0, "kolo_exact_round");
+    expect(rank, memcmp(results, results + 1, 2 * sizeof *results) == 0, "the same addends have sums %a, %a and %a",
+           (double)results[0], (double)results[1], (double)results[2]);
     kolo_exact_destroy(exact);
-    return result;
+    return results[0];
 }
 
 static void run_special(struct rank *rank) {
@@ -243,7 +248,7 @@ static void run_rows(struct rank *rank) {
     for (int time = 0; time < 2; time++) {
         for (int i = 0; i < ROWS * WIDTH; i++)
             values[i / WIDTH][i % WIDTH] = i % WIDTH + rank->rank + time + ldexp(1, -60 * (i / WIDTH));
-        expect_status(rank, kolo_exact_add_rows(exact, values, ROWS), 0, "kolo_exact_add_rows");
+        expect_status(rank, kolo_exact_add(exact, 0, WIDTH, values, ROWS), 0, "kolo_exact_add");
         expect_status(rank, kolo_exact_merge(exact, exact), 0, "kolo_exact_merge");
         reduce(rank, exact, time == 1);
         expect_status(rank, kolo_exact_round(exact, results), 0, "kolo_exact_round");
@@ -269,20 +274,21 @@ static void run_refused(struct rank *rank) {
     expect(rank, !exact, "a refused kolo_exact_create sets the handle");
     expect_status(rank, kolo_exact_create(&exact, KOLO_F32, 2), 0, "kolo_exact_create");
     expect_status(rank, kolo_exact_create(&other, KOLO_F32, 1), 0, "kolo_exact_create");
-    refused(rank, kolo_exact_add(NULL, 0, &value, 1), "exact is NULL");
-    refused(rank, kolo_exact_add(exact, 2, &value, 1), "sum 2: must be below 2");
-    refused(rank, kolo_exact_add(exact, 0, NULL, 5), "values is NULL with count 5");
-    refused(rank, kolo_exact_add_rows(exact, NULL, 3), "values is NULL with 3 rows");
+    refused(rank, kolo_exact_add(NULL, 0, 1, &value, 1), "exact is NULL");
+    refused(rank, kolo_exact_add(exact, 2, 1, &value, 1), "1 sums from 2 on: there are 2");
+    refused(rank, kolo_exact_add(exact, 1, SIZE_MAX, &value, 1), "there are 2");
+    refused(rank, kolo_exact_add(exact, 0, 1, NULL, 5), "values is NULL with 5 rows");
+    refused(rank, kolo_exact_add(exact, 0, 2, NULL, 3), "values is NULL with 3 rows");
     refused(rank, kolo_exact_merge(exact, NULL), "other is NULL");
     refused(rank, kolo_exact_merge(exact, other), "2 sums of f32 and 1 of f32");
     refused(rank, kolo_exact_round(exact, NULL), "results is NULL");
     refused(rank, kolo_exact_reset(NULL), "exact is NULL");
-    refused(rank, kolo_exact_allreduce(rank->comm, NULL), "exact is NULL");
-    refused(rank, kolo_exact_allreduce(NULL, exact), "comm is NULL");
-    refused(rank, kolo_exact_iallreduce(rank->comm, exact, NULL), "request is NULL");
-    refused(rank, kolo_exact_iallreduce(rank->comm, NULL, &request), "exact is NULL");
-    expect_status(rank, kolo_exact_add(exact, 0, NULL, 0), 0, "no values");
-    expect_status(rank, kolo_exact_add(exact, 1, &value, 1), 0, "kolo_exact_add");
+    refused(rank, kolo_exact_allreduce(rank->comm, NULL, NULL), "exact is NULL");
+    refused(rank, kolo_exact_allreduce(NULL, exact, NULL), "comm is NULL");
+    refused(rank, kolo_exact_allreduce(NULL, exact, &request), "comm is NULL");
+    refused(rank, kolo_exact_allreduce(rank->comm, NULL, &request), "exact is NULL");
+    expect_status(rank, kolo_exact_add(exact, 0, 1, NULL, 0), 0, "no values");
+    expect_status(rank, kolo_exact_add(exact, 1, 1, &value, 1), 0, "kolo_exact_add");
     reduce(rank, exact, false); /* all that was refused changed nothing */
     expect_status(rank, kolo_exact_round(exact, results), 0, "kolo_exact_round");
     expect(rank, results[0] == 0 && results[1] == (float)rank->ranks, "%g and %g", (double)results[0],
@@ -298,7 +304,7 @@ static void run_mismatch(struct rank *rank) {
     const bool is_odd = rank->rank == 1;
     expect_status(rank, kolo_exact_create(&exact, is_odd ? KOLO_F64 : KOLO_F32, is_odd ? 16 : 73), 0,
                   "kolo_exact_create");
-    if (expect_status(rank, kolo_exact_allreduce(rank->comm, exact), KOLO_ERR_MISMATCH, "kolo_exact_allreduce"))
+    if (expect_status(rank, kolo_exact_allreduce(rank->comm, exact, NULL), KOLO_ERR_MISMATCH, "kolo_exact_allreduce"))
         expect_difference(rank, "dtype", "f64", 1, "f32");
     kolo_exact_destroy(exact);
 }
@@ -307,7 +313,7 @@ static void run_other_number(struct rank *rank) {
     kolo_exact *exact = NULL;
     kolo_request *request = NULL;
     expect_status(rank, kolo_exact_create(&exact, KOLO_F64, rank->rank == 1 ? 7 : 8), 0, "kolo_exact_create");
-    expect_status(rank, kolo_exact_iallreduce(rank->comm, exact, &request), 0, "kolo_exact_iallreduce");
+    expect_status(rank, kolo_exact_allreduce(rank->comm, exact, &request), 0, "kolo_exact_allreduce");
     if (expect_status(rank, kolo_request_wait(request), KOLO_ERR_MISMATCH, "kolo_request_wait"))
         expect_difference(rank, "sums", "7", 1, "8");
     kolo_exact_destroy(exact);

@@ -77,34 +77,21 @@ int kolo_exact_destroy(kolo_exact *exact) {
     return 0;
 }
 
-int kolo_exact_add(kolo_exact *exact, size_t sum, const void *values, size_t count) {
-    if (!exact)
-        return kolo_fail(KOLO_ERR_ARG, "kolo_exact_add: exact is NULL");
-    if (sum >= exact->sums)
-        return kolo_fail(KOLO_ERR_ARG, "kolo_exact_add: sum %zu: must be below %zu, as many as there are", sum,
-                         exact->sums);
-    if (!values && count)
-        return kolo_fail(KOLO_ERR_ARG, "kolo_exact_add: values is NULL with count %zu", count);
+static void add_to_one(kolo_exact *exact, size_t sum, const char *values, size_t count) {
     const uint32_t callers_fpenv = kolo_fpenv_enter();
     for (size_t done = 0; done < count;) {
         const size_t piece = count - done < PIECE_COUNT ? count - done : PIECE_COUNT;
         expect_additions(exact, 2 * piece + 64);
-        exact->add(sum_at(exact, sum), (const char *)values + done * kolo_dtype_bytes(exact->dtype), piece);
+        exact->add(sum_at(exact, sum), values + done * kolo_dtype_bytes(exact->dtype), piece);
         done += piece;
     }
     kolo_fpenv_leave(callers_fpenv);
-    return 0;
 }
 
-int kolo_exact_add_rows(kolo_exact *exact, const void *values, size_t rows) {
-    if (!exact)
-        return kolo_fail(KOLO_ERR_ARG, "kolo_exact_add_rows: exact is NULL");
-    if (!values && rows)
-        return kolo_fail(KOLO_ERR_ARG, "kolo_exact_add_rows: values is NULL with %zu rows", rows);
-    const char *next = values;
+static void add_to_several(kolo_exact *exact, size_t first, size_t sums, const char *next, size_t rows) {
     for (size_t row = 0; row < rows; row++) {
         expect_additions(exact, 1);
-        for (size_t sum = 0; sum < exact->sums; sum++, next += kolo_dtype_bytes(exact->dtype)) {
+        for (size_t sum = first; sum < first + sums; sum++, next += kolo_dtype_bytes(exact->dtype)) {
             uint64_t wide;
             uint32_t narrow;
             if (exact->dtype == KOLO_F64)
@@ -113,6 +100,19 @@ int kolo_exact_add_rows(kolo_exact *exact, const void *values, size_t rows) {
                 kolo_wide_add_f32(sum_at(exact, sum), *(const uint32_t *)memcpy(&narrow, next, sizeof narrow));
         }
     }
+}
+
+int kolo_exact_add(kolo_exact *exact, size_t first, size_t sums, const void *values, size_t rows) {
+    if (!exact)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_exact_add: exact is NULL");
+    if (first > exact->sums || sums > exact->sums - first)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_exact_add: %zu sums from %zu on: there are %zu", sums, first, exact->sums);
+    if (!values && rows)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_exact_add: values is NULL with %zu rows", rows);
+    if (sums == 1)
+        add_to_one(exact, first, values, rows);
+    else
+        add_to_several(exact, first, sums, values, rows);
     return 0;
 }
 
@@ -154,20 +154,14 @@ static struct kolo_arguments arguments_of(kolo_exact *exact) {
     return call;
 }
 
-int kolo_exact_allreduce(kolo_comm *comm, kolo_exact *exact) {
+int kolo_exact_allreduce(kolo_comm *comm, kolo_exact *exact, kolo_request **request) {
+    static const char *const function = "kolo_exact_allreduce";
     if (!exact)
-        return kolo_fail(KOLO_ERR_ARG, "kolo_exact_allreduce: exact is NULL");
+        return kolo_fail(KOLO_ERR_ARG, "%s: exact is NULL", function);
     prepare(exact);
     struct kolo_arguments call = arguments_of(exact);
-    return kolo_path_make(KOLO_ALLREDUCE, "kolo_exact_allreduce", comm, &call);
-}
-
-int kolo_exact_iallreduce(kolo_comm *comm, kolo_exact *exact, kolo_request **request) {
-    if (!exact)
-        return kolo_fail(KOLO_ERR_ARG, "kolo_exact_iallreduce: exact is NULL");
-    prepare(exact);
-    struct kolo_arguments call = arguments_of(exact);
-    return kolo_path_issue(KOLO_ALLREDUCE, "kolo_exact_iallreduce", comm, &call, request);
+    return request ? kolo_path_issue(KOLO_ALLREDUCE, function, comm, &call, request)
+                   : kolo_path_make(KOLO_ALLREDUCE, function, comm, &call);
 }
 
 int kolo_exact_round(const kolo_exact *exact, void *results) {

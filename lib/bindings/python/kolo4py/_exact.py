@@ -55,7 +55,7 @@ class Exact:
         view = self._view(x)
         if not 0 <= sum < self.sums:
             raise ArgumentError(f"sum {sum} is none of 0 to {self.sums - 1}")
-        self._check(self._library.kolo_exact_add(self._address, sum, view.address, view.count))
+        self._check(self._library.kolo_exact_add(self._address, sum, 1, view.address, view.count))
         return self
 
     def add_rows(self, x: Any) -> "Exact":
@@ -63,7 +63,8 @@ class Exact:
         view = self._view(x)
         if view.count % self.sums:
             raise ArgumentError(f"x has {view.count} items, which are no rows of {self.sums}")
-        self._check(self._library.kolo_exact_add_rows(self._address, view.address, view.count // self.sums))
+        rows = view.count // self.sums
+        self._check(self._library.kolo_exact_add(self._address, 0, self.sums, view.address, rows))
         return self
 
     def merge(self, other: "Exact") -> "Exact":
@@ -74,7 +75,7 @@ class Exact:
     def all_reduce(self, comm: "Comm") -> "Exact":
         """Each sum becomes that over all ranks of comm, on every rank. Returns self."""
         caller = comm._caller
-        caller.now(Call("exact_allreduce", (self._address,), self, self))
+        caller.now(Call("exact_allreduce", (self._address, None), self, self))
         return self
 
     def reset(self) -> "Exact":

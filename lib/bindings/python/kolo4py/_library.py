@@ -134,8 +134,8 @@ OTHERS = {
     "comm_query": "pp", "apply_owned": "pinipp",
 }
 PARTS = {"KOLO_TRAINING": {  # by the option of the build that leaves them out
-    "exact_create": "pin", "exact_destroy": "p", "exact_add": "pnpn", "exact_add_rows": "ppn",
-    "exact_merge": "pp", "exact_allreduce": "pp", "exact_round": "pp", "exact_reset": "p",
+    "exact_create": "pin", "exact_destroy": "p", "exact_add": "pnnpn", "exact_merge": "pp",
+    "exact_allreduce": "ppp", "exact_round": "pp", "exact_reset": "p",
     "optimizer_create": "pppnp", "optimizer_destroy": "p", "optimizer_step": "pppp",
     "optimizer_begin_segment": "pnpp", "optimizer_group": "pnpp", "optimizer_local_state": "pipp",
     "optimizer_read_state": "pipi", "optimizer_write_state": "pip",
