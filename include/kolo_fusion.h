@@ -99,17 +99,20 @@ KOLO_API int kolo_bucket_wait(kolo_buckets *buckets);
  * first, then infinities), and leaves 0 in the residual. Ranks with different compressions, or shares, get MISMATCH in
  * the step. On one machine this takes longer than to send all: it is for slow networks. */
 
-/* Copies the residual of a tensor, as it was registered, to or from `values`, which has its count of floats: to save it
- * and load it, between steps. Waits for nobody. KOLO_ERR_ARG: there is no such tensor or residual, a step has begun, a
- * value is infinite or NaN. STATE: inherited through fork. */
-KOLO_API int kolo_bucket_residual_read(kolo_buckets *buckets, size_t tensor, float *values);
-KOLO_API int kolo_bucket_residual_write(kolo_buckets *buckets, size_t tensor, const float *values);
+/* Copies the residual of a tensor, as it was registered, to before[], and then wanted[] to the residual: to save it and
+ * load it, between steps. Both have the tensor's count of floats; either may be NULL. Waits for nobody. KOLO_ERR_ARG:
+ * there is no such tensor or residual, a step has begun, a value is infinite or NaN. STATE: inherited through fork. */
+KOLO_API int kolo_bucket_residual(kolo_buckets *buckets, size_t tensor, const float *wanted, float *before);
 
-/* Bytes that the buckets hold for messages and residuals; 0 without compression. */
-KOLO_API size_t kolo_bucket_bytes(const kolo_buckets *buckets);
+/* How many there are, and what they hold. */
+typedef struct kolo_bucket_info {
+    size_t info_bytes; /* sizeof(kolo_bucket_info); set by the caller */
+    size_t buckets;    /* how many a step has now */
+    size_t held_bytes; /* that they hold for messages and residuals; 0 without compression */
+} kolo_bucket_info;
 
-/* How many buckets a step has now. */
-KOLO_API size_t kolo_bucket_count(const kolo_buckets *buckets);
+/* Fills *info. Waits for nobody. KOLO_ERR_ARG: NULL argument, or info_bytes was not set. */
+KOLO_API int kolo_bucket_query(const kolo_buckets *buckets, kolo_bucket_info *info);
 
 /* Ends the buckets, and waits for what is in flight, whose first error it returns; else 0. NULL: 0. It may come after
  * kolo_comm_destroy of the communicator, which ends what is in flight. */

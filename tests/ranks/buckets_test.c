@@ -160,6 +160,11 @@ static void run_steps(struct rank *rank) {
     free_model(&model);
 }
 
+static size_t count_of(const kolo_buckets *buckets) {
+    kolo_bucket_info info = {.info_bytes = sizeof info};
+    return kolo_bucket_query(buckets, &info) == 0 ? info.buckets : 0;
+}
+
 /* What is wrong, and that the step goes on after it. */
 static void run_refusals(struct rank *rank) {
     float data[6] = {1, 2, 3, 4, 5, 6};
@@ -186,7 +191,7 @@ static void run_refusals(struct rank *rank) {
     expect_status(rank, kolo_bucket_destroy(NULL), 0, "kolo_bucket_destroy of NULL");
     if (!expect_status(rank, kolo_bucket_create(rank->comm, tensors, 3, &options, &buckets), 0, "kolo_bucket_create"))
         return;
-    expect(rank, kolo_bucket_count(buckets) == 3, "%zu buckets", kolo_bucket_count(buckets));
+    expect(rank, count_of(buckets) == 3, "%zu buckets", count_of(buckets));
     refused(rank, kolo_bucket_ready(buckets, 3), "tensor 3: there are 3");
     refused(rank, kolo_bucket_wait(buckets), "tensor 2 was not marked ready in this step, as 3 of 3");
     expect_status(rank, kolo_bucket_ready(buckets, 2), 0, "kolo_bucket_ready");
@@ -196,7 +201,7 @@ static void run_refusals(struct rank *rank) {
     expect_status(rank, kolo_bucket_ready(buckets, 1), 0, "kolo_bucket_ready");
     expect_status(rank, kolo_bucket_wait(buckets), 0, "kolo_bucket_wait");
     expect(rank, data[0] == (float)rank->ranks && data[5] == 6 * (float)rank->ranks, "%g and %g", data[0], data[5]);
-    expect(rank, kolo_bucket_count(buckets) == 3, "%zu buckets", kolo_bucket_count(buckets));
+    expect(rank, count_of(buckets) == 3, "%zu buckets", count_of(buckets));
     expect_status(rank, kolo_bucket_destroy(buckets), 0, "kolo_bucket_destroy");
 }
 
@@ -210,12 +215,12 @@ static void run_learning(struct rank *rank) {
     options.bucket_bytes = 12;
     if (!expect_status(rank, kolo_bucket_create(rank->comm, tensors, 3, &options, &buckets), 0, "kolo_bucket_create"))
         return;
-    expect(rank, kolo_bucket_count(buckets) == 3, "%zu buckets at first", kolo_bucket_count(buckets));
+    expect(rank, count_of(buckets) == 3, "%zu buckets at first", count_of(buckets));
     for (int step = 0; step < 3; step++) {
         for (int i = 0; i < 3; i++)
             expect_status(rank, kolo_bucket_ready(buckets, orders[(rank->rank + step) % 3][i]), 0, "kolo_bucket_ready");
         expect_status(rank, kolo_bucket_wait(buckets), 0, "kolo_bucket_wait");
-        expect(rank, kolo_bucket_count(buckets) == 2, "%zu buckets after step %d", kolo_bucket_count(buckets), step);
+        expect(rank, count_of(buckets) == 2, "%zu buckets after step %d", count_of(buckets), step);
     }
     expect_status(rank, kolo_bucket_destroy(buckets), 0, "kolo_bucket_destroy");
 }

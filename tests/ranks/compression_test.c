@@ -132,9 +132,9 @@ static bool check_tensor(const struct set *set, struct reference *reference, int
     }
     if (!settings->feedback)
         return true;
-    const int status = kolo_bucket_residual_read(set->buckets, (size_t)tensor, reference->values);
+    const int status = kolo_bucket_residual(set->buckets, (size_t)tensor, NULL, reference->values);
     const size_t at = first_difference(reference->values, reference->residual[rank->rank][tensor], bytes);
-    if (!expect_status(rank, status, 0, "kolo_bucket_residual_read") || at == bytes)
+    if (!expect_status(rank, status, 0, "kolo_bucket_residual") || at == bytes)
         return status == 0;
     return expect(rank, false, "%s, step %d, tensor %d: residual %zu is %a, should be %a", kinds[settings->kind], step,
                   tensor, at / sizeof(float), reference->values[at / sizeof(float)],
@@ -147,9 +147,9 @@ static bool reload(struct set *set) {
     float *values = calloc(COUNT_MAX, sizeof *values);
     bool right = expect_status(set->rank, open_buckets(set), 0, "kolo_bucket_create");
     for (size_t i = 0; right && i < TENSORS; i++)
-        right = expect_status(set->rank, kolo_bucket_residual_read(old, i, values), 0, "kolo_bucket_residual_read") &&
-                expect_status(set->rank, kolo_bucket_residual_write(set->buckets, i, values), 0,
-                              "kolo_bucket_residual_write");
+        right =
+            expect_status(set->rank, kolo_bucket_residual(old, i, NULL, values), 0, "kolo_bucket_residual") &&
+            expect_status(set->rank, kolo_bucket_residual(set->buckets, i, values, NULL), 0, "kolo_bucket_residual");
     free(values);
     kolo_bucket_destroy(old);
     return right;
@@ -208,8 +208,8 @@ struct distances {
 };
 
 static bool add_residuals(struct set *set, int tensor, float *sums) {
-    const bool right = expect_status(set->rank, kolo_bucket_residual_read(set->buckets, (size_t)tensor, sums), 0,
-                                     "kolo_bucket_residual_read");
+    const bool right = expect_status(set->rank, kolo_bucket_residual(set->buckets, (size_t)tensor, NULL, sums), 0,
+                                     "kolo_bucket_residual");
     return right &&
            expect_status(set->rank, kolo_allreduce(set->rank->comm, sums, sums, counts[tensor], KOLO_F32, KOLO_SUM), 0,
                          "kolo_allreduce");
@@ -323,13 +323,15 @@ static void refuse_residuals(const struct rank *rank, const kolo_tensor *tensor)
         expect_status(rank, kolo_bucket_create(rank->comm, tensor, 1, &options, &buckets), 0, "kolo_bucket_create");
         if (calls[i].begins)
             expect_status(rank, kolo_bucket_ready(buckets, 0), 0, "kolo_bucket_ready");
-        expect_status(rank, kolo_bucket_residual_write(buckets, calls[i].tensor, values), KOLO_ERR_ARG,
-                      "kolo_bucket_residual_write");
-        expect_message(rank, "kolo_bucket_residual_write", calls[i].word, NULL);
+        expect_status(rank, kolo_bucket_residual(buckets, calls[i].tensor, values, NULL), KOLO_ERR_ARG,
+                      "kolo_bucket_residual");
+        expect_message(rank, "kolo_bucket_residual", calls[i].word, NULL);
         if (calls[i].begins)
             expect_status(rank, kolo_bucket_wait(buckets), 0, "kolo_bucket_wait");
         const size_t bytes = calls[i].kind == KOLO_COMPRESSION_NONE ? 0 : 8 + (calls[i].feedback ? 16 : 0);
-        expect(rank, kolo_bucket_bytes(buckets) == bytes, "the buckets hold %zu bytes", kolo_bucket_bytes(buckets));
+        kolo_bucket_info info = {.info_bytes = sizeof info};
+        expect_status(rank, kolo_bucket_query(buckets, &info), 0, "kolo_bucket_query");
+        expect(rank, info.held_bytes == bytes, "the buckets hold %zu bytes", info.held_bytes);
         kolo_bucket_destroy(buckets);
     }
 }

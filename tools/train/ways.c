@@ -170,6 +170,12 @@ static void print_times(const ways *all) {
     }
 }
 
+/* By the buckets, for compression. */
+static size_t held_bytes(const trainer *t) {
+    kolo_bucket_info info = {.info_bytes = sizeof info};
+    return t->buckets != NULL && kolo_bucket_query(t->buckets, &info) == KOLO_OK ? info.held_bytes : 0;
+}
+
 static void print_bytes(const ways *all) {
     const int nodes = kolo_comm_nodes(all->comm);
     printf("\n%-20s %11s %11s %11s %11s%s\n", "of each rank", "sent/step", "parameters", "optimizer", "compression",
@@ -177,7 +183,7 @@ static void print_bytes(const ways *all) {
     for (const way_run *run = all->runs; run < all->runs + all->count; run++) {
         printf("%-20s %11s %11s %11s %11s", train_way_name(run->way), bytes_text((uint64_t)run->sent_bytes).text,
                bytes_text(run->parameter_bytes).text, bytes_text(trainer_state_bytes(&run->trainer)).text,
-               bytes_text(kolo_bucket_bytes(run->trainer.buckets)).text);
+               bytes_text(held_bytes(&run->trainer)).text);
         if (nodes > 1)
             printf(" %9s", bytes_text((uint64_t)run->net_bytes).text);
         printf("\n");
@@ -229,8 +235,8 @@ static void write_run(FILE *file, const way_run *run) {
     json_pairs_print(file,
                      "parameter_bytes=%zu state_bytes=%zu compression_bytes=%zu replicas_identical=%s loss=%.9g "
                      "test_accuracy=%.9g difference_max=%.9g",
-                     run->parameter_bytes, trainer_state_bytes(t), kolo_bucket_bytes(t->buckets),
-                     run->identical ? "true" : "false", last->loss, train_report_accuracy(t, last), run->difference);
+                     run->parameter_bytes, trainer_state_bytes(t), held_bytes(t), run->identical ? "true" : "false",
+                     last->loss, train_report_accuracy(t, last), run->difference);
     fprintf(file, ",\n     \"losses\": ");
     json_floats_print(file, t->losses, t->steps);
     fprintf(file, "}");

@@ -420,8 +420,15 @@ int kolo_bucket_wait(kolo_buckets *buckets) {
     return rc;
 }
 
-size_t kolo_bucket_count(const kolo_buckets *buckets) {
-    return buckets ? buckets->nbuckets : 0;
+int kolo_bucket_query(const kolo_buckets *buckets, kolo_bucket_info *info) {
+    static const struct kolo_sized sized_info = KOLO_SIZED(kolo_bucket_info, info_bytes, held_bytes);
+    if (!buckets)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_bucket_query: buckets is NULL");
+    const int rc = kolo_sized_check(&sized_info, "kolo_bucket_query", info);
+    if (rc == 0)
+        kolo_sized_fill(&sized_info, info,
+                        &(kolo_bucket_info){.buckets = buckets->nbuckets, .held_bytes = buckets->compressed.bytes});
+    return rc;
 }
 
 /* Finds the residual of a tensor, under the lock; NULL, with a message, if the caller cannot have it. */

@@ -104,18 +104,20 @@ class Buckets:
         """What this rank's messages have left out of arrays[index] so far: a flat array of c_float. Between steps.
         ArgumentError: there are no residuals, or a step has begun."""
         values = self._residual(index)
-        self._check(self._handle.library.kolo_bucket_residual_read(self._usable(), index, ctypes.addressof(values)))
+        self._check(self._handle.library.kolo_bucket_residual(self._usable(), index, None, ctypes.addressof(values)))
         return values
 
     def set_residual(self, index: int, values: "Sequence[float]") -> None:
         """The same, loaded: as many numbers as arrays[index] has elements."""
         copy = self._residual(index)
         copy[:] = values
-        self._check(self._handle.library.kolo_bucket_residual_write(self._usable(), index, ctypes.addressof(copy)))
+        self._check(self._handle.library.kolo_bucket_residual(self._usable(), index, ctypes.addressof(copy), None))
 
     def __len__(self) -> int:
         """How many buckets a step has now."""
-        return int(self._handle.library.kolo_bucket_count(self._usable()))
+        info = _library.BucketInfo(ctypes.sizeof(_library.BucketInfo))
+        self._check(self._handle.library.kolo_bucket_query(self._usable(), ctypes.addressof(info)))
+        return int(info.buckets)
 
     def close(self) -> None:
         """Ends the buckets; waits for what is in flight. May be called more than once, also after Comm.close."""

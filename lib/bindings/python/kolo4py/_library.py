@@ -71,6 +71,11 @@ class JoinOptions(ctypes.Structure):
                 ("timeout_ms", ctypes.c_int64), ("asked", Pointer), ("context", Pointer)]
 
 
+class BucketInfo(ctypes.Structure):
+    """kolo_bucket_info."""
+    _fields_ = [("info_bytes", Count), ("buckets", Count), ("held_bytes", Count)]
+
+
 class ParameterGroup(ctypes.Structure):
     """kolo_parameter_group."""
     _fields_ = [("group_bytes", Count), ("end", Count), ("learning_rate", Real), ("weight_decay", Real),
@@ -139,9 +144,8 @@ PARTS = {"KOLO_TRAINING": {  # by the option of the build that leaves them out
     "optimizer_create": "pppnp", "optimizer_destroy": "p", "optimizer_step": "pppp",
     "optimizer_begin_segment": "pnpp", "optimizer_group": "pnpp", "optimizer_local_state": "pipp",
     "optimizer_read_state": "pipi", "optimizer_write_state": "pip",
-    "bucket_create": "ppnpp", "bucket_ready": "pn", "bucket_wait": "p", "bucket_count": "p",
-    "bucket_destroy": "p",
-    "bucket_residual_read": "pnp", "bucket_residual_write": "pnp",
+    "bucket_create": "ppnpp", "bucket_ready": "pn", "bucket_wait": "p", "bucket_query": "pp",
+    "bucket_destroy": "p", "bucket_residual": "pnpp",
 }, "KOLO_TABLE": {
     "table_create": "ppp", "table_destroy": "p", "table_initialize": "ppi", "table_pull": "puup",
     "table_pull_rows": "ppnp", "table_push": "puup", "table_push_rows": "ppnp", "table_clock": "p", "table_wait": "p",
@@ -212,7 +216,6 @@ def load() -> ctypes.CDLL:
         getattr(library, f"kolo_{background(name)}").argtypes = [KINDS[kind] for kind in "p" + kinds + "p"]
     for option in PARTS:
         _declare_part(library, option)
-    library.kolo_bucket_count.restype = Count
     return library
 
 
