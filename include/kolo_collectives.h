@@ -116,7 +116,7 @@ KOLO_API int kolo_barrier(kolo_comm *comm);
  * may be overwritten with anything the next moment. It must not call kolo. It runs in the thread that carries the call
  * out, part by part, in the order of `first`; with kolo_options.threads several threads call it at once, for different
  * parts. */
-typedef void kolo_apply_function(void *context, size_t first, size_t count, const void *gradients, void *parameters);
+typedef void (*kolo_apply_function)(void *context, size_t first, size_t count, const void *gradients, void *parameters);
 
 /* What the function of a collective takes. Fields that the collective does not have are not read. */
 typedef struct kolo_call {
@@ -132,7 +132,7 @@ typedef struct kolo_call {
     const size_t *recv_counts, *recv_offsets; /* where blocks that are received have */
     const kolo_tensor *tensors;               /* of KOLO_ALLREDUCE_MANY, in place of send, recv and count */
     size_t ntensors;
-    kolo_apply_function *function; /* of KOLO_ALLREDUCE_APPLY */
+    kolo_apply_function function; /* of KOLO_ALLREDUCE_APPLY */
     void *context;
 } kolo_call;
 
@@ -149,7 +149,7 @@ KOLO_API int kolo_call_make(kolo_comm *comm, const kolo_call *call);
 
 /* inout[i] = in[i] op inout[i] for i in 0 .. count-1, as of MPI: in[i] is what lower ranks have, inout[i] what higher
  * ranks have. */
-typedef void kolo_op_function(const void *in, void *inout, size_t count, void *context);
+typedef void (*kolo_op_function)(const void *in, void *inout, size_t count, void *context);
 
 /* Makes an operation, *op, for every collective that takes one, in any communicator of this process. Its elements are
  * of element_bytes bytes, 1 .. KOLO_OP_ELEMENT_BYTES_MAX, such as structs; the dtype of the calls is KOLO_OPAQUE or one
@@ -164,7 +164,7 @@ typedef void kolo_op_function(const void *in, void *inout, size_t count, void *c
  * up to 8 bytes.
  *     KOLO_ERR_ARG: op or function is NULL, element_bytes or flags are wrong. KOLO_ERR_UNSUPPORTED: this process has
  * KOLO_OPS_OWN_MAX, or has made so many (2^24 at least) that no value of a kolo_op is left. */
-KOLO_API int kolo_op_create(kolo_op *op, kolo_op_function *function, void *context, size_t element_bytes,
+KOLO_API int kolo_op_create(kolo_op *op, kolo_op_function function, void *context, size_t element_bytes,
                             unsigned flags);
 
 /* Ends an operation, which no call may be using, in the background either. Later calls with it return KOLO_ERR_ARG, as

@@ -28,11 +28,11 @@ extern "C" {
  * KOLO_ERR_ARG also where function, or both buffers, are NULL. After an error that breaks the communicator some parts
  * of the parameters are new and others are not. */
 KOLO_API int kolo_allreduce_apply(kolo_comm *comm, const void *gradients, void *parameters, size_t count,
-                                  kolo_dtype dtype, kolo_op op, kolo_apply_function *function, void *context);
+                                  kolo_dtype dtype, kolo_op op, kolo_apply_function function, void *context);
 
 /* The same in the background, as kolo_iallreduce: context and buffers are kolo's until the request is complete. */
 KOLO_API int kolo_iallreduce_apply(kolo_comm *comm, const void *gradients, void *parameters, size_t count,
-                                   kolo_dtype dtype, kolo_op op, kolo_apply_function *function, void *context,
+                                   kolo_dtype dtype, kolo_op op, kolo_apply_function function, void *context,
                                    kolo_request **request);
 
 /* What rank `rank` of the communicator owns of a message of `count` elements: *owned elements from *first on. About

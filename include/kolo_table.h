@@ -64,8 +64,8 @@ typedef enum kolo_table_rule {
 /* The program's rule: changes values[0 .. count-1], which are elements first .. first + count - 1 of row `row`, and
  * `state`, the piece's state_bytes, zeroed at first. It must not call kolo. It may run in any rank, one at a time for a
  * piece, and may be called once more for an update if the rank in which it runs ends: it changes nothing else. */
-typedef void kolo_table_function(void *context, uint64_t row, size_t first, size_t count, const void *update,
-                                 void *values, void *state);
+typedef void (*kolo_table_function)(void *context, uint64_t row, size_t first, size_t count, const void *update,
+                                    void *values, void *state);
 
 /* Which of the table's shards a piece is in. */
 typedef enum kolo_placement {
@@ -80,28 +80,28 @@ typedef enum kolo_placement {
 
 /* How to make a table. Begin with KOLO_TABLE_OPTIONS_INIT. */
 typedef struct kolo_table_options {
-    size_t options_bytes;          /* sizeof(kolo_table_options); set by KOLO_TABLE_OPTIONS_INIT */
-    const char *name;              /* what tools call it, up to 31 characters; default NULL: "table" */
-    uint64_t rows;                 /* at least 1 */
-    size_t columns;                /* elements of each row; at least 1, unless row_columns is set */
-    const size_t *row_columns;     /* of each row, where rows differ; default NULL */
-    kolo_dtype dtype;              /* default F32 */
-    kolo_table_rule rule;          /* default ADD */
-    kolo_table_function *function; /* of KOLO_TABLE_FUNCTION */
-    void *context;                 /* passed to it: each rank's own */
-    size_t state_bytes;            /* of KOLO_TABLE_FUNCTION: beside each piece; default 0 */
-    double learning_rate;          /* default 0.01; kolo_table_set_learning_rate changes it */
-    double momentum;               /* of SGD; default 0 */
-    double beta1, beta2;           /* of ADAM; default 0.9 and 0.999 */
-    double epsilon;                /* of ADAM and ADAGRAD; default 1e-8 */
-    double weight_decay;           /* of SGD, ADAGRAD and ADAM: times the row, added to the update; default 0 */
-    kolo_op op;                    /* staleness 0: SUM, by default, or AVG of the workers' updates */
-    int64_t staleness;             /* clocks; default 0 */
-    int backup_workers;            /* staleness 0: a clock ends when all workers but so many have ended it; what the
-                                      others push in that clock is left out (kolo_table_stats counts it). Default 0 */
-    int hogwild;                   /* 1: with ADD, or SGD without momentum, of F32 or F64: pushes add to rows in place,
-                                      element by element, in no order; rows are not atomic. staleness > 0. Default 0 */
-    kolo_placement placement;      /* default RANGE */
+    size_t options_bytes;         /* sizeof(kolo_table_options); set by KOLO_TABLE_OPTIONS_INIT */
+    const char *name;             /* what tools call it, up to 31 characters; default NULL: "table" */
+    uint64_t rows;                /* at least 1 */
+    size_t columns;               /* elements of each row; at least 1, unless row_columns is set */
+    const size_t *row_columns;    /* of each row, where rows differ; default NULL */
+    kolo_dtype dtype;             /* default F32 */
+    kolo_table_rule rule;         /* default ADD */
+    kolo_table_function function; /* of KOLO_TABLE_FUNCTION */
+    void *context;                /* passed to it: each rank's own */
+    size_t state_bytes;           /* of KOLO_TABLE_FUNCTION: beside each piece; default 0 */
+    double learning_rate;         /* default 0.01; kolo_table_set_learning_rate changes it */
+    double momentum;              /* of SGD; default 0 */
+    double beta1, beta2;          /* of ADAM; default 0.9 and 0.999 */
+    double epsilon;               /* of ADAM and ADAGRAD; default 1e-8 */
+    double weight_decay;          /* of SGD, ADAGRAD and ADAM: times the row, added to the update; default 0 */
+    kolo_op op;                   /* staleness 0: SUM, by default, or AVG of the workers' updates */
+    int64_t staleness;            /* clocks; default 0 */
+    int backup_workers;           /* staleness 0: a clock ends when all workers but so many have ended it; what the
+                                     others push in that clock is left out (kolo_table_stats counts it). Default 0 */
+    int hogwild;                  /* 1: with ADD, or SGD without momentum, of F32 or F64: pushes add to rows in place,
+                                     element by element, in no order; rows are not atomic. staleness > 0. Default 0 */
+    kolo_placement placement;     /* default RANGE */
     int shards;         /* parts of the table, each written by one rank at a time; default 0: one for each owner */
     int servers;        /* ranks from size - servers on are servers, and own the shards; default 0: all ranks are
                            workers, and own them */

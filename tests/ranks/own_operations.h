@@ -12,7 +12,7 @@ struct own_operation {
     const char *name;
     size_t bytes; /* of an element */
     bool is_commutative;
-    kolo_op_function *function;
+    kolo_op_function function;
     kolo_dtype dtype; /* that calls pass */
     kolo_op op;
 };

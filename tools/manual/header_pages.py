@@ -11,7 +11,7 @@ SYNOPSIS_COLUMNS = 72
 PARAGRAPH_INDENT = 4  # of the first line of a paragraph in a comment, and of a list's dashes
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 FUNCTION = re.compile(r"^KOLO_API\b[^;(]*?\b(\w+)\(", re.MULTILINE)
-TYPE = re.compile(r"^\} (\w+);|^typedef (?:struct \w+|int|void) (\w+)[;(]", re.MULTILINE)
+TYPE = re.compile(r"^\} (\w+);|^typedef (?:struct \w+|int|void) (?:(\w+);|\(\*(\w+)\)\()", re.MULTILINE)
 MACRO = re.compile(r"^#define (KOLO_\w+)\b", re.MULTILINE)
 HIDDEN = re.compile(r'^(?:#(?:if|ifn?def|else|endif|include)\b.*|#define (?:KOLO_API\b.*|KOLO_\w*H)|extern "C" \{)$')
 
@@ -84,14 +84,14 @@ class Block:
         self.comment, self.code = comment, code
         plain = COMMENT.sub("", code)
         self.functions = FUNCTION.findall(plain)
-        self.types = [first or second for first, second in TYPE.findall(plain)]
+        self.types = ["".join(found) for found in TYPE.findall(plain)]
         self.macros = MACRO.findall(plain)
         self.names = self.functions + self.types if self.comment else []
 
     def synopsis(self):
         plain = re.sub(r"[ \t]+$", "", COMMENT.sub("", self.code), flags=re.MULTILINE)
         plain = re.sub(r"(?<=\S) {2,}", " ", plain)
-        for declaration in re.split(r"(?<=;)\n(?=\S)|\n(?=#define)", re.sub(r"\n{2,}", "\n", plain.strip())):
+        for declaration in re.split(r"(?<=;)\n(?=\S)|\n(?=#define|KOLO_API)", re.sub(r"\n{2,}", "\n", plain.strip())):
             yield from wrapped(declaration)
 
     def members(self):
@@ -145,8 +145,8 @@ class HeaderPages:
     def members(self, page, block):
         members = list(block.members())
         if members:
-            page.subheading("Values" if block.code.startswith("typedef enum") else "Functions" if block.functions else
-                            "Members")
+            page.subheading("Values" if block.code.startswith(("typedef enum", "#define")) else
+                            "Functions" if block.functions else "Members")
         for code, explanation in members:
             page.item(code, [explanation])
 

@@ -14,7 +14,7 @@ struct kolo_blocks {
 
 /* The function that kolo_allreduce_apply runs between its two halves. */
 struct kolo_apply {
-    kolo_apply_function *function;
+    kolo_apply_function function;
     void *context;
     bool has_gradients, has_parameters;
 };

@@ -117,11 +117,10 @@ unsigned kolo_collective_has(kolo_collective collective) {
         return 0;
     const struct kolo_descriptor *row = &kolo_registry[collective];
     return (row->has_op ? KOLO_HAS_OP : 0) | (row->has_root ? KOLO_HAS_ROOT : 0) |
-           (row->send == COUNTED || row->recv == COUNTED ? KOLO_HAS_COUNTS : 0) |
-           KOLO_HAS_CHOICE(0) * row->choices;
+           (row->send == COUNTED || row->recv == COUNTED ? KOLO_HAS_COUNTS : 0) | KOLO_HAS_CHOICE(0) * row->choices;
 }
 
-int kolo_op_create(kolo_op *op, kolo_op_function *function, void *context, size_t element_bytes, unsigned flags) {
+int kolo_op_create(kolo_op *op, kolo_op_function function, void *context, size_t element_bytes, unsigned flags) {
     if (!op || !function)
         return kolo_fail(KOLO_ERR_ARG, "kolo_op_create: %s is NULL", op ? "function" : "op");
     if (element_bytes == 0 || element_bytes > KOLO_OP_ELEMENT_BYTES_MAX)

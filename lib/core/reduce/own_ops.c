@@ -19,7 +19,7 @@ static_assert(KOLO_OP_ELEMENT_BYTES_MAX <= BLOCK_BYTES, "a block has at least on
 struct own_op {
     kolo_atomic_u64 number; /* 0: the place is free. Stored after all other fields, and read before them */
     uint32_t uses;          /* how often it was taken; under the lock */
-    kolo_op_function *function;
+    kolo_op_function function;
     void *context;
     kolo_kernel kernel;
 };
@@ -131,7 +131,7 @@ static uint32_t find_place(void) {
 }
 
 /* Takes a place that is free, and for which there is a number left. */
-static kolo_op take(uint32_t place, kolo_op_function *function, void *context, size_t element_bytes,
+static kolo_op take(uint32_t place, kolo_op_function function, void *context, size_t element_bytes,
                     bool is_commutative) {
     struct own_op *own = &own_ops[place];
     const uint32_t number = KOLO_OPS_OWN + own->uses++ * KOLO_OPS_OWN_MAX + place;
@@ -145,7 +145,7 @@ static kolo_op take(uint32_t place, kolo_op_function *function, void *context, s
     return (kolo_op)number;
 }
 
-int kolo_own_op_add(kolo_op *op, kolo_op_function *function, void *context, size_t element_bytes, bool is_commutative) {
+int kolo_own_op_add(kolo_op *op, kolo_op_function function, void *context, size_t element_bytes, bool is_commutative) {
     kolo_common_lock();
     const uint32_t place = find_place();
     const bool is_full = place == KOLO_OPS_OWN_MAX, has_number = !is_full && own_ops[place].uses < USES_MAX;

@@ -14,7 +14,7 @@
 #include "reduce/reducer.h"
 
 /* Takes a place. KOLO_ERR_UNSUPPORTED: all are taken, or no number is left. */
-int kolo_own_op_add(kolo_op *op, kolo_op_function *function, void *context, size_t element_bytes, bool is_commutative);
+int kolo_own_op_add(kolo_op *op, kolo_op_function function, void *context, size_t element_bytes, bool is_commutative);
 
 /* Gives the place back. Returns false if there is no such operation. */
 bool kolo_own_op_remove(kolo_op op);

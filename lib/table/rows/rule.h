@@ -20,7 +20,7 @@
 struct kolo_rule {
     kolo_table_rule kind;
     kolo_dtype dtype;
-    kolo_table_function *function;
+    kolo_table_function function;
     void *context;
     bool is_plain_sum;                    /* ADD of F32 */
     size_t element_bytes, function_bytes; /* the latter: of state, of FUNCTION */

@@ -161,7 +161,7 @@ static struct kolo_item item_of(const void *context, size_t index) {
 
 /* Makes a kolo_allreduce_apply of the segment, in the background if `request` is not NULL. */
 static int make_call(struct kolo_optimizer_segment *segment, const void *gradients, void *parameters,
-                     kolo_apply_function *function, kolo_request **request) {
+                     kolo_apply_function function, kolo_request **request) {
     static const char *const name = "kolo_optimizer_step";
     const kolo_optimizer *optimizer = segment->optimizer;
     struct kolo_arguments call = {.send = gradients,

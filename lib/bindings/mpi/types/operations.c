@@ -12,7 +12,7 @@ static struct mpi_reduction table[MPI_TYPES][MPI_OPS];
 static struct mpi_handle_map ops;
 
 static struct {
-    kolo_op_function *function;
+    kolo_op_function function;
     kolo_op op;
 } own[OWN_MAX];
 

@@ -59,10 +59,10 @@
 static const struct mpi_own_function none = {NULL, 0, 0};
 
 static struct mpi_own_function find_logical(enum mpi_op_index op, size_t bytes) {
-    static kolo_op_function *const functions[4][3] = {{logical1_and, logical1_or, logical1_xor},
-                                                      {logical2_and, logical2_or, logical2_xor},
-                                                      {logical4_and, logical4_or, logical4_xor},
-                                                      {logical8_and, logical8_or, logical8_xor}};
+    static const kolo_op_function functions[4][3] = {{logical1_and, logical1_or, logical1_xor},
+                                                     {logical2_and, logical2_or, logical2_xor},
+                                                     {logical4_and, logical4_or, logical4_xor},
+                                                     {logical8_and, logical8_or, logical8_xor}};
     const int size = bytes == 1 ? 0 : bytes == 2 ? 1 : bytes == 4 ? 2 : 3;
     switch (op) {
     case MPI_OP_LAND_INDEX:
@@ -76,9 +76,9 @@ static struct mpi_own_function find_logical(enum mpi_op_index op, size_t bytes) 
     }
 }
 
-static struct mpi_own_function choose_pair(enum mpi_op_index op, kolo_op_function *min, kolo_op_function *max,
+static struct mpi_own_function choose_pair(enum mpi_op_index op, kolo_op_function min, kolo_op_function max,
                                            size_t bytes) {
-    kolo_op_function *const chosen = op == MPI_OP_MINLOC_INDEX ? min : op == MPI_OP_MAXLOC_INDEX ? max : NULL;
+    const kolo_op_function chosen = op == MPI_OP_MINLOC_INDEX ? min : op == MPI_OP_MAXLOC_INDEX ? max : NULL;
     return (struct mpi_own_function){chosen, bytes, 1};
 }
 
