@@ -150,7 +150,7 @@ unsigned perf_collectives_count(void) {
 }
 
 const char *perf_collective_name(const perf_collective *collective) {
-    return kolo_collective_name(collective->kolo);
+    return kolo_name(KOLO_NAME_COLLECTIVE, collective->kolo);
 }
 
 const perf_collective *perf_collective_find(kolo_collective kolo) {

@@ -109,14 +109,14 @@ static void print(kolo_comm *comm, kolo_compression kind, const struct taken *ta
         fprintf(json,
                 "{\"compression\": \"%s\", \"ranks\": %d, \"nodes\": %d, \"bytes\": %zu, \"tensors\": %zu, "
                 "\"share\": %g, \"step_ms\": %.6g, \"sent_bytes\": %.0f, \"net_sent_bytes\": %.0f}\n",
-                kolo_compression_name(kind), ranks, nodes, options.bytes, options.tensors, options.share,
+                kolo_name(KOLO_NAME_COMPRESSION, kind), ranks, nodes, options.bytes, options.tensors, options.share,
                 taken->step_ms, taken->sent_bytes, taken->net_bytes);
     if (kind == KOLO_COMPRESSION_NONE)
         printf("# %d ranks on %d node%s, %zu tensors of f32 with %zu bytes together; topk sends %g of them\n"
                "%-11s %10s %8s %14s %14s\n",
                ranks, nodes, nodes == 1 ? "" : "s", options.tensors, options.bytes, options.share, "compression",
                "ms / step", "speed", "into segment", "between nodes");
-    printf("%-11s %10.3f %7.2fx %14.0f %14.0f\n", kolo_compression_name(kind), taken->step_ms,
+    printf("%-11s %10.3f %7.2fx %14.0f %14.0f\n", kolo_name(KOLO_NAME_COMPRESSION, kind), taken->step_ms,
            none->step_ms / taken->step_ms, taken->sent_bytes, taken->net_bytes);
 }
 

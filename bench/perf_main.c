@@ -37,7 +37,7 @@ static const char *algorithm_between(const kolo_stats *before, const kolo_stats 
         uint64_t calls = after->calls_by_algorithm[i] - before->calls_by_algorithm[i];
         if (calls > calls_max) {
             calls_max = calls;
-            name = kolo_algorithm_name((kolo_algorithm)i);
+            name = kolo_name(KOLO_NAME_ALGORITHM, i);
         }
     }
     return name;

@@ -75,12 +75,16 @@ static const char *read_offset(const char *typed) {
     return NULL;
 }
 
+static const char *algorithm_name(unsigned algorithm) {
+    return kolo_name(KOLO_NAME_ALGORITHM, (int)algorithm);
+}
+
 static const char *table_rule_name(unsigned rule) { /* a function is a program's own */
-    return rule < KOLO_TABLE_FUNCTION ? kolo_table_rule_name((kolo_table_rule)rule) : NULL;
+    return rule < KOLO_TABLE_FUNCTION ? kolo_name(KOLO_NAME_TABLE_RULE, (int)rule) : NULL;
 }
 
 static const char *placement_name(unsigned placement) {
-    return kolo_placement_name((kolo_placement)placement);
+    return kolo_name(KOLO_NAME_PLACEMENT, (int)placement);
 }
 
 static const char *read_staleness(const char *typed) {
@@ -134,7 +138,7 @@ static const command_option table[] = {
      "in the table",
      TO_CHOICE(place, place_name), USED_FOR(PLACES)},
     {"--in-place", "the same as --place in", TO_FUNCTION(read_in_place), USED_FOR(PLACES | LIMITS)},
-    {"--algo NAME", "(default: KOLO_ALGO, else auto)", TO_CHOICE(options.algorithm, kolo_algorithm_name),
+    {"--algo NAME", "(default: KOLO_ALGO, else auto)", TO_CHOICE(options.algorithm, algorithm_name),
      USED_FOR(ALGORITHMS)},
     {"--buffers STATE",
      "warm: the same buffers in every call (default)\n"

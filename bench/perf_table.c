@@ -288,13 +288,14 @@ static void print_head(const perf_report *report) {
     const perf_table_options *of = report->options->table;
     FILE *table = report->table;
     fprintf(table, "# kolo-perf %s: ps, %s, rule %s, %d rank%s", kolo_version(),
-            kolo_dtype_name(report->options->dtype), kolo_table_rule_name(of->rule), report->ranks,
+            kolo_dtype_name(report->options->dtype), kolo_name(KOLO_NAME_TABLE_RULE, of->rule), report->ranks,
             report->ranks == 1 ? "" : "s");
     if (of->servers > 0)
         fprintf(table, " of which %d serve%s", of->servers, of->servers == 1 ? "s" : "");
     fprintf(table, "\n");
     perf_report_machine(report);
-    fprintf(table, "# a table of %zu bytes, shards by %s; staleness ", of->bytes, kolo_placement_name(of->placement));
+    fprintf(table, "# a table of %zu bytes, shards by %s; staleness ", of->bytes,
+            kolo_name(KOLO_NAME_PLACEMENT, of->placement));
     if (of->staleness == KOLO_STALENESS_UNBOUNDED)
         fprintf(table, "inf\n");
     else
@@ -341,8 +342,8 @@ static void report_kind(perf_report *report, const struct bench *bench, enum kin
         {"reads", PERF_NUMBER, NULL, of->reads, 4},
         {"staleness", PERF_NUMBER, NULL, is_bounded(bench) ? (double)of->staleness : NAN, 0},
         {"clock", PERF_NUMBER, NULL, is_bounded(bench) ? of->clock : NAN, 0},
-        {.name = "placement", .text = kolo_placement_name(of->placement)},
-        {.name = "rule", .text = kolo_table_rule_name(of->rule)},
+        {.name = "placement", .text = kolo_name(KOLO_NAME_PLACEMENT, of->placement)},
+        {.name = "rule", .text = kolo_name(KOLO_NAME_TABLE_RULE, of->rule)},
         {"rows_per_s", PERF_NUMBER, NULL, rows_per_s, 0},
         {"gbps", PERF_NUMBER, NULL, gbps, 5},
         {"latency_us.p50", PERF_NUMBER, NULL, result->p50_ns * 1e-3, 4},

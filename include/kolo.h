@@ -1,6 +1,6 @@
 /* kolo: all-reduce and other collectives between the processes of one many-core machine. This header has the core, in
  * parts that it includes:
- *     kolo_types.h        errors, element types, reductions, algorithms
+ *     kolo_types.h        errors, element types, reductions, algorithms, names
  *     kolo_comm.h         communicators: create, split, grow, shrink, destroy; what failed, what was done
  *     kolo_collectives.h  collectives that block, operations of the program's own
  *     kolo_memory.h       memory that all ranks have mapped
@@ -12,7 +12,7 @@
  *     kolo_exact.h        sums of floats that do not depend on who holds which addend
  *     kolo_table.h        a parameter server's tables
  *     kolo_lanes.h        ranks of several threads
- *     kolo_tools.h        what kolo sees of the machine and would do on it; names
+ *     kolo_tools.h        what kolo sees of the machine and would do on it
  *     kolo_watch.h        running jobs, seen from outside
  * What stands here holds for all of them.
  *

@@ -22,8 +22,6 @@ typedef enum kolo_compression {
     KOLO_COMPRESSIONS        /* how many there are */
 } kolo_compression;
 
-KOLO_API const char *kolo_compression_name(kolo_compression kind); /* "none", "bf16", "f16", "topk", "onebit" */
-
 /* Tensors that are reduced in place in every step, such as the gradients of a model, and become ready one by one, in
  * any order, on each rank in another one. They are put together in buckets, each of which is one kolo_iallreduce_many.
  * It goes out as soon as all its tensors are ready and all buckets before it are out: so all ranks issue the same

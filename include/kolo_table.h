@@ -244,9 +244,6 @@ KOLO_API int kolo_table_save(kolo_table *table, const char *path);
  * rank of each. KOLO_ERR_ARG: another table's file, or none, or a damaged one; on all ranks. */
 KOLO_API int kolo_table_load(kolo_table *table, const char *path);
 
-KOLO_API const char *kolo_table_rule_name(kolo_table_rule rule);    /* "assign", "add", ...; NULL: no such rule */
-KOLO_API const char *kolo_placement_name(kolo_placement placement); /* "range", ... */
-
 #ifdef __cplusplus
 }
 #endif

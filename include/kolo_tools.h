@@ -17,10 +17,8 @@
 extern "C" {
 #endif
 
-/* Names and traits; NULL or 0 where there is no such value. Never fail. */
-KOLO_API const char *kolo_algorithm_name(kolo_algorithm algorithm);    /* "mesh", ... */
-KOLO_API const char *kolo_collective_name(kolo_collective collective); /* "allreduce", ... */
-KOLO_API unsigned kolo_collective_has(kolo_collective collective);     /* which of these, as bits */
+/* What a collective has, as bits; 0 where there is no such collective. Never fails. */
+KOLO_API unsigned kolo_collective_has(kolo_collective collective);
 
 #define KOLO_HAS_OP                1u                   /* it reduces */
 #define KOLO_HAS_ROOT              2u                   /* all ranks name one */

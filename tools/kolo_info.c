@@ -265,7 +265,7 @@ static void print_plans(const report *seen) {
     for (int i = 0; i < PLANS; i++) {
         const kolo_plan *plan = &seen->plans[i];
         printf("  %10s  %-9s  %10s  %8zu  %10s  %10s\n", bytes_text(seen->plan_bytes[i]).text,
-               kolo_algorithm_name(plan->algorithm), bytes_text(plan->chunk_bytes).text, plan->chunks,
+               kolo_name(KOLO_NAME_ALGORITHM, plan->algorithm), bytes_text(plan->chunk_bytes).text, plan->chunks,
                bytes_text(plan->slot_bytes).text, bytes_text(plan->segment_bytes).text);
     }
 }
@@ -281,7 +281,7 @@ static void print_plans_json(const report *seen) {
         const kolo_plan *plan = &seen->plans[i];
         printf("      {\"bytes\": %zu, \"algorithm\": \"%s\", \"chunk_bytes\": %zu, \"chunks\": %zu, "
                "\"stream\": %s, \"slot_bytes\": %zu, \"segment_bytes\": %zu}%s\n",
-               seen->plan_bytes[i], kolo_algorithm_name(plan->algorithm), plan->chunk_bytes, plan->chunks,
+               seen->plan_bytes[i], kolo_name(KOLO_NAME_ALGORITHM, plan->algorithm), plan->chunk_bytes, plan->chunks,
                plan->stream ? "true" : "false", plan->slot_bytes, plan->segment_bytes, i + 1 < PLANS ? "," : "");
     }
     puts("    ]\n  },");

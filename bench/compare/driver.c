@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kolo_tools.h"
+#include "kolo.h"
 #include "command_line.h"
 #include "driver_exchange.h"
 #include "launched_rank.h"

@@ -1,5 +1,5 @@
 /* kolo-simulate: predicts all-reduce times on a machine that is described in a file. */
-#include "kolo_tools.h"
+#include "kolo.h"
 #include "sim_options.h"
 
 #include <limits.h>
@@ -17,6 +17,10 @@
 
 static sim_options options = {.min_bytes = 8, .max_bytes = 64 << 20, .factor = 8, .dtype = KOLO_F32};
 
+static const char *algorithm_name(unsigned algorithm) {
+    return kolo_name(KOLO_NAME_ALGORITHM, (int)algorithm);
+}
+
 static const command_option table[] = {
     {"--machine NAME", "a machine that comes with kolo, or a file; an unknown name lists the known ones",
      TO_TEXT(options.machine_name)},
@@ -29,7 +33,7 @@ static const command_option table[] = {
     {"--algorithm A[,A...]",
      "auto (what the plan chooses), or algorithms by name (default: auto and each of them; "
      "with --lanes auto)",
-     TO_CHOICES(options.algorithms, options.algorithms_count, kolo_algorithm_name)},
+     TO_CHOICES(options.algorithms, options.algorithms_count, algorithm_name)},
     {"--min BYTES", "smallest message (default: 8); K, M, G are powers of 1024, as in 64K",
      TO_BYTES(options.min_bytes, 1, MESSAGE_BYTES_MAX)},
     {"--max BYTES", "largest message, always shown, up to 4G (default: 64M)",

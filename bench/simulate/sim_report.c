@@ -1,4 +1,4 @@
-#include "kolo_tools.h"
+#include "kolo.h"
 #include "sim_options.h"
 
 #include <errno.h>
@@ -39,8 +39,9 @@ static void print_head_by_lanes(uint32_t ranks, kolo_algorithm algorithm) {
     const sim_options *options = report.options;
     printf("#\n# %s\n# %u ranks of %u cores, %s, %s, %s, buffers warm: us a call\n"
            "# by lanes, a thread in each; predicted, not measured\n#%10s",
-           report.machine->name, ranks, sim_machine_cores(report.machine) / ranks, kolo_algorithm_name(algorithm),
-           kolo_dtype_name(options->dtype), options->in_place ? "in place" : "out of place", "bytes");
+           report.machine->name, ranks, sim_machine_cores(report.machine) / ranks,
+           kolo_name(KOLO_NAME_ALGORITHM, algorithm), kolo_dtype_name(options->dtype),
+           options->in_place ? "in place" : "out of place", "bytes");
     for (int column = 0; column < options->lanes_count; column++)
         printf(" %*d", COLUMN_WIDTH - 1, options->lanes[column]);
     printf("  lanes\n");
@@ -52,7 +53,7 @@ static void print_head(uint32_t ranks) {
            ranks, kolo_dtype_name(options->dtype), options->in_place ? "in place" : "out of place");
     printf("#%10s", "bytes");
     for (int column = 0; column < algorithms(); column++) {
-        printf(" %*s", COLUMN_WIDTH, kolo_algorithm_name(algorithm_of(column)));
+        printf(" %*s", COLUMN_WIDTH, kolo_name(KOLO_NAME_ALGORITHM, algorithm_of(column)));
         if (algorithm_of(column) == KOLO_ALGORITHM_AUTO)
             printf(" %-8s", "chooses");
     }
@@ -66,7 +67,7 @@ static void print_cell(const sim_outcome *outcome, bool show_choice) {
         printf(" %*.*f%c", COLUMN_WIDTH - 1, shown_decimals(outcome->time_us), outcome->time_us,
                outcome->extrapolated ? '*' : ' ');
     if (show_choice)
-        printf(" %-8s", kolo_algorithm_name(outcome->algorithm));
+        printf(" %-8s", kolo_name(KOLO_NAME_ALGORITHM, outcome->algorithm));
     fflush(stdout);
 }
 
@@ -80,9 +81,9 @@ static void write_row(FILE *json, const sim_case *asked, const sim_outcome *outc
             "\"in_place\": %s, \"asked\": \"%s\", \"algo\": \"%s\", \"chunks\": %zu, \"extrapolated\": %s, "
             "\"events\": %" PRIu64 ", ",
             asked->ranks, asked->lanes ? asked->lanes : 1, asked->lanes ? "true" : "false", bytes,
-            kolo_dtype_name(asked->dtype), asked->in_place ? "true" : "false", kolo_algorithm_name(asked->algorithm),
-            kolo_algorithm_name(outcome->algorithm), outcome->chunks, outcome->extrapolated ? "true" : "false",
-            outcome->events);
+            kolo_dtype_name(asked->dtype), asked->in_place ? "true" : "false",
+            kolo_name(KOLO_NAME_ALGORITHM, asked->algorithm), kolo_name(KOLO_NAME_ALGORITHM, outcome->algorithm),
+            outcome->chunks, outcome->extrapolated ? "true" : "false", outcome->events);
     if (outcome->problem[0] == '\0') {
         fprintf(json, "\"time_us\": %.4f, \"busbw_gbps\": %.4f}\n", outcome->time_us,
                 (double)bytes * 2 * (asked->ranks - 1) / asked->ranks / outcome->time_us * 1e-3);
@@ -113,7 +114,7 @@ static void predict_cell(uint32_t ranks, uint32_t lanes, size_t count, kolo_algo
     if (sim_run(&asked, &outcome) != 0) {
         report.failed = true;
         fflush(stdout);
-        message_print("%s, %u ranks%s, %zu bytes: %s", kolo_algorithm_name(algorithm), ranks, of_lanes,
+        message_print("%s, %u ranks%s, %zu bytes: %s", kolo_name(KOLO_NAME_ALGORITHM, algorithm), ranks, of_lanes,
                       count * kolo_dtype_bytes(options->dtype), outcome.problem);
     }
     report.extrapolated |= outcome.extrapolated;

@@ -1,4 +1,4 @@
-#include "kolo_tools.h"
+#include "kolo.h"
 #include "sim_options.h"
 
 #include <inttypes.h>
@@ -40,7 +40,7 @@ static bool read_case(const char *row, sim_case *asked, double *measured_us) {
     int found = 0;
     for (int i = 1; i < KOLO_ALGORITHMS && !found; i++) {
         asked->algorithm = (kolo_algorithm)i;
-        found = strcmp(algorithm, kolo_algorithm_name(asked->algorithm)) == 0;
+        found = strcmp(algorithm, kolo_name(KOLO_NAME_ALGORITHM, asked->algorithm)) == 0;
     }
     for (int i = 0; i < KOLO_DTYPES && found == 1; i++) {
         asked->dtype = (kolo_dtype)i;
@@ -70,8 +70,8 @@ static void show_row(const char *row) {
     const double ratio = outcome.time_us / measured_us, factor = ratio < 1 ? 1 / ratio : ratio;
     snprintf(ranks, sizeof ranks, asked.lanes ? "%" PRIu32 "x%" PRIu32 : "%" PRIu32, asked.ranks, asked.lanes);
     printf(" %12zu %6s %6s %-6s %-8s %12.3f %12.3f %+8.0f%%\n", bytes, ranks, kolo_dtype_name(asked.dtype),
-           asked.in_place ? "in" : "out of", kolo_algorithm_name(outcome.algorithm), outcome.time_us, measured_us,
-           (ratio - 1) * 100);
+           asked.in_place ? "in" : "out of", kolo_name(KOLO_NAME_ALGORITHM, outcome.algorithm), outcome.time_us,
+           measured_us, (ratio - 1) * 100);
     tally.rows++;
     tally.log_sum += log(factor);
     tally.worst = factor > tally.worst ? factor : tally.worst;

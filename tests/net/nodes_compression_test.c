@@ -47,7 +47,7 @@ static bool check_tensor(const struct rank *rank, kolo_compression kind, struct 
     reference_join(kind, KOLO_AVG, sent, rank->ranks, reference->expected, counts[tensor]);
     const size_t bytes = counts[tensor] * sizeof *found, at = first_difference(found, reference->expected, bytes);
     return at == bytes || expect(rank, false, "%s, step %d, tensor %d: element %zu is %a, should be %a",
-                                 kolo_compression_name(kind), step, tensor, at / sizeof *found,
+                                 kolo_name(KOLO_NAME_COMPRESSION, kind), step, tensor, at / sizeof *found,
                                  (double)found[at / sizeof *found], (double)reference->expected[at / sizeof *found]);
 }
 
@@ -92,7 +92,7 @@ static void run(struct rank *rank) {
         none = kind == KOLO_COMPRESSION_NONE ? sent : none;
         right = sent >= 0 && (!setup->two_alone || expect(rank, sent <= shares_max[kind] * none,
                                                           "%s: %.0f bytes were sent, %.0f without compression",
-                                                          kolo_compression_name(kind), sent, none));
+                                                          kolo_name(KOLO_NAME_COMPRESSION, kind), sent, none));
     }
     kolo_comm_destroy(rank->comm);
     rank->comm = NULL;

@@ -404,7 +404,7 @@ static void plan_others(const struct rank *rank) {
     kolo_plan plan = {.plan_bytes = sizeof plan};
     expect_status(rank, kolo_plan_query(&plan, NULL, 2, KOLO_BROADCAST, 1 << 20, KOLO_F32, KOLO_BAND), 0, "broadcast");
     expect(rank, plan.algorithm == KOLO_ALGORITHM_ONESHOT && plan.chunks * plan.chunk_bytes >= 4 << 20,
-           "a broadcast goes by %s in %zu chunks of %zu", kolo_algorithm_name(plan.algorithm), plan.chunks,
+           "a broadcast goes by %s in %zu chunks of %zu", kolo_name(KOLO_NAME_ALGORITHM, plan.algorithm), plan.chunks,
            plan.chunk_bytes);
     expect_status(rank, kolo_plan_query(&plan, NULL, 2, KOLO_BARRIER, 0, KOLO_U8, KOLO_SUM), 0, "barrier");
     expect(rank, plan.chunks == 1, "a barrier has %zu chunks", plan.chunks);

@@ -274,7 +274,7 @@ static void run_mismatch(struct rank *rank) {
             status = kolo_bucket_ready(buckets, 1);
         if (status == 0)
             status = kolo_bucket_wait(buckets);
-        if (expect_status(rank, status, KOLO_ERR_MISMATCH, kolo_compression_name(options.compression)))
+        if (expect_status(rank, status, KOLO_ERR_MISMATCH, kolo_name(KOLO_NAME_COMPRESSION, options.compression)))
             expect_difference(rank, "tensors[1].count", "5", 1, "4");
         expect_status(rank, kolo_bucket_destroy(buckets), 0, "kolo_bucket_destroy");
         kolo_comm_destroy(comm);

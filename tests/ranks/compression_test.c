@@ -368,9 +368,9 @@ static void run_refused(struct rank *rank) {
     }
     refuse_residuals(rank, &tensor);
     for (kolo_compression kind = KOLO_COMPRESSION_NONE; kind < KOLO_COMPRESSIONS; kind++)
-        expect(rank, strcmp(kolo_compression_name(kind), kinds[kind]) == 0, "compression %d is called %s", kind,
-               kolo_compression_name(kind));
-    expect(rank, !kolo_compression_name(KOLO_COMPRESSIONS), "there is one compression more");
+        expect(rank, strcmp(kolo_name(KOLO_NAME_COMPRESSION, kind), kinds[kind]) == 0, "compression %d is called %s",
+               kind, kolo_name(KOLO_NAME_COMPRESSION, kind));
+    expect(rank, !kolo_name(KOLO_NAME_COMPRESSION, KOLO_COMPRESSIONS), "there is one compression more");
 }
 
 int main(int argc, char **argv) {

@@ -20,7 +20,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "kolo_tools.h"
 #include "forked_team.h"
 #include "held_time.h"
 #include "number_option.h"
@@ -138,7 +137,7 @@ static void print_usage(FILE *to, const char *program, const char *purpose) {
 
 static int parse_algorithm(void) {
     for (int i = 0; i < KOLO_ALGORITHMS; i++)
-        if (strcmp(optarg, kolo_algorithm_name((kolo_algorithm)i)) == 0)
+        if (strcmp(optarg, kolo_name(KOLO_NAME_ALGORITHM, i)) == 0)
             return i;
     refuse_option("algo", optarg);
 }
@@ -265,8 +264,8 @@ static void report(const struct rank *rank, const char *text) {
         return;
     if (rank)
         fprintf(stderr, "FAILED: rank %d of %d, %s, slots of %zu bytes: %s\n    repeat: %s --ranks %d --algo %s\n",
-                rank->rank, rank->ranks, kolo_algorithm_name(rank->team->algorithm), rank->team->slot_bytes, text,
-                arguments.repeat, rank->ranks, kolo_algorithm_name(rank->team->algorithm));
+                rank->rank, rank->ranks, kolo_name(KOLO_NAME_ALGORITHM, rank->team->algorithm), rank->team->slot_bytes,
+                text, arguments.repeat, rank->ranks, kolo_name(KOLO_NAME_ALGORITHM, rank->team->algorithm));
     else
         fprintf(stderr, "FAILED: %s\n    repeat: %s\n", text, arguments.repeat);
 }

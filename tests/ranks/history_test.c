@@ -128,8 +128,8 @@ static void check_call(const struct rank *rank, const kolo_watch *watch, int pee
     expect(rank,
            seen.number == number && seen.collective == made.collective && seen.dtype == made.dtype &&
                seen.op == made.op && seen.root == made.root && seen.count == made.count,
-           "call %" PRIu64 " of rank %d is %s of %" PRIu64 " %s", number, peer, kolo_collective_name(seen.collective),
-           seen.count, kolo_dtype_name(seen.dtype));
+           "call %" PRIu64 " of rank %d is %s of %" PRIu64 " %s", number, peer,
+           kolo_name(KOLO_NAME_COLLECTIVE, seen.collective), seen.count, kolo_dtype_name(seen.dtype));
     expect(rank, seen.waited_for != peer && seen.waited_for < rank->ranks, "call %" PRIu64 " of rank %d waited for %d",
            number, peer, seen.waited_for);
     if (number == LARGE_CALL)
@@ -157,7 +157,7 @@ static void check_totals(const struct rank *rank, const kolo_watched_rank *seen)
         made[call_of(rank->ranks, number).collective]++;
     for (int i = 0; i < KOLO_COLLECTIVES; i++)
         expect(rank, stats.calls_by_collective[i] == made[i], "%" PRIu64 " calls of %s, %" PRIu64 " were made",
-               stats.calls_by_collective[i], kolo_collective_name((kolo_collective)i), made[i]);
+               stats.calls_by_collective[i], kolo_name(KOLO_NAME_COLLECTIVE, i), made[i]);
 }
 
 static void check_histories(const struct rank *rank) {

@@ -218,8 +218,8 @@ static kolo_collective family(uint32_t index) {
 
 static void run_pair(int ranks, int odd_rank, const char *what, struct call common, struct call odd) {
     char text[96];
-    snprintf(text, sizeof text, "%s of %zu, %s of %zu, other %s", kolo_collective_name(common.collective), common.count,
-             kolo_collective_name(odd.collective), odd.count, what);
+    snprintf(text, sizeof text, "%s of %zu, %s of %zu, other %s", kolo_name(KOLO_NAME_COLLECTIVE, common.collective),
+             common.count, kolo_name(KOLO_NAME_COLLECTIVE, odd.collective), odd.count, what);
     const struct mismatch mismatch = {text, common, odd};
     const struct setup setup = {&mismatch, odd_rank};
     harness_run(&(struct team){.ranks = ranks, .slot_bytes = 8192, .run = run_mismatch, .argument = &setup});
@@ -376,7 +376,8 @@ static void run_own_roots(struct rank *rank) {
         status = kolo_barrier(rank->comm);
     if (expect(rank, status == KOLO_ERR_MISMATCH && ended <= CALLS_AHEAD, "%s: status %d after %d calls (%s)",
                what->what, status, ended, status ? kolo_error_message() : "no error"))
-        expect_message(rank, what->what, "disagree", "calls", kolo_collective_name(collective), ", root ", NULL);
+        expect_message(rank, what->what, "disagree", "calls", kolo_name(KOLO_NAME_COLLECTIVE, collective), ", root ",
+                       NULL);
     kolo_failure failure = {.failure_bytes = sizeof failure};
     kolo_comm_failure(rank->comm, &failure);
     expect(rank, failure.call == CALLS_BEFORE + 1 && !strstr(failure.message, "earlier"),

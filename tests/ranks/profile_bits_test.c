@@ -24,7 +24,7 @@ enum {
 
 static const char *random_algorithm(uint64_t *seed) {
     static const kolo_algorithm algorithms[] = {KOLO_ALGORITHM_ONESHOT, KOLO_ALGORITHM_MESH, KOLO_ALGORITHM_TREE};
-    return kolo_algorithm_name(algorithms[random_below(seed, sizeof algorithms / sizeof *algorithms)]);
+    return kolo_name(KOLO_NAME_ALGORITHM, algorithms[random_below(seed, sizeof algorithms / sizeof *algorithms)]);
 }
 
 /* A profile for this machine with a random table for `ranks` ranks, in which every algorithm and chunk may stand. */

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kolo_tools.h"
 #include "own_operations.h"
 
 enum { BEFORE_MAX = 6, AHEAD = 60, CALLS_MAX = BEFORE_MAX + AHEAD + 2, MESSAGE_COUNT_MAX = 20000 };
@@ -168,8 +167,8 @@ static void check_failure(const struct attempt *attempt, const char *words) {
            "%s: the failure does not name rank %d: %s", words, attempt->odd_rank, message);
     expect(rank, strstr(message, "ranks disagree") && !strstr(message, "unknown") && !strstr(message, "earlier"),
            "%s: the failure does not have both calls: %s", words, message);
-    const bool has_common = strstr(message, kolo_collective_name(common)),
-               has_odd = strstr(message, kolo_collective_name(odd));
+    const bool has_common = strstr(message, kolo_name(KOLO_NAME_COLLECTIVE, common)),
+               has_odd = strstr(message, kolo_name(KOLO_NAME_COLLECTIVE, odd));
     expect(rank,
            (attempt->has_nodes ? has_common || has_odd || failure.call > call : has_common && has_odd) &&
                (strstr(message, "calls") || (common == odd && strstr(message, "expects"))),

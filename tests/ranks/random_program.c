@@ -8,7 +8,6 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "kolo_tools.h"
 #include "kolo_lanes.h"
 #include "oracle.h"
 #include "own_operations.h"
@@ -629,6 +628,6 @@ void program_tell(const struct program *program, const struct team *team) {
            program->streams > 1 ? " of two threads"
            : program->lanes > 1 ? " with lanes"
                                 : "",
-           waits[program->waits], kolo_algorithm_name(team->algorithm), team->slot_bytes,
+           waits[program->waits], kolo_name(KOLO_NAME_ALGORITHM, team->algorithm), team->slot_bytes,
            program->reads ? ", single copies" : "", losses[program->loss]);
 }

@@ -38,7 +38,8 @@ static uint64_t message_sent(const struct rank *rank, size_t count, kolo_dtype d
     int status = kolo_plan_query(&plan, &rank->options, rank->ranks, KOLO_ALLREDUCE, count, dtype, KOLO_SUM);
     if (!expect_status(rank, status, 0, "kolo_plan_query"))
         return 0;
-    expect(rank, plan.algorithm == KOLO_ALGORITHM_RING, "the plan is %s", kolo_algorithm_name(plan.algorithm));
+    expect(rank, plan.algorithm == KOLO_ALGORITHM_RING, "the plan is %s",
+           kolo_name(KOLO_NAME_ALGORITHM, plan.algorithm));
     const size_t chunk_count = plan.chunk_bytes / kolo_dtype_bytes(dtype);
     for (size_t left = count; left > 0;) {
         const size_t part = left < chunk_count ? left : chunk_count;

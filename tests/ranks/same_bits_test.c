@@ -9,7 +9,6 @@
 #include <xmmintrin.h>
 #endif
 
-#include "kolo_tools.h"
 #include "harness.h"
 #include "oracle.h"
 
@@ -127,7 +126,7 @@ static void run_settings(int ranks) {
                 first[j] = recorded_result(j);
             expect(NULL, recorded_result(j) == first[j],
                    "%d ranks, case %u: other bits with %s, slots of %zu, KOLO_CPU %s", ranks, j,
-                   kolo_algorithm_name(setting->algorithm), setting->slot_bytes,
+                   kolo_name(KOLO_NAME_ALGORITHM, setting->algorithm), setting->slot_bytes,
                    setting->cpu ? setting->cpu : "different on each rank");
         }
     }

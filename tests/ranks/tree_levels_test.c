@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kolo_tools.h"
 #include "harness.h"
 #include "oracle.h"
 
@@ -78,7 +77,7 @@ static void run_cases(struct rank *rank) {
     kolo_stats stats = {.stats_bytes = sizeof stats};
     kolo_comm_stats(rank->comm, &stats);
     expect(rank, stats.calls_by_algorithm[rank->team->algorithm] > 0, "%s never ran",
-           kolo_algorithm_name(rank->team->algorithm));
+           kolo_name(KOLO_NAME_ALGORITHM, rank->team->algorithm));
 }
 
 static void run_settings(int ranks) {

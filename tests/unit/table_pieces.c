@@ -195,8 +195,9 @@ static void check_balance(const size_t *columns, const char *name) {
                 least = bytes[shard] < least ? bytes[shard] : least;
                 most = bytes[shard] > most ? bytes[shard] : most;
             }
-            print_message("%s, %s, %u shards: %.4f to %.4f of even\n", name, kolo_placement_name(placements[k]),
-                          shards[i], (double)least / even, (double)most / even);
+            print_message("%s, %s, %u shards: %.4f to %.4f of even\n", name,
+                          kolo_name(KOLO_NAME_PLACEMENT, placements[k]), shards[i], (double)least / even,
+                          (double)most / even);
             assert_true((double)least >= 0.9 * even && (double)most <= 1.1 * even);
             kolo_pieces_destroy(&pieces);
         }
@@ -246,8 +247,8 @@ static void test_names(void **unused) {
     static const char *const names[KOLO_PLACEMENTS] = {"range", "round_robin", "hash", "greedy"};
     (void)unused;
     for (int i = 0; i < KOLO_PLACEMENTS; i++)
-        assert_string_equal(kolo_placement_name((kolo_placement)i), names[i]);
-    assert_null(kolo_placement_name(KOLO_PLACEMENTS));
+        assert_string_equal(kolo_name(KOLO_NAME_PLACEMENT, i), names[i]);
+    assert_null(kolo_name(KOLO_NAME_PLACEMENT, KOLO_PLACEMENTS));
 }
 
 int main(void) {

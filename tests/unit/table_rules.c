@@ -250,7 +250,7 @@ static void compare(const struct test_case *test, int step, const void *values, 
             !(fabs(value - formula->p[i]) <= tolerance_of(dtype)))
             fail_msg("%s of %s, momentum %g, decay %g, features %#x, step %d, element %zu of %zu: %.17g, kernels %.17g,"
                      " formula %.17g; --seed %" PRIu64,
-                     kolo_table_rule_name(test->options.rule), dtype_name(dtype), test->options.momentum,
+                     kolo_name(KOLO_NAME_TABLE_RULE, test->options.rule), dtype_name(dtype), test->options.momentum,
                      test->options.weight_decay, test->features, step, i, test->count, value, real_at(dtype, &due, 0),
                      formula->p[i], arguments.seed);
     }
@@ -418,8 +418,8 @@ static void test_names(void **unused) {
     static const char *const names[KOLO_TABLE_RULES] = {"assign", "add", "sgd", "adagrad", "adam", "function"};
     (void)unused;
     for (int i = 0; i < KOLO_TABLE_RULES; i++)
-        assert_string_equal(kolo_table_rule_name((kolo_table_rule)i), names[i]);
-    assert_null(kolo_table_rule_name(KOLO_TABLE_RULES));
+        assert_string_equal(kolo_name(KOLO_NAME_TABLE_RULE, i), names[i]);
+    assert_null(kolo_name(KOLO_NAME_TABLE_RULE, KOLO_TABLE_RULES));
 }
 
 int main(int argc, char **argv) {

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "kolo.h"
-#include "kolo_tools.h"
 #include "kolo_watch.h"
 #include "messages.h"
 #include "processes.h"
@@ -60,7 +59,7 @@ static int number_of(const struct watched_job *job, int pid, int rank) {
 
 static void tell_awaited(const kolo_watched_rank *rank, int number, int waiting, const kolo_watched_call *call) {
     char place[80] = "before its first call";
-    const char *name = call != NULL ? kolo_collective_name(call->collective) : NULL;
+    const char *name = call != NULL ? kolo_name(KOLO_NAME_COLLECTIVE, call->collective) : NULL;
     if (rank->calls > 0)
         snprintf(place, sizeof place, "%s its call %llu (%s)", rank->calls > rank->calls_ended ? "in" : "after",
                  (unsigned long long)rank->calls, name != NULL ? name : "unknown");

@@ -61,7 +61,7 @@ static bool counts_bytes(kolo_collective collective) {
 /* "#17 allreduce 1024 f32 sum" */
 static const char *format_call(char *text, size_t text_bytes, const top_rank *rank) {
     const kolo_watched_call *call = &rank->call;
-    const char *name = kolo_collective_name(call->collective);
+    const char *name = kolo_name(KOLO_NAME_COLLECTIVE, call->collective);
     const bool has_op = kolo_collective_has(call->collective) & KOLO_HAS_OP;
     char root[16] = "", count[40] = "";
     if (kolo_collective_has(call->collective) & KOLO_HAS_ROOT)
@@ -154,8 +154,9 @@ static void print_call_json(const top_comm *comm, const top_rank *rank) {
     else
         printf("\"call\": {\"number\": %" PRIu64 ", \"collective\": \"%s\", \"count\": %" PRIu64
                ", \"dtype\": \"%s\", \"op\": \"%s\", \"root\": %d, \"for_s\": %s}, ",
-               call->number, kolo_collective_name(call->collective), call->count, kolo_dtype_name(call->dtype),
-               kolo_op_name(call->op), call->root, top_number_text(is_in_call(rank) && call->began_ns, for_s, 6).text);
+               call->number, kolo_name(KOLO_NAME_COLLECTIVE, call->collective), call->count,
+               kolo_dtype_name(call->dtype), kolo_op_name(call->op), call->root,
+               top_number_text(is_in_call(rank) && call->began_ns, for_s, 6).text);
 }
 
 static void print_rank_json(const top_comm *comm, int index) {

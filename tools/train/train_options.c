@@ -76,6 +76,10 @@ bool train_settings_overlap(const train_settings *of) {
 }
 
 /* RANK:FACTOR or any:FACTOR. */
+static const char *compression_name(unsigned kind) {
+    return kolo_name(KOLO_NAME_COMPRESSION, (int)kind);
+}
+
 static const char *read_slow(const char *typed) {
     static const char wanted[] = "RANK:FACTOR or any:FACTOR, with a factor from 1 to 1000, as 1:5";
     server_settings *of = &settings.server;
@@ -124,7 +128,7 @@ static const command_option table[] = {
     {"--compress KIND",
      "send gradients shorter: none (default), bf16, f16, topk (a layer's largest hundredth) or onebit. What is left "
      "out goes into the next step. For slow networks; it changes the curve. Implies --no-compare",
-     TO_CHOICE(settings.way.compress, kolo_compression_name), USED_FOR(ONE_WAY | ALLREDUCE)},
+     TO_CHOICE(settings.way.compress, compression_name), USED_FOR(ONE_WAY | ALLREDUCE)},
     {"--no-feedback", "with --compress: what is left out is lost, to compare", TO_FLAG(settings.way.no_feedback),
      USED_FOR(ONE_WAY | ALLREDUCE)},
     {"--exact", "sum gradients exactly, in whatever order, and round once (KOLO_SUM_EXACT)",

@@ -22,7 +22,8 @@ static void print_row(const tune_space *space, const tune_times *times, const tu
     const bool same = candidate == space->default_candidate[size];
     const double default_us = times->us[size][TUNE_DEFAULT], tuned_us = same ? default_us : times->us[size][candidate];
     printf("  %8s %11.2f  %-8s %11.2f  %-8s %8s  %-6s %5.2f\n", bytes_text(message_bytes).text, default_us,
-           kolo_algorithm_name(space->default_plan[size].algorithm), tuned_us, kolo_algorithm_name(way->algorithm),
+           kolo_name(KOLO_NAME_ALGORITHM, space->default_plan[size].algorithm), tuned_us,
+           kolo_name(KOLO_NAME_ALGORITHM, way->algorithm),
            way->chunk_bytes < message_bytes ? bytes_text(way->chunk_bytes).text : "whole",
            tune_candidate_streams(candidate) ? "stream" : "", default_us / tuned_us);
 }
@@ -42,8 +43,8 @@ static void print_disturbed(const tune_space *space, const tune_times *times) {
 static int tune_report(const tune_space *space, const tune_times *times, const tune_choice *choice, bool bound) {
     if (isatty(STDERR_FILENO))
         fputs("\r\033[K", stderr); /* where progress was shown */
-    printf("\n%s, %d ranks, %s: microseconds a call\n", kolo_collective_name(space->collective), space->ranks,
-           bound ? "a core each" : "not bound");
+    printf("\n%s, %d ranks, %s: microseconds a call\n", kolo_name(KOLO_NAME_COLLECTIVE, space->collective),
+           space->ranks, bound ? "a core each" : "not bound");
     printf("  %8s %11s  %-8s %11s  %-8s %8s  %-6s %5s\n", "message", "default", "", "tuned", "", "chunk", "", "ratio");
     for (int size = 0; size < space->sizes; size++)
         print_row(space, times, choice, size);
@@ -70,7 +71,7 @@ static struct {
 } options = {.max_bytes = (size_t)64 << 20};
 
 static const char *name_collective(unsigned index) {
-    return kolo_collective_name(tune_collective_at(index)); /* NULL past the last */
+    return kolo_name(KOLO_NAME_COLLECTIVE, tune_collective_at(index)); /* NULL past the last */
 }
 
 static const command_option table[] = {

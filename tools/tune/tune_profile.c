@@ -141,7 +141,8 @@ int tune_profile_check(const char *path) {
         if (section.collective == before)
             printf(", %d", section.ranks);
         else
-            printf("%s %s with %d", i ? " ranks," : "", kolo_collective_name(section.collective), section.ranks);
+            printf("%s %s with %d", i ? " ranks," : "", kolo_name(KOLO_NAME_COLLECTIVE, section.collective),
+                   section.ranks);
         before = section.collective;
     }
     puts(" ranks");

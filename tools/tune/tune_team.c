@@ -67,7 +67,7 @@ static int call(const measurement *m, kolo_comm *comm, float *send, size_t count
     case KOLO_REDUCE:
         return kolo_reduce(comm, send, m->recv, count, KOLO_F32, KOLO_SUM, 0);
     default:
-        message_print("kolo-tune cannot call %s", kolo_collective_name(m->job->space->collective));
+        message_print("kolo-tune cannot call %s", kolo_name(KOLO_NAME_COLLECTIVE, m->job->space->collective));
         return KOLO_ERR_UNSUPPORTED;
     }
 }
@@ -197,9 +197,9 @@ static void show_progress(const measurement *m, int size) {
     char left[48] = "";
     if (done > 0)
         snprintf(left, sizeof left, ", about %.0f s left", ceil(left_s));
-    fprintf(stderr, "kolo-tune: %s, %d ranks, %zu bytes: %d %%%s%s", kolo_collective_name(job->space->collective),
-            job->space->ranks, job->space->size_bytes[size], 100 * done / job->steps_total, left,
-            isatty(STDERR_FILENO) ? "   \r" : "\n");
+    fprintf(stderr, "kolo-tune: %s, %d ranks, %zu bytes: %d %%%s%s",
+            kolo_name(KOLO_NAME_COLLECTIVE, job->space->collective), job->space->ranks, job->space->size_bytes[size],
+            100 * done / job->steps_total, left, isatty(STDERR_FILENO) ? "   \r" : "\n");
 }
 
 static int measure_size(measurement *m, int size) {

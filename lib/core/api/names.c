@@ -92,24 +92,25 @@ int kolo_op_supports(kolo_op op, kolo_dtype dtype) {
     return ops[op].numbers != (dtype < KOLO_F16 ? FLOATS : INTEGERS);
 }
 
-const char *kolo_algorithm_name(kolo_algorithm algorithm) {
-    return (unsigned)algorithm < KOLO_ALGORITHMS ? algorithms[algorithm] : NULL;
+static const char *entry(const char *const *names, int count, int value) {
+    return value >= 0 && value < count ? names[value] : NULL;
 }
 
-const char *kolo_compression_name(kolo_compression kind) {
-    return (unsigned)kind < KOLO_COMPRESSIONS ? compressions[kind] : NULL;
-}
-
-const char *kolo_table_rule_name(kolo_table_rule rule) {
-    return (unsigned)rule < KOLO_TABLE_RULES ? rules[rule] : NULL;
-}
-
-const char *kolo_placement_name(kolo_placement placement) {
-    return (unsigned)placement < KOLO_PLACEMENTS ? placements[placement] : NULL;
-}
-
-const char *kolo_collective_name(kolo_collective collective) {
-    return (unsigned)collective < KOLO_COLLECTIVES ? kolo_registry[collective].function + sizeof "kolo_" - 1 : NULL;
+const char *kolo_name(kolo_named of, int value) {
+    switch (of) {
+    case KOLO_NAME_COLLECTIVE:
+        return value >= 0 && value < KOLO_COLLECTIVES ? kolo_registry[value].function + sizeof "kolo_" - 1 : NULL;
+    case KOLO_NAME_ALGORITHM:
+        return entry(algorithms, KOLO_ALGORITHMS, value);
+    case KOLO_NAME_COMPRESSION:
+        return entry(compressions, KOLO_COMPRESSIONS, value);
+    case KOLO_NAME_TABLE_RULE:
+        return entry(rules, KOLO_TABLE_RULES, value);
+    case KOLO_NAME_PLACEMENT:
+        return entry(placements, KOLO_PLACEMENTS, value);
+    default:
+        return NULL;
+    }
 }
 
 unsigned kolo_collective_has(kolo_collective collective) {

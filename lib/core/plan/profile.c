@@ -145,7 +145,7 @@ static bool section_is_complete(struct reader *reader) {
     const struct kolo_profile *profile = reader->profile;
     if (profile->sections > 0 && !reader->has_rest)
         return refuse(reader, "the section before, of %s with %d ranks, has no 'rest' band",
-                      kolo_collective_name(section_of(reader)->collective), section_of(reader)->ranks);
+                      kolo_name(KOLO_NAME_COLLECTIVE, section_of(reader)->collective), section_of(reader)->ranks);
     return true;
 }
 
@@ -161,9 +161,9 @@ static bool parse_collective(struct reader *reader, const char *word, kolo_colle
         *collective = (kolo_collective)i;
         if (!kolo_descriptor_of(*collective)->choices)
             continue;
-        if (strcmp(word, kolo_collective_name(*collective)) == 0)
+        if (strcmp(word, kolo_name(KOLO_NAME_COLLECTIVE, *collective)) == 0)
             return true;
-        list_name(list, kolo_collective_name(*collective));
+        list_name(list, kolo_name(KOLO_NAME_COLLECTIVE, *collective));
     }
     return refuse(reader, "collective '%.*s': must be one of %s", QUOTE_CHARS, word, list);
 }
@@ -204,9 +204,9 @@ static bool parse_algorithm(struct reader *reader, const char *word, kolo_algori
         *algorithm = (kolo_algorithm)i;
         if (!(kolo_descriptor_of(section_of(reader)->collective)->choices >> i & 1))
             continue;
-        if (strcmp(word, kolo_algorithm_name(*algorithm)) == 0)
+        if (strcmp(word, kolo_name(KOLO_NAME_ALGORITHM, *algorithm)) == 0)
             return true;
-        list_name(list, kolo_algorithm_name(*algorithm));
+        list_name(list, kolo_name(KOLO_NAME_ALGORITHM, *algorithm));
     }
     return refuse(reader, "algorithm '%.*s': must be one of %s", QUOTE_CHARS, word, list);
 }
@@ -400,7 +400,8 @@ static const char *name_or_none(const char *name) {
 
 void kolo_profile_add_section(char text[KOLO_PROFILE_TEXT_BYTES], const kolo_profile_section *section) {
     bool has_rest = false;
-    add(text, "\ncollective %s ranks %d\n", name_or_none(kolo_collective_name(section->collective)), section->ranks);
+    add(text, "\ncollective %s ranks %d\n", name_or_none(kolo_name(KOLO_NAME_COLLECTIVE, section->collective)),
+        section->ranks);
     if (section->has_stream && section->stream_bytes_min == UINT64_MAX)
         add(text, "stream-from never\n");
     else if (section->has_stream)
@@ -412,7 +413,7 @@ void kolo_profile_add_section(char text[KOLO_PROFILE_TEXT_BYTES], const kolo_pro
             add(text, "rest");
         else
             add(text, "up-to %" PRIu64, band->bytes_max);
-        add(text, " %s chunk %u\n", name_or_none(kolo_algorithm_name(band->algorithm)), band->chunk_bytes);
+        add(text, " %s chunk %u\n", name_or_none(kolo_name(KOLO_NAME_ALGORITHM, band->algorithm)), band->chunk_bytes);
     }
     if (!has_rest)
         add(text, "rest default\n");

@@ -190,7 +190,7 @@ static void use_sections(struct kolo_shared_settings *settings, uint32_t ranks, 
             continue;
         kolo_profile_apply(section, &settings->tables[kolo_descriptor_of(collective)->table]);
         used += (size_t)snprintf(source->text + used, sizeof source->text - used, "%s %s", source->tuned ? "," : "",
-                                 kolo_collective_name(collective));
+                                 kolo_name(KOLO_NAME_COLLECTIVE, collective));
         source->tuned |= 1u << i;
     }
     if (!source->tuned)

@@ -73,7 +73,7 @@ static int check(const char *function, const kolo_buckets *buckets) {
 static const char *const function_of_create = "kolo_bucket_create";
 
 int kolo_bucket_check_compression(const kolo_comm *comm, const kolo_bucket_options *options) {
-    const char *name = kolo_compression_name(options->compression);
+    const char *name = kolo_name(KOLO_NAME_COMPRESSION, options->compression);
     if (!name)
         return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: compression %d: must be one of kolo_compression",
                          comm->global_rank, function_of_create, (int)options->compression);

@@ -18,7 +18,7 @@ class Options(ctypes.Structure):
 def _compression(asked: Optional[str]) -> int:
     """kolo_compression, by its name; None is "none"."""
     names: "List[str]" = []
-    while (name := _library.load().kolo_compression_name(len(names))) is not None:
+    while (name := _library.load().kolo_name(_library.COMPRESSION, len(names))) is not None:
         names.append(name.decode())
     if asked is not None and asked not in names:
         raise ArgumentError(f"compression {asked!r}: must be None or one of {', '.join(names[1:])}")

@@ -14,6 +14,7 @@ SONAME = "libkolo.so.0.1"
 
 Pointer, Count, Int, Number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_uint64
 Real = ctypes.c_double
+COLLECTIVE, ALGORITHM, COMPRESSION = range(3)  # kolo_named
 
 
 class Options(ctypes.Structure):
@@ -207,7 +208,7 @@ def load() -> ctypes.CDLL:
     if version != VERSION:
         raise VersionMismatch(f"the Python package kolo4py is {VERSION}, but the library {path} is {version}: install "
                               "both of one version, or name another library in KOLO_LIBRARY")
-    for name in ("error_message", "algorithm_name", "collective_name", "compression_name"):
+    for name in ("error_message", "name"):
         getattr(library, f"kolo_{name}").restype = ctypes.c_char_p
     for name, kinds in OTHERS.items():
         getattr(library, f"kolo_{name}").argtypes = [KINDS[kind] for kind in kinds]
@@ -227,7 +228,7 @@ def background(name: str) -> str:
 @functools.lru_cache(maxsize=None)
 def collectives() -> "dict[str, int]":
     """The library's number of each collective."""
-    names = (load().kolo_collective_name(number) for number in range(32))
+    names = (load().kolo_name(COLLECTIVE, number) for number in range(32))
     return {name.decode(): number for number, name in enumerate(names) if name}
 
 
@@ -244,9 +245,8 @@ def read_stats(comm: Any) -> "tuple[int, dict[str, Any]]":
     status = int(library.kolo_comm_stats(comm, ctypes.addressof(stats)))
     told: "dict[str, Any]" = {name: getattr(stats, name) for name, kind, *_ in Stats._fields_[1:]
                               if kind is ctypes.c_uint64}
-    for counters, name_of in (("calls_by_algorithm", library.kolo_algorithm_name),
-                              ("calls_by_collective", library.kolo_collective_name)):
-        named = ((name_of(number), calls) for number, calls in enumerate(getattr(stats, counters)))
+    for counters, of in (("calls_by_algorithm", ALGORITHM), ("calls_by_collective", COLLECTIVE)):
+        named = ((library.kolo_name(of, number), calls) for number, calls in enumerate(getattr(stats, counters)))
         told[counters] = {name.decode(): calls for name, calls in named if name}
     return status, told
 

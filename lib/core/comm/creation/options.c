@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "kolo_tools.h"
+#include "kolo.h"
 #include "base/clock.h"
 #include "base/sized.h"
 #include "cpu/features.h"
@@ -140,7 +141,7 @@ static int resolve_place(struct kolo_settings *settings, const kolo_options *opt
 static int resolve_algorithm(struct kolo_settings *settings, const kolo_options *options) {
     const char *names[KOLO_ALGORITHMS + 1] = {NULL};
     for (int i = 0; i < KOLO_ALGORITHMS; i++)
-        names[i] = kolo_algorithm_name((kolo_algorithm)i);
+        names[i] = kolo_name(KOLO_NAME_ALGORITHM, i);
     if ((unsigned)options->algorithm >= KOLO_ALGORITHMS)
         return kolo_fail(KOLO_ERR_ARG, "options.algorithm %d: there is no such algorithm", (int)options->algorithm);
     int rc = 0;

@@ -41,7 +41,7 @@ struct kolo_call_parts kolo_call_parts(uint64_t word) {
         parts.keeps_order = (unsigned)parts.op == KOLO_CALL_OWN_ORDERED;
         parts.op = KOLO_OPS_OWN;
     }
-    if (!kolo_collective_name(parts.collective) || !kolo_dtype_name(parts.dtype) || !kolo_op_name(parts.op))
+    if (!kolo_name(KOLO_NAME_COLLECTIVE, parts.collective) || !kolo_dtype_name(parts.dtype) || !kolo_op_name(parts.op))
         parts = (struct kolo_call_parts){.collective = KOLO_COLLECTIVES};
     return parts;
 }
@@ -115,7 +115,7 @@ void kolo_call_describe(uint64_t word, char text[KOLO_CALL_TEXT_BYTES]) {
     if (kolo_collective_has(parts.collective) & KOLO_HAS_ROOT)
         snprintf(root, sizeof root, ", root %u", parts.root);
     const bool has_op = kolo_collective_has(parts.collective) & KOLO_HAS_OP;
-    snprintf(text, KOLO_CALL_TEXT_BYTES, "%s%s%s%s%s%s%s", kolo_collective_name(parts.collective), message,
+    snprintf(text, KOLO_CALL_TEXT_BYTES, "%s%s%s%s%s%s%s", kolo_name(KOLO_NAME_COLLECTIVE, parts.collective), message,
              has_op ? ", " : "", has_op ? kolo_op_name(parts.op) : "", parts.keeps_order ? ", not commutative" : "",
              root, parts.by_lanes ? ", by lanes" : "");
 }

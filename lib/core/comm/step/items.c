@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kolo_fusion.h"
-#include "kolo_table.h"
 #include "comm/step/call_word.h"
 
 struct kolo_item kolo_item_real(const char *name, double value) {
@@ -66,11 +64,11 @@ static const char *name_of(enum kolo_item_kind kind, uint64_t value) {
     case KOLO_ITEM_OP:
         return kolo_op_name((kolo_op)value);
     case KOLO_ITEM_COMPRESSION:
-        return kolo_compression_name((kolo_compression)value);
+        return kolo_name(KOLO_NAME_COMPRESSION, (int)value);
     case KOLO_ITEM_RULE:
-        return kolo_table_rule_name((kolo_table_rule)value);
+        return kolo_name(KOLO_NAME_TABLE_RULE, (int)value);
     case KOLO_ITEM_PLACEMENT:
-        return kolo_placement_name((kolo_placement)value);
+        return kolo_name(KOLO_NAME_PLACEMENT, (int)value);
     default:
         return NULL;
     }
