@@ -18,13 +18,12 @@ extern "C" {
 #endif
 
 /* What a collective has, as bits; 0 where there is no such collective. Never fails. */
-KOLO_API unsigned kolo_collective_has(kolo_collective collective);
-
 #define KOLO_HAS_OP                1u                   /* it reduces */
 #define KOLO_HAS_ROOT              2u                   /* all ranks name one */
 #define KOLO_HAS_COUNTS            4u                   /* one for each block */
 #define KOLO_HAS_CHOICE(algorithm) (16u << (algorithm)) /* a profile's band may have that algorithm */
 #define KOLO_HAS_CHOICES           (0xffffu << 4)       /* any: otherwise the collective has no bands in a profile */
+KOLO_API unsigned kolo_collective_has(kolo_collective collective);
 
 /* The machine as this process sees it. */
 typedef struct kolo_machine {
@@ -128,29 +127,22 @@ KOLO_API int kolo_job_name_get(size_t index, kolo_job_name *name);
  * known. KOLO_ERR_SYSTEM: it cannot be removed. */
 KOLO_API int kolo_job_name_remove(const char *path);
 
-/* One environment variable that kolo reads. */
+/* An environment variable: one that kolo reads, or one that begins with KOLO_ but that nothing reads, and that is
+ * probably misspelt. Rank 0 logs those of the second kind, once per process, at level warn; kolorun reports them before
+ * it starts ranks. */
 typedef struct kolo_variable {
     size_t variable_bytes;     /* sizeof(kolo_variable); set by the caller */
-    const char *name;          /* "KOLO_RANK" */
-    const char *meaning;       /* one line */
-    const char *default_value; /* in words where it is not a constant */
-    const char *value;         /* its present value, but that of a secret is hidden; NULL: not set */
+    char name[64];             /* "KOLO_RANK"; cut short where it is longer */
+    const char *meaning;       /* one line; NULL: nothing reads it */
+    const char *default_value; /* in words where it is not a constant; NULL likewise */
+    const char *value;         /* its present value, that of a secret hidden; NULL: not set, or nothing reads it */
+    const char *nearest;       /* where nothing reads it: the variable of kolo's that is most like it; NULL: none is */
+    char mistake[192];         /* likewise: "KOLO_ALG is not a variable of kolo; did you mean KOLO_ALGO?"; else "" */
 } kolo_variable;
 
-/* Fills *variable with the one at `index`, from 0. KOLO_ERR_ARG also for an index past the last one. */
+/* Fills *variable with the one at `index`, from 0: first those that kolo reads, then the others.
+ * KOLO_ERR_ARG also for an index past the last one. */
 KOLO_API int kolo_variable_get(size_t index, kolo_variable *variable);
-
-/* A variable of the environment that begins with KOLO_ but that nothing reads: probably a misspelling. Rank 0 logs
- * those that it finds, once per process, at level warn; kolorun reports them before it starts ranks. */
-typedef struct kolo_unknown_variable {
-    size_t unknown_bytes; /* sizeof(kolo_unknown_variable); set by the caller */
-    char name[64];        /* cut short where it is longer */
-    const char *nearest;  /* the variable of kolo's that is most like it; NULL: none is */
-    char message[192];    /* "KOLO_ALG is not a variable of kolo; did you mean KOLO_ALGO?" */
-} kolo_unknown_variable;
-
-/* Fills *unknown with the one at `index`, from 0. KOLO_ERR_ARG also for an index past the last one. */
-KOLO_API int kolo_unknown_variable_get(size_t index, kolo_unknown_variable *unknown);
 
 #ifdef __cplusplus
 }

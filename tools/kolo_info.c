@@ -292,17 +292,17 @@ static void print_env(void) {
     enum { INDENT = 4 };
     kolo_variable variable = {.variable_bytes = sizeof variable};
     char text[512];
-    for (size_t i = 0; kolo_variable_get(i, &variable) == KOLO_OK; i++) {
+    size_t i = 0;
+    for (; kolo_variable_get(i, &variable) == KOLO_OK && variable.meaning; i++) {
         printf("%s%s%s\n%*s", variable.name, variable.value ? "=" : "", variable.value ? variable.value : "", INDENT,
                "");
         snprintf(text, sizeof text, "%s (default: %s)", variable.meaning, variable.default_value);
         wrapped_text_print(text, INDENT, INDENT);
     }
-    kolo_unknown_variable unknown = {.unknown_bytes = sizeof unknown};
-    for (size_t i = 0; kolo_unknown_variable_get(i, &unknown) == KOLO_OK; i++) {
-        if (i == 0)
+    for (const size_t known = i; kolo_variable_get(i, &variable) == KOLO_OK; i++) {
+        if (i == known)
             putchar('\n');
-        wrapped_text_print(unknown.message, INDENT, 0);
+        wrapped_text_print(variable.mistake, INDENT, 0);
     }
 }
 
@@ -314,7 +314,8 @@ static void print_json_field(const char *before, const char *name, const char *v
 static void print_env_json(void) {
     kolo_variable variable = {.variable_bytes = sizeof variable};
     fputs("  \"env\": [", stdout);
-    for (size_t i = 0; kolo_variable_get(i, &variable) == KOLO_OK; i++) {
+    size_t i = 0;
+    for (; kolo_variable_get(i, &variable) == KOLO_OK && variable.meaning; i++) {
         print_json_field(i ? ",\n    {" : "\n    {", "name", variable.name);
         print_json_field(", ", "value", variable.value);
         print_json_field(", ", "default", variable.default_value);
@@ -322,14 +323,13 @@ static void print_env_json(void) {
         putchar('}');
     }
     fputs("\n  ],\n  \"unknown\": [", stdout);
-    kolo_unknown_variable unknown = {.unknown_bytes = sizeof unknown};
-    size_t count = 0;
-    for (; kolo_unknown_variable_get(count, &unknown) == KOLO_OK; count++) {
-        print_json_field(count ? ",\n    {" : "\n    {", "name", unknown.name);
-        print_json_field(", ", "nearest", unknown.nearest);
+    const size_t known = i;
+    for (; kolo_variable_get(i, &variable) == KOLO_OK; i++) {
+        print_json_field(i > known ? ",\n    {" : "\n    {", "name", variable.name);
+        print_json_field(", ", "nearest", variable.nearest);
         putchar('}');
     }
-    puts(count ? "\n  ]" : "]");
+    puts(i > known ? "\n  ]" : "]");
 }
 
 enum { STALE_NAMES_MAX = 10000 };

@@ -239,13 +239,13 @@ void kolo_observed_table_tell_rank(const struct kolo_observed_table *table, uint
 
 /* The tables of kolo_watch.h. */
 
-int kolo_watch_table_count(const kolo_watch *watch) {
-    return watch ? (int)watch->observer.files_count : 0;
+static bool is_index(const kolo_watch *watch, int index) {
+    return watch && index >= 0 && (size_t)index < watch->observer.files_count;
 }
 
 int kolo_watch_table_read(kolo_watch *watch, int index, kolo_watched_table *table) {
     static const struct kolo_sized sized = KOLO_SIZED(kolo_watched_table, table_bytes, waiting);
-    if (index < 0 || index >= kolo_watch_table_count(watch))
+    if (!is_index(watch, index))
         return kolo_fail(KOLO_ERR_ARG, "kolo_watch_table_read: no such table");
     const int rc = kolo_sized_check(&sized, "kolo_watch_table_read", table);
     if (rc < 0)
@@ -260,9 +260,8 @@ int kolo_watch_table_read(kolo_watch *watch, int index, kolo_watched_table *tabl
 
 int kolo_watch_table_rank(const kolo_watch *watch, int index, int rank, kolo_watched_table_rank *seen) {
     static const struct kolo_sized sized = KOLO_SIZED(kolo_watched_table_rank, rank_bytes, waited_ns);
-    const bool is_table = index >= 0 && index < kolo_watch_table_count(watch);
     const struct kolo_observed_table *table =
-        is_table ? (const struct kolo_observed_table *)watch->observer.files[index] : NULL;
+        is_index(watch, index) ? (const struct kolo_observed_table *)watch->observer.files[index] : NULL;
     if (!table || table->status < 0 || rank < 0 || (uint32_t)rank >= table->header.ranks)
         return kolo_fail(KOLO_ERR_ARG, "kolo_watch_table_rank: no such table or rank");
     const int rc = kolo_sized_check(&sized, "kolo_watch_table_rank", seen);

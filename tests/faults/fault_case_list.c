@@ -581,7 +581,7 @@ static void add_family(const collective_shape *shape) {
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         if (sizes[i].is_in_lines && !has_lines)
             continue;
-        snprintf(name, sizeof name, "%s-%s", kolo_collective_name(shape->collective), sizes[i].suffix);
+        snprintf(name, sizeof name, "%s-%s", kolo_name(KOLO_NAME_COLLECTIVE, shape->collective), sizes[i].suffix);
         what.ranks = sizes[i].ranks;
         what.root = shape->has_root ? sizes[i].root : 0;
         what.count = has_blocks ? sizes[i].count_of_blocks : sizes[i].count;
@@ -589,7 +589,7 @@ static void add_family(const collective_shape *shape) {
             what.algorithm = KOLO_ALGORITHM_ONESHOT;
         add(what, name);
     }
-    snprintf(name, sizeof name, "nodes-%s-%s", kolo_collective_name(shape->collective), has_pairs ? "2x2" : "3x1");
+    snprintf(name, sizeof name, "nodes-%s-%s", kolo_name(KOLO_NAME_COLLECTIVE, shape->collective), has_pairs ? "2x2" : "3x1");
     what.ranks = has_pairs ? 4 : 3;
     what.nodes = has_pairs ? 2 : 3;
     what.root = shape->has_root ? 1 : 0;

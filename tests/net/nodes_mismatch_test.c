@@ -118,7 +118,7 @@ static struct difference difference_at(size_t which, char *words, size_t words_b
         return differences[which];
     const kolo_collective first = (kolo_collective)(which - DIFFERENCES);
     const kolo_collective next = (kolo_collective)((first + 1) % COLLECTIVES);
-    snprintf(words, words_bytes, "%s or %s", kolo_collective_name(first), kolo_collective_name(next));
+    snprintf(words, words_bytes, "%s or %s", kolo_name(KOLO_NAME_COLLECTIVE, first), kolo_name(KOLO_NAME_COLLECTIVE, next));
     return (struct difference){
         words,
         {{first, first == KOLO_BARRIER ? 0 : SMALL, KOLO_U8, 0}, {next, next == KOLO_BARRIER ? 0 : SMALL, KOLO_U8, 0}},

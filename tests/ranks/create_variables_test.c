@@ -60,7 +60,7 @@ static const struct {
 
 static void clear_variables(void) {
     kolo_variable variable = {.variable_bytes = sizeof variable};
-    for (size_t i = 0; kolo_variable_get(i, &variable) == 0; i++)
+    for (size_t i = 0; kolo_variable_get(i, &variable) == 0 && variable.meaning; i++)
         unsetenv(variable.name);
 }
 

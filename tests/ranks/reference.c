@@ -200,7 +200,7 @@ static void expect_moved(const struct call *call, int self, int ranks, unsigned 
 
 void call_tell(const struct call *call, char *words) {
     snprintf(words, CALL_WORDS, "case %u: %s of %zu %s, %s, root %d%s", call->index,
-             kolo_collective_name(call->kind->collective), call->count, kolo_dtype_name(call->dtype),
+             kolo_name(KOLO_NAME_COLLECTIVE, call->kind->collective), call->count, kolo_dtype_name(call->dtype),
              own_of(call) ? own_of(call)->name : kolo_op_name(call->op), call->root,
              call->in_place ? ", in place" : "");
 }
@@ -349,7 +349,7 @@ bool call_check(const struct rank *rank, struct prepared *prepared, int status) 
         free(prepared->expected);
         return true;
     }
-    bool right = expect_status(rank, status, 0, kolo_collective_name(call->kind->collective));
+    bool right = expect_status(rank, status, 0, kolo_name(KOLO_NAME_COLLECTIVE, call->kind->collective));
     const size_t room = prepared->room;
     const size_t at = right ? first_difference(prepared->memory, prepared->expected, room) : room;
     char words[CALL_WORDS];

@@ -36,11 +36,12 @@ static bool ranks_place(struct binding *binding, const struct launch_options *op
 /* For all ranks, which say nothing of it: unless KOLO_LOG wants no warnings. */
 static void warn_of_unknown_variables(void) {
     const char *log = getenv("KOLO_LOG");
-    kolo_unknown_variable unknown = {.unknown_bytes = sizeof unknown};
+    kolo_variable variable = {.variable_bytes = sizeof variable};
     if (log && (strcmp(log, "off") == 0 || strcmp(log, "error") == 0))
         return;
-    for (size_t i = 0; kolo_unknown_variable_get(i, &unknown) == KOLO_OK; i++)
-        message_print("%s", unknown.message);
+    for (size_t i = 0; kolo_variable_get(i, &variable) == KOLO_OK; i++)
+        if (variable.meaning == NULL)
+            message_print("%s", variable.mistake);
 }
 
 int main(int argc, char **argv) {

@@ -153,7 +153,7 @@ typedef struct tuning {
 /* A forced algorithm or another slot size would be measured instead of what users get. */
 static void clear_variables(void) {
     kolo_variable variable = {.variable_bytes = sizeof variable};
-    for (size_t i = 0; kolo_variable_get(i, &variable) == 0; i++)
+    for (size_t i = 0; kolo_variable_get(i, &variable) == 0 && variable.meaning != NULL; i++)
         if (strcmp(variable.name, "KOLO_LOG") != 0)
             unsetenv(variable.name);
     setenv("KOLO_TUNE_FILE", "none", 1);

@@ -248,13 +248,13 @@ int kolo_start(kolo_comm *comm, const kolo_call *call, kolo_request **request) {
                              .apply = {.function = (function_), .context = (context_)}})
 
 int kolo_allreduce_apply(kolo_comm *comm, const void *gradients, void *parameters, size_t count, kolo_dtype dtype,
-                         kolo_op op, kolo_apply_function *function, void *context) {
+                         kolo_op op, kolo_apply_function function, void *context) {
     return kolo_path_make(KOLO_ALLREDUCE_APPLY, __func__, comm,
                           &WITH_FUNCTION(gradients, parameters, count, dtype, op, function, context));
 }
 
 int kolo_iallreduce_apply(kolo_comm *comm, const void *gradients, void *parameters, size_t count, kolo_dtype dtype,
-                          kolo_op op, kolo_apply_function *function, void *context, kolo_request **request) {
+                          kolo_op op, kolo_apply_function function, void *context, kolo_request **request) {
     return kolo_path_issue(KOLO_ALLREDUCE_APPLY, __func__, comm,
                            &WITH_FUNCTION(gradients, parameters, count, dtype, op, function, context), request);
 }

@@ -59,9 +59,9 @@ static void warn_of_environment(const struct kolo_settings *settings) {
     if (dispute[0])
         kolo_log(settings->log_level, KOLO_LOG_WARN, 0, "%s: the first of the two holds, which is the inner one",
                  dispute);
-    kolo_unknown_variable unknown = {.unknown_bytes = sizeof unknown};
-    for (size_t i = 0; kolo_unknown_variable_get(i, &unknown) == 0; i++)
-        kolo_log(settings->log_level, KOLO_LOG_WARN, 0, "%s", unknown.message);
+    kolo_variable unknown = {.variable_bytes = sizeof unknown};
+    for (size_t i = KOLO_VARIABLES; kolo_variable_get(i, &unknown) == 0; i++)
+        kolo_log(settings->log_level, KOLO_LOG_WARN, 0, "%s", unknown.mistake);
 }
 
 int kolo_comm_create(kolo_comm **comm, const kolo_options *options) {

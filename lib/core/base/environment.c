@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "kolo_tools.h"
-#include "base/sized.h"
 #include "base/status.h"
 
 struct descriptor {
@@ -110,21 +109,13 @@ const char *kolo_environment_text(kolo_variable_index variable) {
     return text && *text ? text : NULL;
 }
 
-int kolo_variable_get(size_t index, kolo_variable *variable) {
-    static const struct kolo_sized sized = KOLO_SIZED(kolo_variable, variable_bytes, value);
-    const int rc = kolo_sized_check(&sized, "kolo_variable_get", variable);
-    if (rc < 0)
-        return rc;
-    if (index >= KOLO_VARIABLES)
-        return kolo_fail(KOLO_ERR_ARG, "kolo_variable_get: index %zu: there are %d variables", index, KOLO_VARIABLES);
-    const struct descriptor *found = &table[index];
+void kolo_environment_describe(kolo_variable_index variable, struct kolo_variable *described) {
+    const struct descriptor *found = &table[variable];
     const char *value = getenv(found->name);
-    if (index == KOLO_VARIABLE_SECRET && value)
-        value = "(hidden)";
-    const kolo_variable known = {
-        .name = found->name, .meaning = found->meaning, .default_value = found->default_value, .value = value};
-    kolo_sized_fill(&sized, variable, &known);
-    return 0;
+    snprintf(described->name, sizeof described->name, "%s", found->name);
+    described->meaning = found->meaning;
+    described->default_value = found->default_value;
+    described->value = value && variable == KOLO_VARIABLE_SECRET ? "(hidden)" : value;
 }
 
 static bool read_integer(const char *text, int64_t low, int64_t high, int64_t *value) {

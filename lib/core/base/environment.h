@@ -41,6 +41,11 @@ typedef enum kolo_variable_index {
 
 const char *kolo_environment_name(kolo_variable_index variable);
 
+struct kolo_variable; /* of kolo_tools.h */
+
+/* Sets name, meaning, default_value and value. */
+void kolo_environment_describe(kolo_variable_index variable, struct kolo_variable *described);
+
 /* Returns the variable's value; NULL if it is not set, or is empty. */
 const char *kolo_environment_text(kolo_variable_index variable);
 

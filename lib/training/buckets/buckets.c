@@ -71,7 +71,7 @@ static size_t element_bytes_of(const kolo_bucket_options *options) {
 }
 
 static int check_compression(const kolo_comm *comm, const kolo_bucket_options *options) {
-    const char *name = kolo_compression_name(options->compression);
+    const char *name = kolo_name(KOLO_NAME_COMPRESSION, options->compression);
     if (!name)
         return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_bucket_create: compression %d: must be one of kolo_compression",
                          comm->global_rank, (int)options->compression);
@@ -432,8 +432,7 @@ int kolo_bucket_query(const kolo_buckets *buckets, kolo_bucket_info *info) {
 }
 
 /* Finds the residual of a tensor, under the lock; NULL, with a message, if the caller cannot have it. */
-static float *find_residual(const char *function, const struct kolo_buckets *buckets, size_t tensor,
-                            const float *values) {
+static float *find_residual(const char *function, const struct kolo_buckets *buckets, size_t tensor) {
     const uint32_t rank = buckets->comm->global_rank;
     if (tensor >= buckets->ntensors)
         kolo_fail(KOLO_ERR_ARG, "rank %u: %s: tensor %zu: there are %zu", rank, function, tensor, buckets->ntensors);
@@ -444,45 +443,29 @@ static float *find_residual(const char *function, const struct kolo_buckets *buc
                   rank, function);
     else if (buckets->nseen > 0 && !buckets->failed)
         kolo_fail(KOLO_ERR_ARG, "rank %u: %s: a step has begun: end it with kolo_bucket_wait", rank, function);
-    else if (!values && buckets->tensors[tensor].count)
-        kolo_fail(KOLO_ERR_ARG, "rank %u: %s: values is NULL", rank, function);
     else
         return buckets->compressed.residual + buckets->compressed.begins[tensor];
     return NULL;
 }
 
-int kolo_bucket_residual_read(kolo_buckets *buckets, size_t tensor, float *values) {
+int kolo_bucket_residual(kolo_buckets *buckets, size_t tensor, const float *wanted, float *before) {
     int rc = check(__func__, buckets);
     if (rc < 0)
         return rc;
     pthread_mutex_lock(&buckets->lock);
-    const float *residual = find_residual(__func__, buckets, tensor, values);
-    if (residual && buckets->tensors[tensor].count)
-        memcpy(values, residual, buckets->tensors[tensor].count * sizeof *values);
-    pthread_mutex_unlock(&buckets->lock);
-    return residual ? 0 : KOLO_ERR_ARG;
-}
-
-int kolo_bucket_residual_write(kolo_buckets *buckets, size_t tensor, const float *values) {
-    int rc = check(__func__, buckets);
-    if (rc < 0)
-        return rc;
-    pthread_mutex_lock(&buckets->lock);
-    float *residual = find_residual(__func__, buckets, tensor, values);
+    float *residual = find_residual(__func__, buckets, tensor);
     const size_t count = residual ? buckets->tensors[tensor].count : 0;
     rc = residual ? 0 : KOLO_ERR_ARG;
-    for (size_t i = 0; rc == 0 && i < count; i++)
-        if (!isfinite(values[i]))
+    for (size_t i = 0; rc == 0 && wanted && i < count; i++)
+        if (!isfinite(wanted[i]))
             rc = kolo_fail(KOLO_ERR_ARG, "rank %u: %s: element %zu is %g: a residual is a number",
-                           buckets->comm->global_rank, __func__, i, (double)values[i]);
-    if (rc == 0 && count)
-        memcpy(residual, values, count * sizeof *values);
+                           buckets->comm->global_rank, __func__, i, (double)wanted[i]);
+    if (rc == 0 && before && count)
+        memcpy(before, residual, count * sizeof *before);
+    if (rc == 0 && wanted && count)
+        memcpy(residual, wanted, count * sizeof *wanted);
     pthread_mutex_unlock(&buckets->lock);
     return rc;
-}
-
-size_t kolo_bucket_bytes(const kolo_buckets *buckets) {
-    return buckets ? buckets->compressed.bytes : 0;
 }
 
 int kolo_bucket_destroy(kolo_buckets *buckets) {

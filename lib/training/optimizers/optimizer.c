@@ -314,10 +314,10 @@ static int change_group(kolo_optimizer *optimizer, const char *function, size_t 
     if (rc < 0)
         return rc;
     if (read.end != optimizer->groups[index].end)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_optimizer_set_group: group %zu ends at %zu: must stay %zu",
-                         comm->global_rank, index, read.end, optimizer->groups[index].end);
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: group %zu ends at %zu: must stay %zu",
+                         comm->global_rank, function, index, read.end, optimizer->groups[index].end);
     if (read.momentum != 0 && !optimizer->has_momentum && optimizer->options.kind == KOLO_OPTIMIZER_SGD)
-        return refuse(comm, __func__, index, "momentum", read.momentum, "0, as no group had any at the beginning");
+        return refuse(comm, function, index, "momentum", read.momentum, "0, as no group had any at the beginning");
     read.group_bytes = sizeof read;
     optimizer->groups[index] = read;
     optimizer->settings = digest_of(optimizer);

@@ -69,7 +69,7 @@ static bool is_word(const char *at, size_t bytes, const char *word) {
 /* The collective that the word is the name of; KOLO_COLLECTIVES: none of those that are made for an MPI program. */
 static int find_collective(const char *at, size_t bytes) {
     int i = 0;
-    while (i < KOLO_COLLECTIVES && !(functions[i] && is_word(at, bytes, kolo_collective_name((kolo_collective)i))))
+    while (i < KOLO_COLLECTIVES && !(functions[i] && is_word(at, bytes, kolo_name(KOLO_NAME_COLLECTIVE, i))))
         i++;
     return i;
 }

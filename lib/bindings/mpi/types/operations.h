@@ -25,7 +25,7 @@ const char *mpi_operation_name(mpi_word op);
  * products of complex numbers, and what is of long double. */
 
 struct mpi_own_function {
-    kolo_op_function *function;
+    kolo_op_function function;
     size_t bytes;   /* of an element */
     uint32_t parts; /* of them in one of the datatype's */
 };

@@ -116,10 +116,6 @@ int kolo_lanes_enter(const char *function, const kolo_comm *handed_out, kolo_com
     return kolo_enter(function, lane);
 }
 
-int kolo_comm_lanes(const kolo_comm *comm) {
-    return (int)kolo_lanes_count(comm);
-}
-
 kolo_comm *kolo_comm_lane(kolo_comm *comm, int lane) {
     const uint32_t count = comm ? kolo_lanes_count(comm) : 0;
     if (!comm) {

@@ -267,7 +267,7 @@ int kolo_job_name_remove(const char *path) {
 
 #define PREFIX "KOLO_"
 
-enum { PREFIX_BYTES = sizeof PREFIX - 1, NAME_BYTES = sizeof((kolo_unknown_variable *)0)->name, LIKE_MIN = 3 };
+enum { PREFIX_BYTES = sizeof PREFIX - 1, NAME_BYTES = sizeof((kolo_variable *)0)->name, LIKE_MIN = 3 };
 
 /* These belong to the tests and the bindings. */
 static const char *const left_alone[] = {"KOLO_TEST_", "KOLO_MPI_", "KOLO_TORCH_", "KOLO_LIBRARY"};
@@ -312,25 +312,35 @@ static const char *find_nearest(const char *name) {
     return nearest;
 }
 
-int kolo_unknown_variable_get(size_t index, kolo_unknown_variable *unknown) {
-    static const struct kolo_sized sized = KOLO_SIZED(kolo_unknown_variable, unknown_bytes, message);
-    kolo_unknown_variable found = {.nearest = NULL};
-    const int rc = kolo_sized_check(&sized, "kolo_unknown_variable_get", unknown);
-    if (rc < 0)
-        return rc;
+/* Describes the one at `index` of those that nothing reads. Returns false if there are no more than that. */
+static bool describe_unknown(size_t index, kolo_variable *found) {
     bool reached = false;
     for (char **entry = environ; entry && *entry && !reached; entry++) {
         if (strncmp(*entry, PREFIX, PREFIX_BYTES) != 0)
             continue;
-        copy_name(*entry, found.name);
-        reached = !is_known(found.name) && index-- == 0;
+        copy_name(*entry, found->name);
+        reached = !is_known(found->name) && index-- == 0;
     }
     if (!reached)
-        return kolo_fail(KOLO_ERR_ARG, "kolo_unknown_variable_get: index past the last one");
-    found.nearest = find_nearest(found.name);
-    snprintf(found.message, sizeof found.message, "%s is not a variable of kolo%s%s%s", found.name,
-             found.nearest ? "; did you mean " : ", and nothing reads it", found.nearest ? found.nearest : "",
-             found.nearest ? "?" : "");
-    kolo_sized_fill(&sized, unknown, &found);
+        return false;
+    found->nearest = find_nearest(found->name);
+    snprintf(found->mistake, sizeof found->mistake, "%s is not a variable of kolo%s%s%s", found->name,
+             found->nearest ? "; did you mean " : ", and nothing reads it", found->nearest ? found->nearest : "",
+             found->nearest ? "?" : "");
+    return true;
+}
+
+int kolo_variable_get(size_t index, kolo_variable *variable) {
+    static const struct kolo_sized sized = KOLO_SIZED(kolo_variable, variable_bytes, mistake);
+    kolo_variable found;
+    const int rc = kolo_sized_check(&sized, "kolo_variable_get", variable);
+    if (rc < 0)
+        return rc;
+    memset(&found, 0, sizeof found);
+    if (index < KOLO_VARIABLES)
+        kolo_environment_describe((kolo_variable_index)index, &found);
+    else if (!describe_unknown(index - KOLO_VARIABLES, &found))
+        return kolo_fail(KOLO_ERR_ARG, "kolo_variable_get: index %zu: past the last one", index);
+    kolo_sized_fill(&sized, variable, &found);
     return 0;
 }
