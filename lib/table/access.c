@@ -9,8 +9,7 @@
 #include "table/clocks.h"
 #include "table/shard.h"
 
-/* The numbers of rows by which memory is requested before it is needed: the sequence, and then the version that it says
- * is current. */
+/* How many rows ahead memory is requested: the sequence, and then the version that it says is current. */
 enum { SEQUENCES_AHEAD = 16, VERSIONS_AHEAD = 6 };
 
 #define ALWAYS_INLINE inline __attribute__((always_inline))
@@ -101,8 +100,7 @@ void kolo_access_set(struct kolo_table *table, uint64_t first, uint64_t rows, co
 
 enum { NAMED_AHEAD = 16 }; /* rows whose entries below are asked for before they are needed */
 
-/* The push of several rows in which a row was last named, and its place there. They share one word, since a large table
- * has many rows. */
+/* The push of several rows in which a row was last named, and its place there: one word, as there may be many rows. */
 enum { NAMING_BITS = 21, PLACE_BITS = 64 - NAMING_BITS };
 
 struct kolo_table_named {
@@ -244,8 +242,7 @@ static int64_t list_updates(struct kolo_table *table, const uint64_t *ids, size_
     return (int64_t)listed;
 }
 
-/* Sorts list[0 .. listed-1] by shard, into list[listed ..], and keeps their order otherwise. ends[s] is where the
- * entries of shard s end. */
+/* Sorts list[0 .. listed-1] by shard, into list[listed ..], and keeps their order otherwise. ends[s]: shard s's end. */
 static void sort_by_shard(struct kolo_table *table, size_t listed) {
     size_t *ends = table->shard_ends;
     memset(ends, 0, table->shards * sizeof *ends);

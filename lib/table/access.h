@@ -9,8 +9,7 @@
  * for this worker's own pushes. */
 int kolo_access_pull(struct kolo_table *table, const uint64_t *ids, uint64_t first, size_t count, void *values);
 
-/* Pulls one row that is one piece, which is the commonest pull. Returns false if it is not one piece, or was being
- * written. */
+/* Pulls one row that is one piece, the commonest pull. False: it is not one piece, or was being written. */
 static inline bool kolo_access_pull_one(struct kolo_table *table, uint64_t row, void *values) {
     if (__builtin_expect(row >= table->even_rows || table->has_queued || !values, 0))
         return false;

@@ -11,7 +11,7 @@
 
 /* Staleness 0. */
 
-#define DONE          KOLO_TABLE_FOLDED /* in kolo_shared_shard.place: all pieces, of so many clocks */
+#define DONE          KOLO_TABLE_FOLDED /* all pieces, of so many clocks, 0 at first */
 #define SEQUENCE_BITS 23                /* otherwise the piece, and these of its sequence */
 #define SEQUENCE_MASK ((UINT64_C(1) << SEQUENCE_BITS) - 1)
 
@@ -80,7 +80,6 @@ static void close_clock(struct kolo_table *table, uint64_t clock) {
 
 /* The workers whose updates count in the clock, by rank. */
 struct fold {
-    uint64_t clock;
     uint32_t workers; /* of them */
     uint32_t ranks[KOLO_RANKS_MAX];
 };
@@ -112,8 +111,7 @@ static void fold_piece(struct kolo_table *table, const struct fold *fold, uint64
         kolo_shard_write(table, piece, first);
 }
 
-/* Finds the first word, from `word` on, of the pieces' bits in which some worker has set some; *found has those
- * bits. */
+/* The first word, from `word` on, of the pieces' bits in which some worker has set some, which *found has. */
 static uint64_t next_word(const struct kolo_table *table, const struct fold *fold, uint64_t word, uint64_t end,
                           uint64_t *found) {
     for (; word < end; word++) {
@@ -141,7 +139,7 @@ static void fold_shard(struct kolo_table *table, uint32_t shard, uint64_t clock)
     uint64_t begin, end;
     const bool is_range = kolo_pieces_shard_range(pieces, shard, &begin, &end);
     const uint64_t first = first_unwritten(table, shard, clock, begin);
-    struct fold fold = {.clock = clock};
+    struct fold fold = {.workers = 0};
     for (uint32_t worker = 0; worker < table->workers; worker++)
         if (kolo_load_acquire(&table->members[worker].clock) >= 2 * clock + 2)
             fold.ranks[fold.workers++] = worker;
@@ -300,8 +298,7 @@ static int catch_up(struct kolo_table *table, bool is_all) {
         table->has_queued = false;
     if (rc < 0 || !table->nodes)
         return rc;
-    /* The next round has what has been pushed until now. When the round after that is over here, the next round's
-     * updates are everywhere. */
+    /* The next round has what has been pushed until now, which is everywhere once the round after it is over here. */
     if (!is_bounded)
         return is_all ? kolo_wait_arrived(table, kolo_load_acquire(&table->header->taking) + 2) : 0;
     return table->clock > staleness ? kolo_wait_arrived(table, table->clock - staleness) : 0;
@@ -323,8 +320,7 @@ int kolo_clocks_wait(struct kolo_table *table) {
 }
 
 void kolo_clocks_leave(struct kolo_table *table) {
-    /* Other workers end clocks without a rank that has left. If this rank leaves a broken table, they get its error
-     * instead. */
+    /* Others end clocks without a rank that has left. If this rank leaves a broken table, they get its error. */
     const bool has_failed = kolo_table_is_synchronous(table) && table->is_broken;
     kolo_waits_let_go(table, table->rank, has_failed ? KOLO_TABLE_DEAD : KOLO_TABLE_LEFT);
     if (kolo_table_is_synchronous(table) && !table->is_broken)

@@ -60,8 +60,7 @@ static bool read_header(int fd, struct kolo_shared_table_header *header, int *st
     return true;
 }
 
-/* Opens a table's file where it was open before, but only if that still is the same file, as opening another one might
- * have an effect. */
+/* Opens a table's file where it was open before, if it is still the same one: opening another might have an effect. */
 static int open_again(const struct kolo_memory_file *place) {
     char path[64];
     struct stat found;
@@ -172,8 +171,7 @@ static int waits_for(const struct kolo_observed_table *table, uint32_t rank) {
     return is_there(table, rank) && peer >= 1 && peer <= table->header.ranks && peer - 1 != rank ? (int)peer - 1 : -1;
 }
 
-/* Compares the clocks of the workers that are present: the slowest, the fastest, and how many wait for the slowest, now
- * or after another. */
+/* Compares the clocks of workers that are present: the slowest, the fastest, and how many wait for the slowest. */
 static void compare_clocks(const struct kolo_observed_table *table, kolo_watched_table *seen) {
     seen->slowest_rank = -1;
     for (uint32_t rank = 0; rank < table->header.workers; rank++) {

@@ -225,8 +225,7 @@ static int reserve_ring(struct kolo_table *table, uint32_t shard, uint8_t *ring)
     return rc;
 }
 
-/* Puts as many updates into this worker's queue as there is room for. Returns 1 if these are all, else 0, or a
- * status. */
+/* Puts as many updates into this worker's queue as there is room for. Returns 1: all; 0; or a status. */
 static int fill(struct kolo_table *table, uint32_t shard, struct kolo_updates *updates, uint64_t *room_at) {
     struct kolo_shared_queue *queue = kolo_table_queue(table, table->rank, shard);
     uint8_t *ring = kolo_table_ring(table, table->rank, shard);

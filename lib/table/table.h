@@ -12,8 +12,7 @@
 #define KOLO_NO_WAIT              UINT32_MAX
 #define KOLO_TABLE_RESERVED_BYTES ((size_t)2 << 20)
 
-#define KOLO_TABLE_FOLDED      (UINT64_C(1) << 63) /* in kolo_shared_shard.place, see clocks.h */
-#define KOLO_TABLE_FOLDED_NONE KOLO_TABLE_FOLDED
+#define KOLO_TABLE_FOLDED (UINT64_C(1) << 63) /* in kolo_shared_shard.place, see clocks.h */
 
 struct kolo_table {
     kolo_comm *comm;

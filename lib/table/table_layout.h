@@ -53,8 +53,7 @@ struct kolo_shared_table_header {
     /* Written once, by compare-and-swap: KOLO_TABLE_MADE, or KOLO_TABLE_FAILED plus the negated status. */
     kolo_atomic_u64 outcome;
 
-    /* With several nodes: the rounds of the node's leader, see table/nodes/rounds.h. The leader's thread writes this.
-     */
+    /* With several nodes: the rounds, which the leader's thread writes, see table/nodes/rounds.h. */
     KOLO_ALIGNED kolo_atomic_u64 arrived; /* rounds that are over: what they carried is in the pieces */
     kolo_atomic_u64 taking;               /* rounds that have begun to take what is pending */
     kolo_atomic_u64 ended;                /* KOLO_ROUNDS_* */
@@ -63,8 +62,7 @@ struct kolo_shared_table_header {
     kolo_bell rounds_bell;                /* of `arrived` and `ended` */
     kolo_atomic_u64 sent_bytes, net_sent_bytes, applied; /* for kolo_table_get_stats */
 
-    /* Totals of the other nodes, as of the last round that is over. The leader's thread writes them, for
-     * kolo_table_get_stats. */
+    /* Written by the leader's thread, for kolo_table_get_stats: totals of other nodes, as of the last round. */
     KOLO_ALIGNED kolo_atomic_u64 others_workers;
     kolo_atomic_u64 others_dead, others_slowest, others_slowest_rank, others_fastest;
 
@@ -72,8 +70,7 @@ struct kolo_shared_table_header {
     KOLO_ALIGNED kolo_atomic_u64 hurry;
     kolo_bell hurry_bell;
 
-    /* Written by the leader's thread: the nodes that have ended, a bit for each, and the node that has got their
-     * shards. */
+    /* Written by the leader's thread: a bit for each node that has ended, and who has got their shards. */
     KOLO_ALIGNED kolo_atomic_u64 heir;
     kolo_atomic_u64 gone[KOLO_RANK_WORDS];
 };

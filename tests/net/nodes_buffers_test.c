@@ -68,7 +68,7 @@ static bool has_pattern(const void *data) {
     return true;
 }
 
-static void call_until_failure(struct rank *rank, float *send, float *recv) {
+static void sum_until_failure(struct rank *rank, float *send, float *recv) {
     int status = 0;
     fill(send, rank->rank);
     for (int call = 0; status == 0 && call < CALLS_MAX; call++) {
@@ -97,7 +97,7 @@ static void run(struct rank *rank) {
     if (expect_status(rank, kolo_comm_create(&rank->comm, &options), 0, "kolo_comm_create") &&
         expect(rank, !aborts || pthread_create(&thread, NULL, abort_later, rank) == 0, "no thread")) {
         counter_add(1);
-        call_until_failure(rank, send, recv);
+        sum_until_failure(rank, send, recv);
         if (aborts)
             pthread_join(thread, NULL);
     }

@@ -198,7 +198,7 @@ struct round {
     kolo_request *requests[CALLS];
 };
 
-static size_t count_of(const struct round *calls, int call, bool is_recv) {
+static size_t elements_of(const struct round *calls, int call, bool is_recv) {
     return call == EXCHANGED || (call == GATHERED && is_recv) ? (size_t)calls->rank->ranks * CALL_COUNT : CALL_COUNT;
 }
 
@@ -222,11 +222,11 @@ static void end_call(struct round *calls, int call) {
     if (calls->leaves && call == 0)
         return;
     size_t wrong = 0;
-    for (size_t i = 0; status == 0 && i < count_of(calls, call, true); i++)
+    for (size_t i = 0; status == 0 && i < elements_of(calls, call, true); i++)
         wrong += calls->recv[call][i] != result_of(calls, call, i);
     expect(calls->rank, wrong == 0, "call %d of round %d returns 0 with %zu wrong elements", call, calls->round, wrong);
-    memset(calls->send[call], 0x5a, count_of(calls, call, false) * sizeof **calls->send);
-    memset(calls->recv[call], 0xa5, count_of(calls, call, true) * sizeof **calls->recv);
+    memset(calls->send[call], 0x5a, elements_of(calls, call, false) * sizeof **calls->send);
+    memset(calls->recv[call], 0xa5, elements_of(calls, call, true) * sizeof **calls->recv);
 }
 
 static void *end_later_half(void *argument) {
@@ -238,13 +238,13 @@ static void *end_later_half(void *argument) {
 static void issue_calls(struct round *calls, kolo_comm *comm) {
     uint32_t **const send = calls->send, **const recv = calls->recv;
     for (int call = 0; call < CALLS; call++) {
-        const size_t count = count_of(calls, call, false);
+        const size_t count = elements_of(calls, call, false);
         if (call == 0) {
             expect_status(calls->rank, kolo_alloc(comm, count * sizeof **send, (void **)&send[0]), 0, "kolo_alloc");
             expect_status(calls->rank, kolo_alloc(comm, count * sizeof **recv, (void **)&recv[0]), 0, "kolo_alloc");
         } else {
             send[call] = malloc(count * sizeof **send);
-            recv[call] = malloc(count_of(calls, call, true) * sizeof **recv);
+            recv[call] = malloc(elements_of(calls, call, true) * sizeof **recv);
         }
         for (size_t i = 0; i < count; i++)
             send[call][i] = value_of(calls->rank->rank, calls->round + call, i);
@@ -263,7 +263,7 @@ static void free_calls(const struct round *calls) {
     for (int call = 1; call < CALLS; call++) {
         const unsigned char *const bytes = (unsigned char *)calls->recv[call];
         size_t changed = 0;
-        for (size_t i = 0; i < count_of(calls, call, true) * sizeof **calls->recv; i++)
+        for (size_t i = 0; i < elements_of(calls, call, true) * sizeof **calls->recv; i++)
             changed += bytes[i] != 0xa5;
         expect(calls->rank, changed == 0, "%zu bytes of call %d of round %d were written after it had ended", changed,
                call, calls->round);

@@ -57,11 +57,6 @@ static void run_abort(struct rank *rank) {
     check_failure(rank, KOLO_ERR_ABORTED, culprit, CODE);
 }
 
-static void await_counter(uint64_t value) {
-    for (int64_t waited_ms = 0; counter_add(0) < value && waited_ms < 60000; waited_ms++)
-        sleep_ms(1);
-}
-
 /* One rank does not come in time: it stays away, or is stopped by the parent, until the others have given up. It finds
  * out when it comes. */
 static void run_late(struct rank *rank) {

@@ -55,7 +55,7 @@ bool sums_are_right(const struct rank *rank, kolo_comm *comm, uint64_t alive, si
 }
 
 void await_counter(uint64_t value) {
-    while (counter_add(0) < value)
+    for (int64_t waited_ms = 0; counter_add(0) < value && waited_ms < 60000; waited_ms++)
         sleep_ms(1);
 }
 

@@ -1,4 +1,5 @@
-/* Losing ranks, and going on without them: what the tests of that share. Sets of ranks have a bit a rank. */
+/* Losing ranks, and going on without them, or stopping all for a while: what the tests of that share. Sets of ranks
+ * have a bit a rank. */
 #ifndef KOLO_TESTS_LOSSES_H
 #define KOLO_TESTS_LOSSES_H
 
@@ -38,7 +39,7 @@ bool sums_are_right(const struct rank *rank, kolo_comm *comm, uint64_t alive, si
 
 /* A team that is stopped as a whole and continued, for tests of what such stops do to deadlines. */
 
-/* Waits until the counter has come to `value`. */
+/* Waits until the counter has come to `value`, for a minute at most. */
 void await_counter(uint64_t value);
 
 /* For team.meanwhile: once the counter has come to the number of ranks, as each adds one when it is about to wait,

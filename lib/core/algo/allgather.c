@@ -68,8 +68,7 @@ static int show(kolo_comm *comm, const struct kolo_message *message, size_t chun
     return 0;
 }
 
-/* Copies each peer's chunk as soon as it is there. Each rank begins with the next one: not all read one slot at
- * once. */
+/* Copies each peer's chunk as soon as it is there. Each begins with the next one: not all read one slot at once. */
 static int copy_chunk(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
     const size_t element_bytes = message->kernel->element_bytes;
     for (uint32_t peer = kolo_rank_after(comm, comm->rank); peer != comm->rank; peer = kolo_rank_after(comm, peer)) {

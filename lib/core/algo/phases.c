@@ -74,8 +74,7 @@ static void fold(kolo_comm *comm, const struct kolo_message *message, uint8_t *r
 }
 
 /* Like fold, for two ranks where `recv` is to stay in the caches: the kernel writes both destinations. The CPU then
- * fetches the lines of `recv`, but together with those that the kernel reads, which is faster than a copy
- * afterwards. */
+ * fetches the lines of `recv`, but together with those that the kernel reads: a copy would take longer. */
 static void fold_two(kolo_comm *comm, const struct kolo_message *message, uint8_t *recv, size_t count) {
     message->kernel->fold_to_both(comm->call.targets[kolo_rank_after(comm, comm->rank)], recv, comm->call.sources,
                                   count, 2);

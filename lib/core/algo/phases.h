@@ -77,8 +77,7 @@ void kolo_phase_scatter(kolo_comm *comm, const struct kolo_message *message, siz
 int kolo_phase_reduce(kolo_comm *comm, const struct kolo_message *message, size_t chunk, uint64_t scattered,
                       uint64_t step);
 
-/* Waits for step `reduced` of each peer in turn, and copies its results: then no peer touches this rank's slot any
- * more. */
+/* Waits for step `reduced` of each peer in turn, and copies its results: then no peer touches this rank's slot. */
 int kolo_phase_gather(kolo_comm *comm, const struct kolo_message *message, size_t chunk, uint64_t reduced);
 
 /* The steps of a schedule that runs all three phases, as mesh.c has them. */

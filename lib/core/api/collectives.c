@@ -12,8 +12,7 @@ static __attribute__((noinline)) int take_long_way(kolo_collective collective, k
                           &WITH_COUNT(send, recv, count, dtype, op, root));
 }
 
-/* Makes a call whose blocks have one count. Inlined with a constant collective, the short way has only what it
- * needs. */
+/* Makes a call whose blocks have one count. Inlined with a constant collective: the short way has what it needs. */
 static inline __attribute__((always_inline)) int make(kolo_collective collective, kolo_comm *comm, const void *send,
                                                       void *recv, size_t count, kolo_dtype dtype, kolo_op op,
                                                       int root) {

@@ -113,6 +113,10 @@ const char *kolo_name(kolo_named of, int value) {
     }
 }
 
+const struct kolo_descriptor *kolo_descriptor_of(kolo_collective collective) {
+    return &kolo_registry[collective];
+}
+
 unsigned kolo_collective_has(kolo_collective collective) {
     if ((unsigned)collective >= KOLO_COLLECTIVES)
         return 0;

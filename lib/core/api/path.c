@@ -65,10 +65,6 @@ static bool may_be_direct(const kolo_comm *comm, const struct kolo_message *mess
                                        !(message->plan.algorithm == KOLO_ALGORITHM_TREE && message->plan.stream)));
 }
 
-const struct kolo_descriptor *kolo_descriptor_of(kolo_collective collective) {
-    return &kolo_registry[collective];
-}
-
 /* Plans and runs a message. lanes: the message is a slice of one that so many lanes share; 0: it is whole. */
 static inline __attribute__((always_inline)) int plan_and_run(const struct kolo_descriptor *descriptor, kolo_comm *comm,
                                                               struct kolo_message *message, size_t longest,
@@ -147,8 +143,7 @@ static int run_slice(const struct path *path, kolo_comm *lane) {
 
 static int begin_to_end(struct path *path, kolo_comm *comm);
 
-/* A kolo_lane_fn. In lane 0, where the call has begun, it runs the slice; in another lane with a slice, all of the
- * call. */
+/* A kolo_lane_fn. In lane 0, where the call has begun, it runs the slice; in another lane with a slice, the call. */
 static int help(kolo_comm *lane, const void *argument) {
     struct path path = *(const struct path *)argument;
     if (lane->origin.lane == 0)

@@ -60,8 +60,7 @@ int64_t kolo_environment_integer(int *rc, kolo_variable_index variable, int64_t 
 /* Reads a variable as one of the NULL-terminated names; returns its index, or `index` where it is not set. */
 int kolo_environment_choice(int *rc, kolo_variable_index variable, const char *const *names, int index);
 
-/* An item of a list: a word, which stands for `low`; or, if the name ends in a colon, it and a number from low to
- * high. */
+/* An item of a list: a word, which stands for `low`; or, if its name ends in a colon, it and a number. */
 struct kolo_list_item {
     const char *name;
     int64_t low, high;

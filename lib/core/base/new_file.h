@@ -20,8 +20,7 @@ struct kolo_new_file {
 /* Writes such a file to the disk. Returns 0 or a negative errno with the message; then there is no file. */
 int kolo_new_file_write(struct kolo_new_file *file, const char *path, const void *bytes, size_t count);
 
-/* Gives the file its name, also on the disk. Returns what kolo_new_file_write returns; on failure there is no new
- * file. */
+/* Gives the file its name, also on the disk. Returns what kolo_new_file_write returns; on failure there is no file. */
 int kolo_new_file_name(struct kolo_new_file *file);
 
 /* Removes the file instead of naming it. */

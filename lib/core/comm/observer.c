@@ -61,8 +61,7 @@ static int refuse_version(uint32_t pid, uint32_t version, uint32_t layout) {
                      pid, KOLO_VERSION_PARTS(version), layout, kolo_version(), KOLO_LAYOUT);
 }
 
-/* Looks whether a segment of `job` (NULL: any) begins there. Returns 1, 0, or an error. Fills in what its header
- * says. */
+/* Looks whether a segment of `job` (NULL: any) begins there. Returns 1, 0, or an error. Fills in what it says. */
 static int look_at_segment(uint32_t pid, const char *job, struct kolo_observed *seen) {
     struct kolo_shared_header header;
     struct stat file;

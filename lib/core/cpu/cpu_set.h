@@ -24,8 +24,7 @@ uint32_t kolo_cpu_set_count(const kolo_cpu_set *set);
 /* Adds the CPUs of `more` to `set`. */
 void kolo_cpu_set_merge(kolo_cpu_set *set, const kolo_cpu_set *more);
 
-/* Fills *set with the calling thread's affinity mask, within its control group's cpuset; empty where it is not
- * known. */
+/* Fills *set with the calling thread's affinity mask, within its control group's cpuset; empty if not known. */
 void kolo_cpu_set_allowed(kolo_cpu_set *set);
 
 /* Moves the calling thread to those CPUs of `set` that its control group allows. Returns false if there are none. */

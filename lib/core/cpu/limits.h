@@ -6,7 +6,7 @@
 /* Up to two numbers at the start of `directory`/`name`; returns how many there were ("max" is none). */
 int kolo_cgroup_read(const char *directory, const char *name, int64_t *first, int64_t *second);
 
-/* Returns the tightest limit on this process, of cgroup v2 (cpu.max) or v1 (cpu.cfs_quota_us), in thousandths of a CPU;
+/* Returns the tightest limit on this process, of cgroup v2 (cpu.max) or v1 (cpu.cfs_quota_us), in thousandths of one;
  * 0: none. */
 uint32_t kolo_quota_read(void);
 

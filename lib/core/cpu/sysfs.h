@@ -1,5 +1,4 @@
-/* Files of sysfs, which are not trusted: one line each, of bounded length, which is refused if any of it is
- * illegible. */
+/* Files of sysfs, which are not trusted: one line each, of bounded length, refused if illegible. */
 #pragma once
 
 #include <stdbool.h>

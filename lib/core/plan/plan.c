@@ -43,8 +43,7 @@ static bool fits_tree_lines(const struct kolo_question *question, const struct k
     return question->count * question->acc_bytes <= KOLO_LINES / levels * KOLO_LINE_PAYLOAD - sizeof(uint64_t);
 }
 
-/* Returns whether an algorithm can be forced on a collective. Never DIRECT: calls with other buffers then go by
- * band. */
+/* Returns whether an algorithm can be forced on a collective. Never DIRECT: other buffers then go by band. */
 static bool can_force(const struct kolo_descriptor *of, uint32_t algorithm) {
     return of->table != KOLO_TABLE_SINGLE && of->algorithms[algorithm];
 }

@@ -19,8 +19,8 @@ static_assert(KOLO_LEVELS_MAX == KOLO_TREE_LEVELS, "the segment keeps all levels
 /* Returns the largest message for one shot. One shot makes every rank read N - 1 messages and fold N; in mesh each byte
  * crosses twice, with one more step between. With two ranks both take the same time at about 1/64 of L2, whether they
  * share an L3 cache or not; from there the limit is assumed to fall with the square of N. Where ranks share cores, a
- * step costs as many switches as a core has ranks: with 3 and 4 on two cores the limit is near 1/192 of L2, with 8 to
- * 16 1/64. */
+ * step costs as many switches as a core has ranks: with 3 and 4 on two cores the limit is near 1/192 of L2, 8 to 16
+ * 1/64. */
 static uint64_t oneshot_bytes_max(uint32_t ranks, const kolo_topology *topology) {
     const uint64_t l2_bytes = topology->l2_bytes ? topology->l2_bytes : UINT64_C(1) << 20;
     const uint32_t cpus = kolo_cpu_set_count(&topology->allowed);

@@ -5,8 +5,7 @@
  * before. The number means nothing once its operation is destroyed, and is never given again: a place without numbers
  * left stays free.
  *
- * The type of accumulation is the element itself. Inputs are folded in the canonical order (reduce/reducer.h), from
- * left to right. */
+ * The type of accumulation is the element itself. Inputs are folded from left to right (reduce/reducer.h). */
 #pragma once
 
 #include <stdbool.h>

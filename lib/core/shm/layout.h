@@ -279,8 +279,7 @@ struct kolo_shared_record {
     kolo_atomic_u64 longest;  /* its longest wait beyond spinning: for which rank, how long; 0: none */
 };
 
-/* A rank's last calls, see comm/step/history.h. Its rank writes it; ranks that report a failure and observers read
- * it. */
+/* A rank's last calls, see comm/step/history.h. Its rank writes it; ranks that report failures and observers read. */
 struct kolo_shared_history {
     /* [c % (2 * KOLO_HISTORY)]: what call c is, see comm/failure/failure.h. There are twice as many words as are shown:
      * the word of a call is written before its number, and must not overwrite a word that may still be read. */
@@ -352,8 +351,7 @@ struct kolo_shared_stream {
     _Alignas(KOLO_PAGE_BYTES) uint8_t chunks[KOLO_CHUNKS][KOLO_CHUNK_BYTES];
 };
 
-/* The words by which a node's ranks and one proxy of their leader work together, see internode/proxy.h, which writes
- * them. */
+/* The words by which a node's ranks and one proxy of their leader work together, see internode/proxy.h. */
 struct kolo_shared_lane {
     KOLO_ALIGNED kolo_atomic_u64 done; /* exchanges on this lane with smaller numbers, over all calls, are over */
     kolo_bell bell;

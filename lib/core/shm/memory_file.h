@@ -1,8 +1,7 @@
 /* Nameless files of memory that processes of one user share: segments for which /dev/shm has no room, those of
  * kolo_comm_shrink, buffers of kolo_alloc. The process that makes such a file tells the others its pid and descriptor,
  * and they open the file through /proc. By then, or in another pid namespace, the pid or the descriptor may mean
- * something else; so the opened file is compared with the one that was named. Where that is not allowed, the maker
- * hands it over. */
+ * something else; so the opened file is compared with the one named. Else the maker hands it over. */
 #pragma once
 
 #include <sys/socket.h>
@@ -56,6 +55,6 @@ int kolo_handover_listen(uint64_t secret, uint32_t rank);
 /* The giver calls this. Returns 0 or a negative errno. pid: the taker's, which must be who listens; 0: not known. */
 int kolo_handover_give(uint64_t secret, uint32_t rank, uint32_t pid, int fd);
 
-/* The taker calls this last. Returns a descriptor of the file, or a negative errno. Closes the listener. user: the
- * giver's. */
+/* The taker calls this last. Returns a descriptor of the file, or a negative errno. Closes the listener. user: of the
+ * giver. */
 int kolo_handover_take(int listener, uint32_t user, const struct kolo_memory_file *file);

@@ -1,6 +1,5 @@
 /* A region is the memory of a kolo_alloc or kolo_share: a nameless file that all ranks of a node map whole. It has a
- * part for each rank, whose pages its owner places, or one part for all. It is freed with the last process that has
- * it. */
+ * part for each rank, whose pages its owner places, or one part for all. It is freed by the last process. */
 #pragma once
 
 #include <stdbool.h>
@@ -39,8 +38,7 @@ size_t kolo_region_part_bytes(size_t bytes, uint32_t parts);
 /* Returns whether the file may take huge pages from the pool, which a rank may then not get when it maps them. */
 bool kolo_region_may_be_pooled(const struct kolo_region_shape *shape);
 
-/* Returns a descriptor of a new file, of huge pages if the system has set enough aside. KOLO_ERR_NO_SPACE,
- * KOLO_ERR_SYSTEM. */
+/* Returns a descriptor of a new file, of huge pages if there are enough. KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM. */
 int kolo_region_create(const struct kolo_region_shape *shape);
 
 /* Maps all parts and fills the own part, or this rank's slice of the only one, with zeroed pages near the calling

@@ -53,8 +53,7 @@ void kolo_segment_view(struct kolo_segment *segment, void *mapping, size_t bytes
  * rank 0 has allocated them all. Best effort: where the system refuses, they stay where they are. */
 void kolo_segment_settle(const struct kolo_segment *segment, uint32_t rank);
 
-/* Returns the initial occupancy of the header: `ranks` ranks, of which `users`, rank 0 included, use rank 0's
- * mapping. */
+/* Returns the initial occupancy: `ranks` ranks, of which `users`, rank 0 included, use rank 0's mapping. */
 uint64_t kolo_segment_occupancy(uint32_t ranks, uint32_t users);
 
 /* For rank 0: counts `users` ranks more as users of its mapping; fewer where `users` is below 0. */

@@ -9,16 +9,14 @@
 #include "comm/step/call_word.h"
 #include "sync/point.h"
 
-/* Up to this size every node sends to every other node at once. That takes one crossing, where the way to owners and
- * back takes two. */
+/* Up to this size every node sends to every other at once. That takes one crossing, and the way by owners two. */
 #define ONESHOT_BYTES_MAX ((size_t)32 << 10) /* that a node sends in all */
 /* Above this size data goes to owners and back (mesh). Up to it, where a oneshot exchange would send too much, data
  * goes through a tree: a node's share of the work is not worth a message to each other node. */
 #define TREE_BYTES_MAX ((size_t)8 << 10)
 
-/* Chooses the algorithm of an exchange, the same on all nodes. Partial results of subtrees have to be joined first, and
- * need not be near each other in a ring or a tree of nodes, so that owners join them. A ring does not keep the order of
- * the nodes. */
+/* Chooses the algorithm of an exchange, the same on all nodes. Owners join partial results of subtrees, which need not
+ * be near each other in a ring or a tree of nodes. A ring does not keep the order of nodes. */
 static const struct kolo_exchange_algorithm *choose(const struct kolo_exchange_state *state,
                                                     const struct kolo_order *order) {
     const struct kolo_net_settings *net = &state->comm->origin.net;
@@ -210,8 +208,7 @@ bool kolo_exchange_awaits(struct kolo_exchange_state *state, uint32_t node) {
     return state->behind == node;
 }
 
-/* A node that has not sent its partial result is late itself. A node that has not sent a result may be waiting for
- * partial results. */
+/* A node that has not sent its partial result is late itself. One that has not sent a result may be waiting, too. */
 uint32_t kolo_exchange_late(struct kolo_exchange_state *state) {
     const struct kolo_flight *flight = flight_of(state, state->done);
     uint32_t found = UINT32_MAX;

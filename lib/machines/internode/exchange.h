@@ -104,8 +104,7 @@ struct kolo_exchange_message {
 struct kolo_exchange_algorithm {
     /* Sends what can be sent, and registers all messages that will come (kolo_exchange_await). */
     void (*begin)(struct kolo_flight *flight);
-    /* Finds where the bytes of an awaited message go, and how many there are. Returns false if no such message is
-     * awaited. */
+    /* Finds where the bytes of an awaited message go, and how many there are. False: no such message is awaited. */
     bool (*locate)(struct kolo_flight *flight, struct kolo_exchange_message message, uint8_t **where, size_t *bytes);
     /* All bytes of a message are there; may be NULL, as may the next. */
     void (*complete)(struct kolo_flight *flight, struct kolo_exchange_message message);
@@ -183,15 +182,13 @@ bool kolo_exchange_may_begin(struct kolo_exchange_state *state, uint64_t ticket)
 /* KOLO_FRAME_BEGUN has come from `node`. */
 void kolo_exchange_hear(struct kolo_exchange_state *state, uint32_t node, const struct kolo_frame *frame);
 
-/* Tells the other nodes by KOLO_FRAME_BEGUN which exchange this node still waits in. The proxy calls it about every 20
- * ms. */
+/* Tells other nodes by KOLO_FRAME_BEGUN in which exchange this node still waits. For the proxy, about every 20 ms. */
 void kolo_exchange_announce(struct kolo_exchange_state *state);
 
 /* True if an exchange that has begun needs more from `node`, or the next one waits for it. */
 bool kolo_exchange_awaits(struct kolo_exchange_state *state, uint32_t node);
 
-/* The node that keeps the first exchange that is not done from its end, as far as this node can see; UINT32_MAX:
- * none. */
+/* The node that keeps the first exchange that is not done from its end, as far as is known; UINT32_MAX: none. */
 uint32_t kolo_exchange_late(struct kolo_exchange_state *state);
 
 /* For the files exchange*.c. */
@@ -202,16 +199,14 @@ extern const struct kolo_exchange_algorithm kolo_exchange_oneshot, kolo_exchange
 /* True if the order's data travels as bf16: f32 may. */
 bool kolo_exchange_is_half(const kolo_comm *comm, const struct kolo_order *order);
 
-/* Notes which call the exchange that begins is of, and tells nodes that may have to know that the exchange has
- * begun. */
+/* Notes of which call the exchange that begins is, and tells nodes that may have to know that it has begun. */
 void kolo_exchange_keep(struct kolo_exchange_state *state, const struct kolo_order *order);
 
 /* Notes that data of `ticket` goes to `node`, or has come from it. */
 void kolo_exchange_note_sent(struct kolo_exchange_state *state, uint32_t node, uint64_t ticket);
 void kolo_exchange_note_taken(struct kolo_exchange_state *state, uint32_t node, uint64_t ticket);
 
-/* Compares the call of data from `node` of an exchange that has begun. If this node makes another call, returns true
- * and notes a mismatch. */
+/* Compares the call of data from `node`, of an exchange that has begun. True: it is another one, a noted mismatch. */
 bool kolo_exchange_differs(struct kolo_exchange_state *state, uint32_t node, const struct kolo_frame *frame);
 
 /* Whether frames of a call carry in its word the count of a block, which only two ranks know. In other calls the word
@@ -235,8 +230,7 @@ struct kolo_slice {
 /* Slice `part` of the flight's `owners`. */
 struct kolo_slice kolo_exchange_slice(const struct kolo_flight *flight, uint32_t part);
 
-/* True if there is such a slice, with something to exchange. An exchange of nothing has one empty slice, so that the
- * nodes still synchronise. */
+/* True if that slice has something to exchange. An exchange of nothing has one empty slice: nodes still synchronise. */
 bool kolo_exchange_has(const struct kolo_flight *flight, uint32_t part);
 
 void kolo_exchange_send(struct kolo_flight *flight, uint32_t node, uint16_t kind, uint32_t part, const void *payload,

@@ -33,9 +33,8 @@
  * Every mismatch is found. Of all exchanges that are not over, take the smallest ticket, and the nodes that wait in it.
  * The nodes for which they wait have begun it too, or will. If two such nodes have the same stamp for it, each sends
  * what the other awaits as soon as it has what it awaits itself. In no exchange do nodes wait in a circle. So if
- * nothing is sent any more, one of them waits for a node that has another stamp. A node needs to remember only the last
- * announcement of another node: that node has got on from the exchange that it announced before, and stamps tell all
- * calls so far. */
+ * nothing is sent any more, one of them waits for a node that has another stamp. A node remembers only the last
+ * announcement of another node, which has got on from the one before, and stamps tell all calls so far. */
 #include "internode/exchange.h"
 
 #include "algo/registry.h"
@@ -61,8 +60,7 @@ static struct kolo_exchange_call *find_kept(struct kolo_exchange_state *state, u
     return &state->kept[ticket / lanes % KOLO_EXCHANGES_KEPT];
 }
 
-/* Notes that the nodes disagree, and waits for a moment, so that a node that knows better where may say so. Keeps the
- * first call. */
+/* Notes that the nodes disagree, and waits, so that a node that knows better where may say so. Keeps the first call. */
 static void suspect(struct kolo_exchange_state *state, uint32_t node, const struct kolo_frame *frame) {
     if (state->suspect.kind && state->suspect.ticket <= frame->ticket)
         return;

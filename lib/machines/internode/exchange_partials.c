@@ -58,8 +58,7 @@ bool kolo_exchange_locate_partial(struct kolo_flight *flight, struct kolo_exchan
     return node_of(flight, message.part) == message.node;
 }
 
-/* Joins `count` elements from `first` on of the subtrees' partial results of `slice`, by the stack of
- * internode/partials.h. */
+/* Joins `count` elements from `first` on of the subtrees' partial results, by the stack of internode/partials.h. */
 static void join_piece(struct kolo_flight *flight, struct kolo_slice slice, size_t first, size_t count) {
     const struct kolo_order *order = &flight->order;
     const void *stack[KOLO_SUBTREES_STACK_MAX];

@@ -31,8 +31,7 @@ static inline bool kolo_internode_leads(const struct kolo_internode *internode) 
     return internode->proxies[0];
 }
 
-/* The places where the ranks of this node leave their partial result of `ticket`, and find the result: slot_bytes
- * each. */
+/* Where the ranks of this node leave their partial result of `ticket`, and find the result: slot_bytes each. */
 static inline uint8_t *kolo_internode_partial(const kolo_comm *comm, uint64_t ticket) {
     return comm->segment.internode_slots + ticket % KOLO_SLOTS * 2 * comm->segment.slot_bytes;
 }
@@ -44,8 +43,7 @@ static inline uint8_t *kolo_internode_result(const kolo_comm *comm, uint64_t tic
 /* Ranks of a communicator of several nodes that make another communicator meet at listeners of their own, on the
  * addresses by which the nodes know each other's leaders. */
 
-/* The address at which this node reaches the listener that the leader of `node` keeps. KOLO_ERR_VERSION: the segment is
- * damaged. */
+/* Where this node reaches the listener that the leader of `node` keeps. KOLO_ERR_VERSION: the segment is damaged. */
 int kolo_leader_address(const kolo_comm *comm, uint32_t node, struct kolo_address *address);
 
 /* Opens a listener on this node's address, at any port; *bound: where. KOLO_ERR_SYSTEM, VERSION. */

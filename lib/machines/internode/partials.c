@@ -114,8 +114,7 @@ static void set_by_ranks(struct kolo_prefixes *prefixes, const struct kolo_nodes
                                                     .first = kolo_nodes_local_rank(nodes, first)};
 }
 
-/* Numbers the terms that `node` gets, and counts those of the node that gets most. `got` has how many terms each node
- * gets so far. */
+/* Numbers the terms that `node` gets, and counts those of the node that gets most. `got`: terms of each node so far. */
 static void place(struct kolo_prefixes *prefixes, const struct kolo_nodes *nodes, uint32_t node, uint32_t *got) {
     for (uint32_t term = 0; term < nodes->size; term++) {
         const uint32_t until = prefixes->each[term].until;

@@ -32,8 +32,7 @@ struct kolo_subtrees {
     uint32_t count;
     uint32_t count_max; /* of one node */
     /* The subtrees in the order of their ranks, and with them the rest of the tree: a node pushes one after another
-     * onto a stack, and after each one joins the two topmost as often as its `joins` says. The last one left is the
-     * whole. */
+     * onto a stack, and after each one joins the two topmost `joins` times. */
     struct kolo_subtree each[];
 };
 

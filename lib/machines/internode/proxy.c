@@ -181,8 +181,7 @@ static void sent(void *owner, uint32_t node, const struct kolo_frame *frame) {
         kolo_exchange_sent(proxy->exchange, frame);
 }
 
-/* The silent node is told of its failure, too: a process that was stopped then finds when it resumes why the others are
- * gone. */
+/* The silent node is told of its failure, too: a process that was stopped then finds why the others are gone. */
 static void silent(void *owner, uint32_t node) {
     struct kolo_proxy *proxy = owner;
     report_trouble(proxy);

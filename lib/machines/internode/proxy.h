@@ -6,10 +6,10 @@
  * its order says.
  *
  * A node has one proxy or, where one thread does not keep up with the network, several (threads:N of KOLO_NET, the same
- * number on all nodes): of n proxies, number t % n does ticket t. Each proxy has its own thread, engine and sockets, its
- * lane to the other nodes. Lanes share nothing but the segment: each has a control stream of its own, since with one for
- * all lanes control frames would race with the end of other lanes' sockets. The price is that a failure is told once on
- * each lane; a node that knows of one ignores the others.
+ * number on all nodes): of n proxies, number t % n does ticket t. Each proxy has its own thread, engine and sockets,
+ * its lane to the other nodes. Lanes share nothing but the segment: each has a control stream of its own, since with
+ * one for all lanes control frames would race with the end of other lanes' sockets. The price is that a failure is told
+ * once on each lane; a node that knows of one ignores the others.
  *
  * One of two threads drives the proxy at a time:
  *   - The leader drives it while it waits for an exchange: to hand a small one to another thread, and back, would take
@@ -53,12 +53,10 @@ int kolo_proxy_create(struct kolo_proxy **proxy, kolo_comm *comm, uint32_t lane,
  * some may still be making their proxies, however long that takes. */
 void kolo_proxy_watch(struct kolo_proxy *proxy);
 
-/* The leader orders an exchange of the present call; see above when it may. background: the proxy's thread drives it.
- * Fills in the order's call. */
+/* The leader orders an exchange of the present call, which this fills in. background: the proxy's thread drives it. */
 void kolo_proxy_order(kolo_comm *comm, struct kolo_order *order, bool background);
 
-/* Waits until the exchange of `ticket` is done. The leader drives it meanwhile, unless it was ordered in the
- * background. */
+/* Waits until the exchange of `ticket` is done. Unless it was ordered in the background, the leader drives it. */
 int kolo_proxy_await(kolo_comm *comm, uint64_t ticket);
 
 /* A rank whose call has failed calls this. Once it returns, the leader's exchanges go no further, and neither they nor

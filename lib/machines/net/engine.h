@@ -12,9 +12,8 @@
  * is received straight into that memory. Until there is room for it the engine reads nothing more from the stream, and
  * the sender's socket fills up: that is the flow control.
  *
- * Threads may use an engine in turn, one at a time; kolo_engine_wake alone may be called at any time. All callbacks
- * come from kolo_engine_run or kolo_engine_stop_data, and may call only functions that queue or read: send, tell,
- * resume and counts. */
+ * Threads may use an engine in turn, one at a time; kolo_engine_wake alone may be called at any time. Callbacks come
+ * from kolo_engine_run or kolo_engine_stop_data, and may call only send, tell, resume and counts. */
 #ifndef KOLO_NET_ENGINE_H
 #define KOLO_NET_ENGINE_H
 
@@ -51,8 +50,7 @@ struct kolo_engine_events {
      *
      * A neighbour that has sent KOLO_FRAME_LEAVE is expected to close its sockets: that they break between frames is no
      * error, and the engine waits for the place of frames that have none yet. Without KOLO_FRAME_LEAVE such frames are
-     * lost with the neighbour (ECONNRESET), since the place may depend on data that the neighbour can no longer
-     * send. */
+     * lost with the neighbour (ECONNRESET): the place may depend on what it can no longer send. */
     void (*ended)(void *owner, uint32_t node, int error);
     /* A neighbour is about to be given up for silence. If it is there after all, it receives what kolo_engine_tell
      * tells it now. NULL: the engine tells it nothing. */
@@ -91,13 +89,11 @@ bool kolo_engine_stop_data(kolo_engine *engine);
 void kolo_engine_abandon(kolo_engine *engine);
 
 /* Shuts all sockets down, reaps every operation that is in flight, then closes and frees. When it returns, the kernel
- * reaches no payload any more. Unless linger_ns is 0, it first sends the control frames that are queued, tells the
- * others that nothing more comes, and reads and discards until they have done so too, for at most linger_ns. No
- * callbacks. */
+ * reaches no payload any more. Unless linger_ns is 0, it first sends queued control frames, tells the others that
+ * nothing more comes, and discards what comes until they do so too. No callbacks. */
 void kolo_engine_destroy(kolo_engine *engine, int64_t linger_ns);
 
-/* In a forked child: closes the child's copies of the sockets, which stay the parent's, and frees its copy of the
- * engine. */
+/* In a forked child: closes its copies of the sockets, which stay the parent's, and frees its copy of the engine. */
 void kolo_engine_forget(kolo_engine *engine);
 
 /* Gives a connected socket to the engine, which closes it. The first one of a neighbour is its control stream. */
@@ -128,8 +124,7 @@ void kolo_engine_wake(kolo_engine *engine);
 const struct kolo_engine_counts *kolo_engine_counts(const kolo_engine *engine);
 const char *kolo_engine_name(const kolo_engine *engine); /* "uring" or "poll" */
 
-/* Returns 0 where a ring can be set up; else the negative errno with which it is refused (-ENOSYS in a build without
- * io_uring). */
+/* 0 where a ring can be set up; else the negative errno of the refusal (-ENOSYS in a build without io_uring). */
 int kolo_engine_probe_uring(void);
 
 #endif

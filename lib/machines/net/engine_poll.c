@@ -37,8 +37,7 @@ static int poll_attach(struct kolo_stream *stream) {
     return 0;
 }
 
-/* Does nothing: stream->receiving and sending say which operations to try, and none is in flight between two system
- * calls. */
+/* Does nothing: stream->receiving and sending say which operations to try, and none is in flight meanwhile. */
 static void nothing_to_do(struct kolo_stream *stream) {
     (void)stream;
 }

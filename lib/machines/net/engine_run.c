@@ -43,8 +43,7 @@ static void end_neighbour(struct kolo_neighbour *neighbour) {
         engine->events.ended(engine->owner, neighbour->node, neighbour->error);
 }
 
-/* Makes closing reset the connection: then the kernel releases memory that it has taken without a copy, but cannot send
- * any more. */
+/* Makes closing reset the connection: then the kernel releases memory that it has taken without a copy. */
 static void reset_at_close(const struct kolo_stream *stream) {
     const struct linger none = {.l_onoff = 1, .l_linger = 0};
     setsockopt(stream->fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
@@ -473,9 +472,8 @@ static bool all_ended(const struct kolo_engine *engine) {
     return true;
 }
 
-/* Sends the queued control frames, tells the others that nothing more comes, and waits until they have said so. If a
- * side closes a socket before it has read everything, TCP resets the connection, and the other side may lose what was
- * just sent. */
+/* Sends the queued control frames, tells the others that nothing more comes, and waits until they have said so. A side
+ * that closes a socket before it has read everything resets the connection, and what was just sent may be lost. */
 static void linger(struct kolo_engine *engine, int64_t until_ns) {
     while (!all_ended(engine) && engine->now_ns < until_ns) {
         shut_idle_streams(engine);

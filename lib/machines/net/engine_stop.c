@@ -7,14 +7,12 @@
  *   others. Threads run the engine in turn: none runs it while one stops it, and later ones find no stream of data that
  *   receives or sends.
  *
- *   Operations of io_uring, at most one receive and one send of each stream, are the kernel's, whichever thread has
- *   submitted them: this one, one that does other work, or one that has ended. They are cancelled, and the stop waits
- *   until each has completed. Cancelling takes an operation off its socket's queue. That needs nothing of the other
- *   side, so that a stopped process, a dead machine or a cut cable there makes no difference. The operation completes
- *   in the thread that has submitted it, when that is next in the kernel: a thread that sleeps is woken for it, one
- *   that computes gets there with the next tick of the clock, and for one that has ended a thread of the kernel does
- *   it. A cancel does not find an operation that moves bytes at that moment, and so is repeated. All that takes a few
- *   milliseconds; STOP_NS bounds it where the kernel does not do as described.
+ *   Operations of io_uring, at most one receive and one send of each stream, are cancelled, and the stop waits until
+ *   each has completed. That needs nothing of the other side. An operation completes in the thread that has submitted
+ *   it, when that is next in the kernel: a thread that sleeps is woken for it, one that computes gets there with the
+ *   next tick of the clock, and for one that has ended a thread of the kernel does it. A cancel does not find an
+ *   operation that moves bytes at that moment, and so is repeated. All that takes a few milliseconds; STOP_NS bounds
+ * it.
  *
  *   Sends without a copy leave their pages with the kernel until the other side has acknowledged them, which may be
  *   never. Only the end of the connection makes the kernel let go: the data streams of such a neighbour are reset.

@@ -18,8 +18,7 @@
  * ECANCELED, as soon as its socket is ready for more. The thread that reaps the completion starts the operation anew.
  * Until then the stream stands still, as all streams do with poll while no thread runs the engine. No bytes are lost:
  * an operation that had moved some reports their number instead, which is a short count like any other. Kernels before
- * 6.1 may forget that number; operations there go without MSG_WAITALL, so that each ends with the first bytes that it
- * moves. */
+ * 6.1 may forget that number: there, without MSG_WAITALL, operations end with the first bytes that they move. */
 #include <errno.h>
 
 #include "net/engine_state.h"
@@ -306,8 +305,7 @@ static int uring_wait(struct kolo_engine *engine, int64_t wait_ns) {
     return checked(io_uring_submit_and_get_events(ring));
 }
 
-/* True where the kernel cannot send without a copy after all: sockets of that kind, or too much memory that is
- * pinned. */
+/* True where the kernel cannot send without a copy after all: such sockets, or too much memory that is pinned. */
 static bool zero_copy_refused(int result) {
     return result == -EOPNOTSUPP || result == -ENOBUFS || result == -ENOMEM;
 }

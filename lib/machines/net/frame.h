@@ -1,5 +1,4 @@
-/* Frames: the header before each payload that nodes send each other, little-endian on the wire, bounds-checked on
- * arrival. */
+/* Frames: the header before each payload that nodes send each other, little-endian, bounds-checked on arrival. */
 #ifndef KOLO_NET_FRAME_H
 #define KOLO_NET_FRAME_H
 
@@ -38,8 +37,7 @@ struct kolo_frame {
 /* Writes the header of KOLO_FRAME_HEADER_BYTES. */
 void kolo_frame_pack(const struct kolo_frame *frame, uint8_t *header);
 
-/* Returns 0, or -EPROTO where the bytes are no header of this version: wrong mark, kind, reserved bits, or bytes and
- * offset beyond any message. */
+/* 0, or -EPROTO: no header of this version: wrong mark, kind, reserved bits, or bytes and offset beyond any message. */
 int kolo_frame_parse(const uint8_t *header, struct kolo_frame *frame);
 
 #endif

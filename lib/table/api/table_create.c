@@ -255,7 +255,7 @@ static void introduce(struct kolo_table *table) {
     memcpy(&rate, &table->options.learning_rate, sizeof rate);
     kolo_store_relaxed(&header->learning_rate, rate);
     for (uint32_t shard = 0; shard < table->shards; shard++)
-        kolo_store_relaxed(&table->shard[shard].place, kolo_table_is_synchronous(table) ? KOLO_TABLE_FOLDED_NONE : 0);
+        kolo_store_relaxed(&table->shard[shard].place, kolo_table_is_synchronous(table) ? KOLO_TABLE_FOLDED : 0);
     header->layout = KOLO_LAYOUT;
     header->ranks = table->ranks;
     header->segment_device = table->comm->segment.device;
@@ -272,8 +272,7 @@ static void introduce(struct kolo_table *table) {
 }
 
 /* Concludes the making of a table. Where a rank ends in the last step, some ranks may have found that all have come,
- * and others that it has ended. One word gives all ranks of a node the same result, that of the first rank to store
- * it. */
+ * and others that it has ended. One word gives all ranks of a node the result of the first rank to store it. */
 int kolo_table_conclude(struct kolo_table *table, int rc) {
     kolo_atomic_u64 *outcome = &table->header->outcome;
     kolo_failure failure;
@@ -408,7 +407,7 @@ int kolo_table_create(kolo_comm *comm, const kolo_table_options *options, kolo_t
     kolo_waits_prepare(table, kolo_clocks_help);
     rc = make(table);
     if (rc == 0 && table->nodes)
-        rc = kolo_rounds_start(table, function);
+        rc = kolo_rounds_start(table);
     if (rc < 0) {
         release(table);
         return rc;

@@ -56,8 +56,7 @@ struct kolo_table_saving {
     int status;
 };
 
-/* A checksum of eight words at a time, so that it is as fast as the disk: FNV-1a over 8-byte words, eight side by
- * side. */
+/* A checksum that is as fast as the disk: FNV-1a over 8-byte words, eight side by side. */
 static uint64_t checksum_of(const uint8_t *bytes, size_t count) {
     uint64_t lanes[8], sum = UINT64_C(0xcbf29ce484222325);
     for (int i = 0; i < 8; i++)
@@ -264,8 +263,8 @@ int kolo_table_save(kolo_table *table, const char *path) {
     const bool is_elsewhere = table->nodes && !saves_here(table);
     if (rc == 0 && !is_elsewhere)
         rc = save_or_wait(table, path);
-    /* After a time-out this worker has come all the same. The others rely on it to push nothing, so that it can only
-     *come again. / */
+    /* After a time-out this worker has come all the same: the others rely on it to push nothing, and it can only come
+     * again. */
     table->is_coming = table->is_coming && rc == KOLO_ERR_TIMEOUT;
     table->is_saving = table->is_saving || (rc == 0 && !is_elsewhere);
     return rc;

@@ -40,8 +40,7 @@ void kolo_outbox_tell(struct kolo_table *table, uint64_t piece);
 /* Clears what is pending. */
 void kolo_outbox_clear(struct kolo_table *table, uint64_t piece);
 
-/* Takes a piece that has come back from the owner: values and state, one behind the other. Applies the pending update
- * to it. */
+/* Takes a piece that has come back from the owner, values and then state. Applies the pending update to it. */
 void kolo_outbox_receive(struct kolo_table *table, uint64_t piece, const void *from);
 
 /* Copies values and state, which have as many bytes as the next function says. */

@@ -24,8 +24,7 @@ int kolo_round_reserve(struct kolo_rounds *rounds, struct kolo_round_message *me
     return 0;
 }
 
-/* Makes room for another entry of so many bytes behind its first word, which it sets; *body is the place of the
- * bytes. */
+/* Makes room for another entry of so many bytes, at *body, behind its first word, which it sets. */
 static int append(struct kolo_rounds *rounds, struct kolo_round_message *message, uint64_t first, size_t bytes,
                   uint8_t **body) {
     const int rc = kolo_round_reserve(rounds, message, message->used + sizeof first + bytes);

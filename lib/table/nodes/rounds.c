@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "api/sharing.h"
 #include "base/clock.h"
@@ -26,11 +25,6 @@
 #define SLICE_OVER INT_MIN /* no status: what a wait returns when its slice is over */
 
 enum { STARTED = 1, ABANDONED };
-
-static void sleep_ns(int64_t ns) {
-    const struct timespec time = {.tv_nsec = (long)ns};
-    nanosleep(&time, NULL);
-}
 
 /* Marks local ranks that have ended, or returns that a strict table cannot go on. */
 static int look_at_ranks(struct kolo_rounds *rounds) {
@@ -58,8 +52,7 @@ static int look(struct kolo_rounds *rounds) {
     return look_at_ranks(rounds);
 }
 
-/* Does the same while the thread waits for the node's workers, which may take long. Looks also whether another node has
- * ended. */
+/* The same while the thread waits for the node's workers, which may take long: looks also at the other nodes. */
 static int look_around(struct kolo_rounds *rounds) {
     struct kolo_failure_report report = {0};
     const int rc = look(rounds);
@@ -89,7 +82,7 @@ int kolo_round_take_role(struct kolo_rounds *rounds, uint32_t shard) {
         if (looks < 64)
             kolo_pause();
         else
-            sleep_ns(POLL_NS);
+            kolo_clock_sleep(POLL_NS);
         const int rc = looks % 256 ? 0 : look(rounds);
         if (rc < 0)
             return rc;
@@ -128,7 +121,7 @@ static int await_fold(struct kolo_rounds *rounds) {
         if (looks < 64)
             kolo_pause();
         else if (is_closed)
-            sleep_ns(POLL_NS);
+            kolo_clock_sleep(POLL_NS);
     }
 }
 
@@ -147,7 +140,7 @@ static int pause_between(struct kolo_rounds *rounds) {
     struct kolo_shared_table_header *header = rounds->view.header;
     const uint64_t hurry = kolo_load_acquire(&header->hurry);
     if (rounds->was_busy) {
-        sleep_ns(BUSY_NS);
+        kolo_clock_sleep(BUSY_NS);
         return look_around(rounds);
     }
     if (hurry != rounds->hurry || !kolo_table_has_workers(&rounds->view)) {
@@ -438,10 +431,10 @@ void kolo_round_prepare(kolo_comm *leaders) {
     leaders->stall.warn_ns = 0;
 }
 
-static int make(struct kolo_table *table, const char *function, kolo_comm *leaders) {
+static int make(struct kolo_table *table, kolo_comm *leaders) {
     struct kolo_rounds *rounds = calloc(1, sizeof *rounds);
     if (!rounds)
-        return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: %s: out of memory", table->comm->global_rank, function);
+        return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: kolo_table_create: out of memory", table->comm->global_rank);
     table->rounds = rounds;
     int rc = allocate(table, rounds);
     if (rc < 0)
@@ -455,22 +448,22 @@ static int make(struct kolo_table *table, const char *function, kolo_comm *leade
     const int error = kolo_thread_start(&rounds->thread, run, rounds);
     if (error) {
         rounds->leaders = NULL;
-        return kolo_fail_system(error, "rank %u: %s: starting a thread", table->comm->global_rank, function);
+        return kolo_fail_system(error, "rank %u: kolo_table_create: starting a thread", table->comm->global_rank);
     }
     rounds->has_thread = true;
     return 0;
 }
 
-int kolo_rounds_start(struct kolo_table *table, const char *function) {
+int kolo_rounds_start(struct kolo_table *table) {
     kolo_comm *comm = table->comm, *leaders = NULL;
     const bool leads = comm->rank == 0;
     int rc = kolo_comm_split(comm, leads ? 0 : -1, (int)comm->node, &leaders);
     if (rc < 0)
         return rc;
     if (leads)
-        rc = make(table, function, leaders);
+        rc = make(table, leaders);
     const bool is_made = rc == 0;
-    rc = kolo_table_conclude(table, kolo_table_agree(function, comm, rc));
+    rc = kolo_table_conclude(table, kolo_table_agree("kolo_table_create", comm, rc));
     if (!leads)
         return rc;
     if (table->rounds && table->rounds->has_thread)

@@ -36,7 +36,7 @@
 #include "table/table.h"
 
 /* Starts the thread of a table that is complete. Collective; ranks that are not leaders have no thread. */
-int kolo_rounds_start(struct kolo_table *table, const char *function);
+int kolo_rounds_start(struct kolo_table *table);
 
 /* Waits until the thread has ended, which is when the workers of all nodes have gone. */
 void kolo_rounds_join(struct kolo_table *table);

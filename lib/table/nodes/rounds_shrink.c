@@ -158,8 +158,7 @@ static int resume(struct kolo_rounds *rounds, struct state *states, uint32_t cou
     }
     note_gone(rounds, states, count);
     KOLO_POINT("rounds.inherited");
-    /* A node that is behind has applied all updates that came, and the updates for the ended node were applied by that
-     * node, too. */
+    /* A node that is behind has applied all updates that came, and the ended node those for its own shards. */
     const bool is_behind = rounds->round < last_round;
     int rc = is_behind ? 0 : reroute(rounds, states, peers, count);
     if (rc == 0) {

@@ -94,10 +94,11 @@ static inline struct kolo_walk kolo_walk_rows(const struct kolo_pieces *pieces, 
 
 /* Moves on to the next piece, or to the first. False: there is none. */
 static inline bool kolo_walk_next(struct kolo_walk *walk) {
-    if (walk->left == 0 && walk->row == walk->end)
-        return false;
-    if (walk->left == 0)
+    while (walk->left == 0) {
+        if (walk->row == walk->end)
+            return false;
         walk->left = kolo_pieces_row_columns(walk->pieces, walk->row++);
+    }
     walk->piece++;
     walk->count = walk->left < walk->pieces->piece_columns ? walk->left : walk->pieces->piece_columns;
     walk->left -= walk->count;

@@ -26,8 +26,7 @@ static inline kolo_atomic_u64 *kolo_piece_sequence(const struct kolo_table *tabl
     return (kolo_atomic_u64 *)(void *)kolo_piece_memory(table, piece);
 }
 
-/* The place of the pending update in a version of a piece of `count` elements, on several nodes: behind values and
- * state. */
+/* Where the pending update is in a version of a piece of `count` elements: behind values and state. */
 static inline size_t kolo_version_pending(const struct kolo_rule *rule, size_t count) {
     return (count * rule->element_bytes + 7) / 8 * 8 + kolo_rule_state_bytes(rule, count);
 }
@@ -102,9 +101,8 @@ static inline void kolo_writing_commit(const struct kolo_writing *writing) {
     KOLO_POINT("piece.current");
 }
 
-/* The one of two versions that the sequence says is current. guess: chooses by a branch, so that the processor guesses
- * the version, and loads it while the sequence is still on its way from memory. A wrong guess costs more than the
- * choice. */
+/* The one of two versions that the sequence says is current. guess: by a branch, so that the processor loads a version
+ * while the sequence is still on its way. A wrong guess costs more than the choice. */
 static inline const uint8_t *kolo_versions_current(const uint8_t *versions, uint64_t sequence, size_t version_bytes,
                                                    bool guess) {
     if (!guess)

@@ -244,8 +244,7 @@ static bool is_compressed(const struct kolo_buckets *buckets) {
     return buckets->options.compression != KOLO_COMPRESSION_NONE;
 }
 
-/* One of the items that ranks have to pass alike for a bucket. Its tensors have the numbers with which they are
- * registered. */
+/* One of the items that ranks have to pass alike for a bucket, whose tensors are named by their registered numbers. */
 static struct kolo_item item_of(const void *context, size_t index) {
     const struct kolo_bucket *bucket = context;
     const struct kolo_buckets *buckets = bucket->buckets;
@@ -298,8 +297,7 @@ static int take_all(struct kolo_buckets *buckets) {
     return status;
 }
 
-/* Ends a step that has failed for good with `rc`. A bucket that went out before and has failed knows the cause
- * better. */
+/* Ends a step that has failed for good with `rc`. A bucket that failed before knows the cause better. */
 static int give_up(struct kolo_buckets *buckets, int rc) {
     const int first = take_all(buckets);
     buckets->failed = first < 0 ? first : rc;

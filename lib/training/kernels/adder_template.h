@@ -61,8 +61,7 @@ static inline double power_of_two(int exponent) {
     return power;
 }
 
-/* Returns the upper 32 bits of 2^exponent in the dtype; 0 for its least normal number, whose last bit is that of
- * subnormals. */
+/* The upper 32 bits of 2^exponent in the dtype; 0 for its least normal number, whose last bit is subnormals'. */
 static inline uint32_t bits_of_power(const struct window *window, int exponent) {
     const int biased = exponent + (window->is_f64 ? 1023 : 127), infinity = window->is_f64 ? 2047 : 255;
     return (uint32_t)(biased <= 1 ? 0 : biased >= infinity ? infinity : biased) << (window->is_f64 ? 20 : 23);
@@ -167,8 +166,7 @@ static int largest_exponent(const struct window *window, const struct trial *tri
     return (int)(largest >> (window->is_f64 ? 20 : 23));
 }
 
-/* Returns whether a block with that largest exponent has a window: not for infinities, NaNs and numbers too near to
- * them. */
+/* Whether a block with that largest exponent has a window: not for infinities, NaNs and numbers near to them. */
 static ALWAYS_INLINE bool has_window(bool is_f64, int biased) {
     return biased < (is_f64 ? TOP_MAX_F64 + 1023 : 255);
 }

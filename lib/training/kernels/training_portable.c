@@ -1,5 +1,4 @@
-/* The portable instance of the kernels of training, one element at a time, which specifies the others; and which of
- * them is used. */
+/* The portable instance of the kernels of training, which specifies the others; and which of them is used. */
 #include "training/kernels/training_kernels.h"
 
 #include <math.h>

@@ -8,10 +8,13 @@
 #include "types/own_logical_template.h"
 #define INTEGER  uint16_t
 #define NAME(op) logical2_##op
+#include "types/own_logical_template.h"
 #define INTEGER  uint32_t
 #define NAME(op) logical4_##op
+#include "types/own_logical_template.h"
 #define INTEGER  uint64_t
 #define NAME(op) logical8_##op
+#include "types/own_logical_template.h"
 
 #define VALUE    float
 #define INDEX    int
@@ -20,27 +23,35 @@
 #define VALUE    double
 #define INDEX    int
 #define NAME(op) double_##op
+#include "types/own_pair_template.h"
 #define VALUE    long
 #define INDEX    int
 #define NAME(op) long_##op
+#include "types/own_pair_template.h"
 #define VALUE    short
 #define INDEX    int
 #define NAME(op) short_##op
+#include "types/own_pair_template.h"
 #define VALUE    int
 #define INDEX    int
 #define NAME(op) int_##op
+#include "types/own_pair_template.h"
 #define VALUE    long double
 #define INDEX    int
 #define NAME(op) long_double_##op
+#include "types/own_pair_template.h"
 #define VALUE    int64_t
 #define INDEX    int64_t
 #define NAME(op) two_integer8_##op
+#include "types/own_pair_template.h"
 #define VALUE    float
 #define INDEX    float
 #define NAME(op) two_float_##op
+#include "types/own_pair_template.h"
 #define VALUE    double
 #define INDEX    double
 #define NAME(op) two_double_##op
+#include "types/own_pair_template.h"
 
 #define FLOAT    long double
 #define REAL     1
@@ -49,12 +60,15 @@
 #define FLOAT    float complex
 #define REAL     0
 #define NAME(op) complex8_##op
+#include "types/own_float_template.h"
 #define FLOAT    double complex
 #define REAL     0
 #define NAME(op) complex16_##op
+#include "types/own_float_template.h"
 #define FLOAT    long double complex
 #define REAL     0
 #define NAME(op) complex32_##op
+#include "types/own_float_template.h"
 
 static const struct mpi_own_function none = {NULL, 0, 0};
 

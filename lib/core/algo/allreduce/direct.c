@@ -1,8 +1,7 @@
 /* Direct: an all-reduce of buffers that kolo_alloc made (algo/direct_buffers.h). The owner of a slice of the message
  * reads it from all ranks' `send` and writes it to all ranks' `recv`, or to the one `recv` that all ranks share.
  *
- * In place works: only the owner touches its slice, and it reads a piece from all buffers before it writes it to
- * any. */
+ * In place works: only the owner touches its slice, and reads a piece from all buffers before it writes it to any. */
 #include "algo/direct_buffers.h"
 
 /* Reduces `count` of the `left` elements of comm->call.sources into comm->call.targets, and moves both on. */

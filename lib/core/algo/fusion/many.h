@@ -1,6 +1,6 @@
 /* A tensor cursor is a place in a list of tensors, whose elements are numbered through from the first tensor's to the
  * last one's. Schedules walk through a list from its beginning to its end, chunk by chunk, so a cursor only goes
- * forward, over each tensor once, and needs no list of where tensors begin. To go back, it keeps a copy. Tensors may be
+ * forward, over each tensor once, and needs no list of where tensors begin. To go back: a copy. Tensors may be
  * empty. */
 #pragma once
 

@@ -9,8 +9,7 @@ extern const struct kolo_layer_above kolo_layers;
 /* Destroys a communicator, or a lane of one. */
 void kolo_comm_end(kolo_comm *comm);
 
-/* Makes a new communicator ready for use, its lanes too, with its other ranks. KOLO_ERR_VERSION: its plan is
- * damaged. */
+/* Makes a new communicator ready for use, its lanes too, with its other ranks. KOLO_ERR_VERSION: a damaged plan. */
 int kolo_comm_prepare(kolo_comm *made);
 
 /* Does the same, and gives the communicator to the caller, or destroys it on failure. */

@@ -155,8 +155,7 @@ static bool fits(const kolo_grow_options *options, const struct kolo_join_visito
     return (!options->check || options->check(options->context, &joiner, why)) && is_possible;
 }
 
-/* Rank 0 accepts the processes that wait and fit. One that has not sent its request yet is refused, and may come
- * again. */
+/* Rank 0 accepts the processes that wait and fit. One without a request yet is refused, and may come again. */
 static void receive(const kolo_comm *comm, const kolo_grow_options *options, struct newcomers *newcomers) {
     struct kolo_join_visitor *visitor = newcomers->list;
     for (int looks = 0; looks < LOOKS_MAX && newcomers->count < JOINERS_MAX; looks++) {

@@ -41,8 +41,7 @@ int kolo_join_listen(const char *job) {
 }
 
 /* Returns whether a process has sent a valid request and is still there: requests are sent at once, and a process that
- * has ended has closed its side. Another user's request is read, too: closed with unread data, a socket loses the
- * answer. */
+ * has ended has closed its side. Another user's request is read, too: unread data would discard the answer. */
 static bool read_request(int fd, struct kolo_join_request *request) {
     char spare;
     return recv(fd, request, sizeof *request, MSG_DONTWAIT | MSG_TRUNC) == (ssize_t)sizeof *request &&

@@ -30,8 +30,7 @@ static int allocate(kolo_comm *comm, uint32_t count) {
     return comm->global_size > 1 ? kolo_failure_publish(comm, rc, comm->rank, 0) : rc;
 }
 
-/* Makes ready what kolo_comm_lane hands out, once there are all lanes. */
-static int prepare_handing_out(kolo_comm *comm) {
+int kolo_lanes_hand_out(kolo_comm *comm) {
     struct kolo_lanes *lanes = comm->lanes;
     kolo_comm *copy = malloc(sizeof *copy);
     if (!copy)
@@ -67,7 +66,7 @@ int kolo_lanes_make(kolo_comm *comm) {
         comm->lanes->count++;
     }
     kolo_store_relaxed(&comm->waiter.timeout_ns, (uint64_t)timeout_ns);
-    if (rc == 0 && (rc = prepare_handing_out(comm)) < 0 && comm->global_size > 1)
+    if (rc == 0 && (rc = kolo_lanes_hand_out(comm)) < 0 && comm->global_size > 1)
         rc = kolo_failure_publish(comm, rc, comm->rank, 0);
     if (rc == 0)
         comm->lanes->helpers = kolo_helpers_create(comm->lanes->lane, count);

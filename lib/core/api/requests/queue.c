@@ -81,8 +81,7 @@ static void complete_all(struct kolo_queue *queue, int status, const char *messa
     }
 }
 
-/* Completes all requests of a communicator that broke within a call that returned `rc`; 0: by a receive in its
- * waits. */
+/* Completes all requests of a communicator that broke in a call that returned `rc`; 0: by a receive in its waits. */
 static void complete_broken(struct kolo_queue *queue, int rc) {
     if (rc >= 0)
         rc = kolo_failure_look(queue->comm, queue->comm->rank, 0);

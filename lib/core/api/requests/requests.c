@@ -118,8 +118,7 @@ int kolo_request_wait_all(kolo_request **requests, size_t count) {
     return status;
 }
 
-/* The index of a request that is complete, with nothing to carry out before it; or -1. The caller has the common
- * lock. */
+/* The index of a request that is complete, with nothing to carry out before it, or -1; under the common lock. */
 static int find_over(kolo_request *const *requests, size_t count) {
     for (size_t i = 0; i < count; i++)
         if (requests[i] && !kolo_queue_before(requests[i], true))

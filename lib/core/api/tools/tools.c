@@ -290,8 +290,7 @@ static void copy_name(const char *entry, char *name) {
     name[length] = '\0';
 }
 
-/* The known name that is most similar, or NULL. A name that contains the other is more similar than any that does
- * not. */
+/* The known name that is most similar, or NULL. A name that contains the other is more similar than others. */
 static const char *find_nearest(const char *name) {
     const char *given = name + PREFIX_BYTES, *nearest = NULL;
     size_t least = SIZE_MAX;

@@ -19,8 +19,7 @@ struct kolo_envelope {
 /* Called when a send or a receive is done and no longer in flight. */
 typedef void kolo_transfer_over_fn(void *owner);
 
-/* The reason why a send or a receive cannot go on: *flag of `peer` has not reached `target`. NULL: more than one
- * flag. */
+/* The reason why a send or a receive cannot go on: *flag of `peer` has not reached `target`. NULL: several flags. */
 struct kolo_obstacle {
     const kolo_atomic_u64 *flag;
     uint64_t target;
@@ -116,8 +115,7 @@ static inline bool kolo_channels_in_flight(const struct kolo_channels *channels)
 /* Makes `pairs`, once: 0 or KOLO_ERR_NO_SPACE. */
 int kolo_channels_prepare(struct kolo_channels *channels, uint32_t ranks);
 
-/* Puts a message aside, as the last one, with so many bytes of `payload`; NULL: it is not whole. False: out of
- * memory. */
+/* Puts a message aside, as the last one, with so many bytes of `payload`; NULL: not whole. False: no memory. */
 bool kolo_aside_add(struct kolo_channels *channels, const struct kolo_envelope *envelope, const uint8_t *payload,
                     size_t bytes);
 

@@ -6,8 +6,7 @@
 #include "comm/failure/failure.h"
 #include "reduce/copy.h"
 
-/* Returns the first receive without a message that would take one from `from` with that tag (KOLO_ANY_TAG: with
- * any). */
+/* Returns the first receive without a message that would take one from `from` with that tag (KOLO_ANY_TAG: any). */
 static struct kolo_receiving *find(const struct kolo_channels *channels, uint32_t from, int tag) {
     struct kolo_receiving *found = channels->receives;
     while (found && (found->is_matched || (found->from != from && found->from != KOLO_RANKS_MAX) ||
@@ -26,8 +25,7 @@ static void refuse_own(const kolo_comm *comm, struct kolo_receiving *receiving, 
                   (size_t)message->count, kolo_dtype_name((kolo_dtype)message->dtype));
 }
 
-/* Gives this message to a receive; `payload` has all of it if it is small, else is NULL. KOLO_ERR_MISMATCH: no
- * match. */
+/* Gives this message to a receive; `payload` has a small one, else is NULL. KOLO_ERR_MISMATCH: no match. */
 static int match(kolo_comm *comm, struct kolo_receiving *receiving, const struct kolo_envelope *message,
                  const uint8_t *payload) {
     const bool fits = message->dtype == (uint32_t)receiving->dtype && message->count <= receiving->count;
@@ -100,8 +98,7 @@ bool kolo_send_to_self(kolo_comm *comm, struct kolo_sending *sending) {
     return true;
 }
 
-/* Takes messages from `from` as long as a receive wants one. Returns 0, or the status by which the communicator
- * broke. */
+/* Takes messages from `from` as long as a receive wants one. Returns 0, or why the communicator broke. */
 static int look_at(kolo_comm *comm, uint32_t from) {
     struct kolo_pair *pair = &comm->channels.pairs[from];
     struct kolo_shared_ring *ring = kolo_ring(comm, from, comm->global_rank);
@@ -156,8 +153,7 @@ static int look_for(kolo_comm *comm, struct kolo_receiving *receiving) {
     return rc;
 }
 
-/* Asks for a message that waits for that. Returns false while another receive asks, or the sender has not served
- * this. */
+/* Asks for a message that waits for that. Returns false while another receive asks, or this is not served. */
 static bool ask(kolo_comm *comm, struct kolo_receiving *receiving) {
     struct kolo_pair *pair = &comm->channels.pairs[receiving->message.from];
     struct kolo_shared_ring *ring = kolo_ring(comm, receiving->message.from, comm->global_rank);
@@ -200,8 +196,7 @@ static bool receive_chunks(kolo_comm *comm, struct kolo_receiving *receiving) {
     return true;
 }
 
-/* Looks at all receives. *again: one that was looked at before may ask now, and nothing else would bring it up
- * again. */
+/* Looks at all receives. *again: one that was looked at before may ask now, and nothing else would bring it up. */
 static int look_at_all(kolo_comm *comm, bool *again) {
     int rc = 0;
     *again = false;

@@ -97,8 +97,7 @@ static int resolve_meeting(struct kolo_settings *settings, const kolo_options *o
     return 0;
 }
 
-/* Finds the name that tools show: that by which the ranks meet or, with a descriptor, KOLO_JOB or the launcher's
- * job. */
+/* Finds the name that tools show: that by which the ranks meet or, with a descriptor, KOLO_JOB or the launcher's. */
 static void resolve_title(struct kolo_settings *settings) {
     const char *job = settings->shm_fd >= 0 ? kolo_launcher_own_text(&settings->place, KOLO_VARIABLE_JOB) : NULL;
     strcpy(settings->title, job && kolo_settings_job_is_legal(job) ? job : settings->place.job);

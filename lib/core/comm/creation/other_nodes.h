@@ -80,7 +80,6 @@ struct kolo_internode_calls {
     /* Groups, see api/groups/split.c. Opens a listener of this rank's at which some of comm's ranks can meet; *port is
      * for the next call. KOLO_ERR_SYSTEM, VERSION. */
     int (*open_rendezvous)(kolo_comm *comm, struct kolo_listener **listener, uint64_t *port);
-    /* Names, as net.rendezvous does, the place where this node reaches the listener that a rank of `node` has
-     * opened. */
+    /* Names, as net.rendezvous does, the place where this node reaches the listener of a rank of `node`. */
     int (*name_rendezvous)(const kolo_comm *comm, uint32_t node, uint64_t port, char *rendezvous);
 };

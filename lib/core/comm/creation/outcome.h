@@ -67,8 +67,7 @@ void kolo_job_arrive(struct kolo_job *job);
  * said that it is attached; after that kolo_job_wait ends the creation, unless it is complete. */
 int kolo_job_fail(struct kolo_job *job, int status);
 
-/* Rank 0 calls this when all are attached: ends the creation well on all ranks, or returns the status of its
- * failure. */
+/* Rank 0 calls this when all are attached: ends the creation well on all ranks, or returns its failure's status. */
 int kolo_job_complete(struct kolo_job *job);
 
 /* Return whether this rank's creation is complete, and how many creations are complete. */

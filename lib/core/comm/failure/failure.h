@@ -69,8 +69,7 @@ bool kolo_failure_collect(const kolo_comm *comm, struct kolo_failure_report *rep
 /* The proxy calls this: publishes a failure unless there is one already, without touching the leader's own data. */
 void kolo_failure_relay(kolo_comm *comm, const struct kolo_failure_report *report);
 
-/* Convert a report to and from the KOLO_REPORT_BYTES that nodes send. kolo_failure_parse refuses what makes no
- * sense. */
+/* Convert a report to and from the KOLO_REPORT_BYTES that nodes send. kolo_failure_parse refuses nonsense. */
 void kolo_failure_pack(const struct kolo_failure_report *report, uint8_t *bytes);
 bool kolo_failure_parse(const uint8_t *bytes, uint32_t ranks, struct kolo_failure_report *report);
 

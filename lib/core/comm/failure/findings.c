@@ -1,5 +1,4 @@
-/* The search for the first item that two ranks pass differently and for the last rank, and warnings about long
- * waits. */
+/* The search for the first item that two ranks pass differently and for the last rank; warnings of long waits. */
 #include "comm/failure/findings.h"
 
 #include <inttypes.h>

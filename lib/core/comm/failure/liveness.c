@@ -8,8 +8,7 @@
 #include "base/status.h"
 #include "shm/guard.h"
 
-/* The time after which a rank is looked at closely: since the last such look, and since it last showed that it
- * waits. */
+/* The time after which a rank is looked at closely: since the last such look, and since it last showed itself. */
 #define CLOSELY_NS (40 * KOLO_NS_PER_MS)
 
 /* The longest time from the release of a dying process's guard until the system tells how it has died. */
@@ -22,7 +21,7 @@ enum reach {
     REACH_GUARD, /* the other's lock, see shm/guard.h */
 };
 
-/* Two unknown namespaces count as the same, unless there is a lock. Both are unknown only on an old kernel without
+/* Two unknown namespaces count as the same, unless there is a lock. Both are unknown only on old kernels without
  * /proc. */
 static enum reach reach_of(const struct kolo_shared_process *process, uint64_t own_namespace, bool has_lock) {
     if (kolo_liveness_knows_pid(process, own_namespace))
@@ -106,8 +105,7 @@ static enum reach reach_to(const struct kolo_liveness *liveness, uint32_t rank) 
     return reach_of(&liveness->members[rank].process, liveness->own_namespace, liveness->watched[rank].guard.place);
 }
 
-/* Polls the ranks, up to KOLO_PEERS_POLLED, that pids reach, and records how they have ended. The caller has the
- * lock. */
+/* Polls the ranks, up to KOLO_PEERS_POLLED, that pids reach, and records how they ended. The caller has the lock. */
 static void look_at_batch(struct kolo_liveness *liveness, uint32_t first, uint32_t count, int64_t now_ns) {
     struct kolo_peer *peers[KOLO_PEERS_POLLED] = {NULL};
     for (uint32_t i = 0; i < count; i++) {
@@ -127,8 +125,8 @@ static void look_at_batch(struct kolo_liveness *liveness, uint32_t first, uint32
             liveness->watched[first + i].ending = kolo_peer_ending(peers[i]);
 }
 
-/* Returns why a rank whose pid can be watched has released its guard without leaving: it is dying, or has exec'd. NONE:
- * not known. */
+/* Returns why a rank whose pid can be watched has released its guard without leaving: dying, or exec. NONE: not
+ * known. */
 static kolo_cause cause_of_loss(struct kolo_watched *watch, const struct kolo_shared_process *process) {
     struct kolo_process found;
     const int64_t now_ns = kolo_clock_ns();

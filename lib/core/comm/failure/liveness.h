@@ -1,5 +1,4 @@
-/* The liveness of the other ranks: whether their processes still run the same program and, if not, how they have
- * ended. */
+/* The liveness of the other ranks: whether their processes still run the same program or how they have ended. */
 #pragma once
 
 #include <stdbool.h>

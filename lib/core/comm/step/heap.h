@@ -30,8 +30,7 @@ int64_t kolo_heap_index(const struct kolo_heap *heap, const void *buffer, uint32
 /* Gives buffer `index` back. */
 void kolo_heap_remove(struct kolo_heap *heap, uint32_t index);
 
-/* Returns the place of `bytes` at `address` in part `own` of a buffer, a word for all ranks; 0: not all in one
- * buffer. */
+/* Returns the place of `bytes` at `address` in part `own` of a buffer, a word for all ranks; 0: not in one buffer. */
 uint64_t kolo_heap_place(const struct kolo_heap *heap, const void *address, size_t bytes, uint32_t own);
 
 /* Returns the address of `place` in part `rank`; NULL if it is no place, or `bytes` bytes from there do not fit. */

@@ -1,6 +1,5 @@
 /* Peer memory: reading the memory of another rank's process, by process_vm_readv. The kernel lets a process read the
- * memory of processes that it might debug: those of the same user, unless Yama, seccomp or a namespace is in the
- * way. */
+ * memory of processes that it might debug: those of the same user, unless Yama, seccomp or a namespace forbids it. */
 #pragma once
 
 #include "comm/comm.h"

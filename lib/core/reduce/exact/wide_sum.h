@@ -14,8 +14,7 @@
 
 #include "kolo.h"
 
-/* The lowest exponents, below the least subnormal, and the numbers of digits, up to 64 bits above the largest
- * number. */
+/* The lowest exponents, below the least subnormal, and the numbers of digits, 64 bits above the largest number. */
 enum {
     KOLO_WIDE_LOW_F32 = -160,
     KOLO_WIDE_DIGITS_F32 = 11,

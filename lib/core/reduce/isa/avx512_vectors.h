@@ -47,7 +47,7 @@ static ALWAYS_INLINE vector minimum_f64(vector a, vector b) {
     return (vector)_mm512_or_pd(_mm512_min_pd(x, y), _mm512_min_pd(y, x));
 }
 
-/* The maximum is -0 only if both signs are: each bit is the majority of both orders' bits and of 0 for the sign, else
+/* The maximum is -0 only if both signs are: each bit is the majority of both orders' bits and 0 for the sign, else
  * 1. */
 enum { MAJORITY = 0xe8 };
 

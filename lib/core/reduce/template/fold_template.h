@@ -76,8 +76,7 @@ static ALWAYS_INLINE ACC KERNEL_NAME(tree)(const void *const *sources, uint32_t 
     }
 }
 
-/* Stores a block of results of a constant number n of sources to `dst` and, if the constant `both` is true,
- * `second`. */
+/* Stores a block of results of a constant number n of sources to `dst` and, if the constant `both`, `second`. */
 static ALWAYS_INLINE void KERNEL_NAME(fold_block)(unsigned char *dst, bool both, unsigned char *second,
                                                   const void *const *sources, uint32_t n, size_t at, divisor by) {
     vector a = KERNEL_NAME(finish)(KERNEL_NAME(tree)(sources, n, at, VECTOR_BYTES), by);

@@ -85,8 +85,7 @@ static inline uint32_t kolo_assembly_sockets(const struct kolo_terms *terms) {
     return terms->net.lanes * (1 + terms->net.streams);
 }
 
-/* Looks, without waiting, whether the creation has failed elsewhere: returns 0, or the status. All ranks call it while
- * their nodes meet. */
+/* Looks, without waiting, whether the creation has failed elsewhere: 0, or the status. For ranks whose nodes meet. */
 int kolo_assembly_check(struct kolo_assembly *assembly);
 
 /* A rank that is no leader calls this when it has met the ranks of its node. */
@@ -96,8 +95,7 @@ void kolo_assembly_depart(struct kolo_assembly *assembly);
  * rank asks which ranks are missing. Then the caller, which waits for ranks of its node, has to answer. */
 bool kolo_assembly_is_asked(struct kolo_assembly *assembly);
 
-/* The deadline of the creation. A rank that is no leader waits a moment longer, so that it hears what its leader hears
- * at the deadline. */
+/* The deadline of the creation. A rank that is no leader waits a moment longer, to hear what its leader hears. */
 int64_t kolo_assembly_deadline_ns(const struct kolo_assembly *assembly, bool leads);
 
 /* The second part, for leaders of two nodes or more: fds[node * kolo_assembly_sockets(terms)] becomes the control

@@ -74,8 +74,7 @@ struct kolo_assembly_message {
 /* Writes KOLO_MESSAGE_BYTES. Unprintable characters in a text become '?'. */
 void kolo_assembly_message_pack(const struct kolo_assembly_message *message, uint8_t *bytes);
 
-/* Returns 0, or -EPROTO where the KOLO_MESSAGE_BYTES are no message of this version or one of its numbers is out of
- * bounds. */
+/* 0, or -EPROTO: the KOLO_MESSAGE_BYTES are no message of this version, or a number is out of bounds. */
 int kolo_assembly_message_parse(const uint8_t *bytes, struct kolo_assembly_message *message);
 
 #endif

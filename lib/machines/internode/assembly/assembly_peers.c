@@ -91,8 +91,7 @@ void kolo_assembly_part(struct kolo_assembly *assembly, uint32_t rank) {
 
 /* The deadline. */
 
-/* While the listener is open, ranks that have not come are late; after that, ranks that have not sent what is
- * awaited. */
+/* While the listener is open, ranks that have not come are late; then, ranks that have not sent what is awaited. */
 static bool is_late(const struct kolo_assembly *assembly, uint32_t rank) {
     const struct kolo_assembly_peer *peer = &assembly->peers[rank];
     if (rank == 0 || assembly->listener)

@@ -578,8 +578,8 @@ static bool is_of_leader(const struct agreement *c, uint16_t port) {
     return false;
 }
 
-/* Listens for the new communicator, but not at a leader's port. Where nodes share an address, the kernel may give this
- * rank the port of a leader that has ended, and every rank that probes that port would think that the leader lives. */
+/* Listens for the new communicator, but not at the port of a leader that has ended, which the kernel may give where
+ * nodes share an address: ranks that probe that port would think that the leader lives. */
 static int open_rendezvous(struct agreement *c) {
     struct kolo_listener *refused[RENDEZVOUS_TRIES]; /* open until the end, so that each attempt gets another port */
     int count = 0;

@@ -28,13 +28,11 @@ struct kolo_ticket_steps {
     int (*take)(void *context, size_t ticket); /* the exchange is over */
 };
 
-/* Takes all tickets of the call, at least one, through these steps. has_work: the leader has other work while exchanges
- * are under way. */
+/* Takes all tickets of the call, at least one, through these steps. has_work: the leader has work beside exchanges. */
 int kolo_tickets_run(kolo_comm *comm, const struct kolo_ticket_steps *steps, void *context, size_t tickets,
                      bool has_work);
 
-/* Refuses a call whose slots would have to be larger to hold one element of each partial result. All ranks refuse
- * it. */
+/* Refuses a call of which slots cannot hold one element of each partial result. All ranks refuse it. */
 int kolo_nodes_refuse(const kolo_comm *comm, const kolo_kernel *kernel, size_t slot_bytes);
 
 #endif

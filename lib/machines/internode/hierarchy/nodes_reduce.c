@@ -140,8 +140,7 @@ static void show(void *context, size_t ticket) {
     KOLO_POINT("hierarchy.shown");
 }
 
-/* Folds comm->call.sources, `own_count` elements from `own` on of a chunk of `count`, into the ticket's partial result.
- */
+/* Folds comm->call.sources, elements from `own` on of a chunk of `count`, into the ticket's partial result. */
 static void fold_own(const struct hierarchy *h, size_t ticket, size_t count, size_t own, size_t own_count) {
     kolo_comm *comm = h->comm;
     const kolo_kernel *kernel = h->message->kernel;
@@ -195,8 +194,7 @@ static struct kolo_order order(void *context, size_t ticket) {
     return order;
 }
 
-/* Gives the program's function the reduced gradients of `count` elements of this rank's range, from its element `first`
- * on. */
+/* Gives the program's function the reduced gradients of elements of this rank's range, from its element `first` on. */
 static void apply_piece(const struct hierarchy *h, size_t first, size_t count, const uint8_t *gradients) {
     const struct kolo_message *message = h->message;
     const struct kolo_apply *apply = message->apply;

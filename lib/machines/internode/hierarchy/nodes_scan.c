@@ -4,9 +4,8 @@
  * inputs of those ranks whose term the rank does not take, itself included. Where the ranks of each node are
  * consecutive, a node so receives one partial result of each earlier node, and no more.
  *
- * The order is that of an all-reduce of the ranks up to this one: node by node, or by ranks
- * (internode/partials.h). Calls in place work: a rank reads its own input from its slot, like that of every
- * other rank. */
+ * The order is that of an all-reduce of the ranks up to this one: node by node, or by ranks (internode/partials.h).
+ * Calls in place work: a rank reads its own input from its slot, too. */
 #include "internode/hierarchy/hierarchy.h"
 #include "internode/hierarchy/ticket_layout.h"
 #include "sync/point.h"

@@ -47,8 +47,7 @@ int kolo_relay_create(struct kolo_relay **relay, kolo_comm *comm, kolo_engine *e
 void kolo_relay_stop(struct kolo_relay *relay);
 void kolo_relay_free(struct kolo_relay *relay);
 
-/* The bell by which the proxy's thread sleeps while it has nothing to drive, and whether there is news since the last
- * serve. */
+/* The bell by which an idle proxy's thread sleeps, and whether there is news since the last serve. */
 kolo_bell *kolo_relay_bell(struct kolo_relay *relay);
 bool kolo_relay_has_news(const struct kolo_relay *relay);
 
@@ -58,8 +57,7 @@ bool kolo_relay_talks(const struct kolo_relay *relay);
 /* Passes on what ranks of this node have published. */
 void kolo_relay_serve(struct kolo_relay *relay);
 
-/* Tells the other nodes which ranks have left; the proxy asks every 20 ms. True if a rank has died: *found says which,
- * and how. */
+/* Tells the other nodes which ranks have left, every 20 ms. True if a rank has died: *found says which, and how. */
 bool kolo_relay_look(struct kolo_relay *relay, struct kolo_failure_report *found);
 
 /* Finds the place of a chunk that arrives: 0 and *where, or KOLO_ERR_VERSION. */

@@ -158,8 +158,7 @@ static bool is_global(const struct ifaddrs *one) {
            !IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)one->ifa_addr)->sin6_addr);
 }
 
-/* Finds the interface of that name, and returns false where there is none. *found is its address, IPv4 before IPv6, or
- * has no bytes. */
+/* Finds the interface of that name; false: there is none. *found is its address, IPv4 before IPv6, or has no bytes. */
 static bool find_interface(const struct ifaddrs *all, const char *name, int family, struct kolo_address *found) {
     bool exists = false;
     found->bytes = 0;

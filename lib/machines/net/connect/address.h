@@ -16,8 +16,7 @@ struct kolo_address {
 };
 
 /* Reads "HOST:PORT", "ADDRESS:PORT" or "[IPV6]:PORT" and looks the host up. `name` is the setting that has this value,
- * for messages. KOLO_ERR_ARG: the text does not have that form, or the port is outside 1 to 65535. KOLO_ERR_SYSTEM:
- * there is no such host. */
+ * for messages. KOLO_ERR_ARG: not that form, or a port outside 1 to 65535. KOLO_ERR_SYSTEM: there is no such host. */
 int kolo_address_parse(const char *name, const char *text, struct kolo_address *address);
 
 /* Reads the name of a network interface ("eth1": its first global address of `family`; AF_UNSPEC: any family) or a

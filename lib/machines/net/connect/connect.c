@@ -92,8 +92,7 @@ static int bind_from(const struct connector *connector) {
     char text[KOLO_ADDRESS_TEXT_BYTES];
     const int on = 1;
     kolo_address_set_port(&from, 0);
-    /* The kernel chooses the port at connect, when it knows the destination: there are more ports that way. It may
-     * fail. */
+    /* The kernel chooses the port at connect, when it knows the destination: there are more that way. It may fail. */
     setsockopt(connector->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
     if (bind(connector->fd, (const struct sockaddr *)&from.storage, from.bytes) < 0)
         return kolo_fail_system(errno, "connecting from %s, which must be an address of this machine (KOLO_NET_ADDR)",

@@ -13,8 +13,7 @@
  *
  * Some things never change: the sizes of the first three messages, their marks, the places of version, layout, role,
  * rank and size in them, and the proof. So processes of all versions can tell each other their version, and prove it. A
- * connector that finds a listener of another version still introduces itself, and then hangs up, so that the listener's
- * side knows, too. */
+ * connector that finds a listener of another version introduces itself, and hangs up: so the listener knows, too. */
 #ifndef KOLO_NET_CONNECT_HANDSHAKE_H
 #define KOLO_NET_CONNECT_HANDSHAKE_H
 
@@ -112,9 +111,8 @@ bool kolo_socket_is_to_itself(int fd);
 /* Sends all bytes to a socket that has just been connected, which has room for them: 0 or a negative errno. */
 int kolo_socket_send(int fd, const uint8_t *bytes, size_t count);
 
-/* Receives the bytes that have come of a message, of which *received bytes are there already. Returns 1 when the
- * message is whole, 0 before that; -ENODATA where the peer has ended the connection, or another negative errno. Never
- * blocks. */
+/* Receives what has come of a message, of which *received bytes are there already. Returns 1 when it is whole, 0 before
+ * that; -ENODATA where the peer has ended the connection, or another negative errno. Never blocks. */
 int kolo_socket_receive(int fd, uint8_t *bytes, size_t count, size_t *received);
 
 /* The timeout for poll: rounded up, and at least 0. */

@@ -292,8 +292,7 @@ static bool is_of_peer(int errno_value) {
            errno_value == EHOSTUNREACH || errno_value == EOPNOTSUPP || errno_value == ENETUNREACH;
 }
 
-/* Returns 0, or KOLO_ERR_SYSTEM if resources to accept with are missing, and no pending connection can be given up for
- * them. */
+/* 0, or KOLO_ERR_SYSTEM: resources to accept with are missing, and no pending connection can be given up for them. */
 static int let_in(struct kolo_listener *listener, int64_t now_ns) {
     for (int tries = 0; tries < KOLO_LISTENER_PENDING && has_room(listener, now_ns); tries++) {
         struct kolo_address from = {.bytes = sizeof from.storage};

@@ -23,8 +23,7 @@
 struct kolo_listener;
 
 /* Listens at `address`, whose port may be 0. *bound is then the address at which it listens, and undefined where this
- * fails. KOLO_ERR_SYSTEM, with the address and what to do in the message (another KOLO_RENDEZVOUS port,
- * KOLO_NET_ADDR). */
+ * fails. KOLO_ERR_SYSTEM: the message says what to do. */
 int kolo_listener_open(struct kolo_listener **listener, const struct kolo_address *address,
                        const struct kolo_secret *secret, struct kolo_address *bound);
 
@@ -32,8 +31,7 @@ int kolo_listener_open(struct kolo_listener **listener, const struct kolo_addres
  * connections. KOLO_ERR_SYSTEM. */
 int kolo_listener_reopen(struct kolo_listener *listener, const struct kolo_secret *secret, struct kolo_address *bound);
 
-/* Logs refused connections at level warn from here on, with address and reason: the first ones, and then each time that
- * their number doubles. */
+/* Logs refused connections at level warn from here on: the first ones, and then each time that their number doubles. */
 void kolo_listener_log(struct kolo_listener *listener, kolo_log_level level, int rank);
 
 /* Waits for the next process that has proved that it knows the secret: 0, with the connected socket (non-blocking,
@@ -74,12 +72,10 @@ struct kolo_connecting {
  * there, or if the listener has hung up before it has said anything. *fd is as kolo_listener_accept gives it.
  * KOLO_ERR_TIMEOUT at the deadline, or after reach_ns, with the last reason; KOLO_ERR_PEER_DEAD where a process has
  * listened, and for 3 s none does; KOLO_ERR_SYSTEM where the other side has not proved that it knows the secret, or has
- * refused this process, with what to do (KOLO_SECRET_FILE on both); KOLO_ERR_VERSION for another version;
- * KOLO_ERR_ARG. */
+ * refused this process; KOLO_ERR_VERSION; KOLO_ERR_ARG. */
 int kolo_connect(const struct kolo_connecting *wanted, int *fd);
 
-/* Sends only a hello through a connection to a listener. A process that serves the listener will reply. 0 or a negative
- * errno. */
+/* Sends only a hello to a listener; a process that serves it will reply. 0 or a negative errno. */
 int kolo_connect_hello(int fd, const struct kolo_secret *secret);
 
 #endif
