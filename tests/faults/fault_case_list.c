@@ -589,7 +589,8 @@ static void add_family(const collective_shape *shape) {
             what.algorithm = KOLO_ALGORITHM_ONESHOT;
         add(what, name);
     }
-    snprintf(name, sizeof name, "nodes-%s-%s", kolo_name(KOLO_NAME_COLLECTIVE, shape->collective), has_pairs ? "2x2" : "3x1");
+    snprintf(name, sizeof name, "nodes-%s-%s", kolo_name(KOLO_NAME_COLLECTIVE, shape->collective),
+             has_pairs ? "2x2" : "3x1");
     what.ranks = has_pairs ? 4 : 3;
     what.nodes = has_pairs ? 2 : 3;
     what.root = shape->has_root ? 1 : 0;

@@ -365,9 +365,10 @@ static void test_reset_after_leave(void **state) {
 
 static void test_header(void **state) {
     static const uint8_t expected[KOLO_FRAME_HEADER_BYTES] = {
-        'k',  'o',  'l',  2,    0x09, 0,    0x02, 0x01, 0x06, 0x05, 0x04, 0x03, 0,    0,    0,    0,
+        'k',  'o',  'l',  3,    0x09, 0,    0x02, 0x01, 0x06, 0x05, 0x04, 0x03, 0,    0,    0,    0,
         0x0c, 0x0b, 0x0a, 0x09, 0x08, 0x07, 0,    0,    0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11,
         0x28, 0x27, 0x26, 0x25, 0x24, 0x23, 0x22, 0x21, 0x38, 0x37, 0x36, 0x35, 0x34, 0x33, 0x32, 0x31,
+        0x48, 0x47, 0x46, 0x45, 0x44, 0x43, 0x42, 0x41, 0x58, 0x57, 0x56, 0x55, 0x54, 0x53, 0x52, 0x51,
     };
     const struct kolo_frame frame = {
         .kind = KOLO_FRAME_DATA + 1,
@@ -376,7 +377,14 @@ static void test_header(void **state) {
         .offset = UINT64_C(0x0708090a0b0c),
         .ticket = UINT64_C(0x1112131415161718),
         .stamp = UINT64_C(0x2122232425262728),
-        .call = UINT64_C(0x3132333435363738),
+        .key = {.collective = 0x38,
+                .dtype = 0x37,
+                .op = 0x36,
+                .flags = 0x35,
+                .root = 0x3334,
+                .element_bytes = 0x3132,
+                .count = UINT64_C(0x4142434445464748),
+                .digest = UINT64_C(0x5152535455565758)},
     };
     struct kolo_frame read;
     uint8_t header[KOLO_FRAME_HEADER_BYTES];
@@ -386,7 +394,7 @@ static void test_header(void **state) {
     assert_int_equal(kolo_frame_parse(header, &read), 0);
     assert_true(read.kind == frame.kind && read.part == frame.part && read.bytes == frame.bytes &&
                 read.offset == frame.offset && read.ticket == frame.ticket && read.stamp == frame.stamp &&
-                read.call == frame.call);
+                kolo_call_keys_equal(read.key, frame.key));
 }
 
 /* Garbage. */

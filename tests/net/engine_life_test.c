@@ -290,7 +290,8 @@ static void destroy_in_flight(kolo_engine_kind kind) {
     const struct kolo_frame frame = {.kind = KOLO_FRAME_DATA, .bytes = BYTES};
     open_side(kind);
     side_expect(&side, 0, 0, BYTES);
-    uint8_t *memory = side.inbox[0][0].bytes, *payload = fixture_payload(0, 1, 0, BYTES), header[48];
+    uint8_t *memory = side.inbox[0][0].bytes, *payload = fixture_payload(0, 1, 0, BYTES),
+            header[KOLO_FRAME_HEADER_BYTES];
     for (int i = 0; i < 4; i++)
         assert_int_equal(kolo_engine_send(side.engine, 0, &frame, payload), 0);
     kolo_frame_pack(&frame, header);

@@ -90,7 +90,8 @@ static void stop_receiving(kolo_engine_kind kind, enum afterwards afterwards) {
     pthread_t thread;
     side_open_raw(&side, kind, STREAMS, 100 * SECOND, raw);
     side_expect(&side, 0, 0, BYTES);
-    uint8_t *memory = side.inbox[0][0].bytes, *payload = fixture_payload(0, 1, 0, BYTES), header[48];
+    uint8_t *memory = side.inbox[0][0].bytes, *payload = fixture_payload(0, 1, 0, BYTES),
+            header[KOLO_FRAME_HEADER_BYTES];
     kolo_frame_pack(&frame, header);
     assert_int_equal(send(raw[DATA], header, sizeof header, 0), sizeof header);
     assert_int_equal(send(raw[DATA], payload, PART, 0), PART);
@@ -190,7 +191,7 @@ static void ends_with_control(kolo_engine_kind kind, bool before) {
     side_open_raw(&side, kind, STREAMS, 100 * SECOND, raw);
     side.closed = true;
     const struct kolo_frame frame = {.kind = KOLO_FRAME_DATA, .bytes = PART};
-    uint8_t *payload = fixture_payload(0, 1, 0, PART), header[48];
+    uint8_t *payload = fixture_payload(0, 1, 0, PART), header[KOLO_FRAME_HEADER_BYTES];
     kolo_frame_pack(&frame, header);
     assert_int_equal(send(raw[DATA], header, sizeof header, 0), sizeof header);
     assert_int_equal(send(raw[DATA + 1], header, 1, 0), 1);

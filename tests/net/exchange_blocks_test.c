@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "comm/step/call_word.h"
+#include "comm/step/call_key.h"
 #include "cpu/features.h"
 #include "exchange_network.h"
 #include "internode/internode.h"
@@ -184,17 +184,17 @@ static uint64_t term_bytes(uint32_t ticket) {
 
 /* Worlds. */
 
-static uint64_t call_of(const struct kolo_moves *moves) {
+static struct kolo_call_key key_of(const struct kolo_moves *moves) {
     const kolo_collective counted = moves->collective == KOLO_GATHER    ? KOLO_GATHERV
                                     : moves->collective == KOLO_SCATTER ? KOLO_SCATTERV
                                                                         : KOLO_ALLTOALLV;
-    return kolo_call_word(counted, KOLO_BF16, KOLO_SUM, moves->root, 0);
+    return (struct kolo_call_key){.collective = (uint8_t)(counted + 1), .root = (uint16_t)moves->root};
 }
 
 static struct kolo_order order_of(uint32_t node, uint32_t ticket) {
     struct kolo_order order = {.ticket = ticket, .stamp = 1000 + ticket, .number = ticket + 1};
     if (scans) {
-        order.call = kolo_call_word(KOLO_SCAN, KOLO_BF16, KOLO_SUM, 0, count_of(ticket));
+        order.key = kolo_call_key_of(KOLO_SCAN, count_of(ticket));
         order.collective = KOLO_SCAN;
         order.kernel = kernel_of(ticket);
         order.count = count_of(ticket);
@@ -202,7 +202,7 @@ static struct kolo_order order_of(uint32_t node, uint32_t ticket) {
         order.stride = BLOCK_MAX;
     } else {
         order.moves = moves_of(ticket);
-        order.call = call_of(&order.moves);
+        order.key = key_of(&order.moves);
         order.collective = order.moves.collective;
     }
     return order;
@@ -230,7 +230,7 @@ static void check_refusals(uint32_t node, const struct kolo_order *order) {
                                                  .part = (uint16_t)part,
                                                  .ticket = order->ticket,
                                                  .stamp = order->stamp,
-                                                 .call = order->call};
+                                                 .key = order->key};
                 CHECK(kolo_exchange_place(state, from, &frame, &where) < 0, "node %u takes part %u from node %u", node,
                       part, from);
             }
@@ -306,7 +306,7 @@ static void run_miscounted(void) {
                                      .region_bytes = 128,
                                      .element_bytes = 2};
     const struct kolo_order order = {
-        .stamp = 7, .number = 9, .call = call_of(&moves), .collective = KOLO_ALLTOALL, .moves = moves};
+        .stamp = 7, .number = 9, .key = key_of(&moves), .collective = KOLO_ALLTOALL, .moves = moves};
     scans = false;
     create_world(1, groups, 4, false);
     for (uint32_t node = 0; node < 2; node++)
@@ -339,7 +339,7 @@ static uint32_t begin_while_it_may(uint32_t node, uint32_t ticket, uint32_t end)
         const struct kolo_moves moves = {
             .collective = KOLO_SCATTER, .end = nodes.size, .chunk_count = 1, .region_bytes = 128, .element_bytes = 1};
         const struct kolo_order order = {
-            .ticket = ticket, .stamp = ticket, .call = call_of(&moves), .collective = KOLO_SCATTER, .moves = moves};
+            .ticket = ticket, .stamp = ticket, .key = key_of(&moves), .collective = KOLO_SCATTER, .moves = moves};
         for (uint32_t local = 0; local < kolo_nodes_local_size(&nodes, node); local++)
             memset(slot_of(node, local, ticket), 0, SLOT_BYTES); /* of empty blocks */
         kolo_exchange_begin(states[node][0], &order);

@@ -46,7 +46,7 @@ uint32_t count_mismatches(uint64_t *number) {
         if (!state || state->trouble.status == 0)
             continue;
         CHECK(state->trouble.status == KOLO_ERR_MISMATCH &&
-                  (state->trouble.theirs != state->trouble.own.call ||
+                  (!kolo_call_keys_equal(state->trouble.theirs, state->trouble.own.key) ||
                    state->trouble.counts.sent != state->trouble.counts.expected),
               "failed with %d for node %u", state->trouble.status, state->trouble.node);
         count++;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "exchange_network.h"
-#include "comm/step/call_word.h"
+#include "comm/step/call_key.h"
 #include "cpu/features.h"
 #include "internode/internode.h"
 
@@ -135,18 +135,22 @@ static void prepare(const struct world *world) {
     }
 }
 
-/* Each ticket is a call of its own, all with the same word. */
+/* Each ticket is a call of its own, all with the same key. */
 enum { CALL = 7 };
 
+static struct kolo_call_key key_of(uint32_t call) {
+    return kolo_call_key_of(KOLO_BROADCAST, call);
+}
+
 static uint64_t stamp_of(uint32_t ticket) {
-    return kolo_stamp_after(ticket, CALL);
+    return kolo_stamp_after(ticket, key_of(CALL));
 }
 
 static void begin(const struct world *world, uint32_t node, uint32_t ticket) {
     uint8_t *partial = partials[node][ticket];
     const struct kolo_order order = {.ticket = ticket,
                                      .stamp = stamp_of(ticket),
-                                     .call = CALL,
+                                     .key = key_of(CALL),
                                      .collective = world->reduces  ? KOLO_REDUCE
                                                    : world->kernel ? KOLO_ALLREDUCE
                                                                    : KOLO_BROADCAST,
@@ -198,8 +202,8 @@ static void check_mismatch(const struct world *world, uint32_t node, uint32_t ti
     const struct kolo_frame frame = {.kind = KOLO_MESSAGE_UP,
                                      .part = RANKS,
                                      .ticket = ticket,
-                                     .stamp = kolo_stamp_after(ticket, CALL + 1),
-                                     .call = CALL + 1};
+                                     .stamp = kolo_stamp_after(ticket, key_of(CALL + 1)),
+                                     .key = key_of(CALL + 1)};
     void *where;
     struct kolo_exchange_state *state = states[node][ticket % world->lanes];
     const int rc = kolo_exchange_place(state, node ? 0 : 1, &frame, &where);
@@ -321,10 +325,10 @@ static void run_world(const struct world *world) {
 static void begin_broadcast(uint32_t node, uint32_t ticket, uint32_t root) {
     uint64_t stamp = 1000;
     for (uint32_t before = 0; before <= ticket; before++)
-        stamp = kolo_stamp_after(stamp, 1 + root);
+        stamp = kolo_stamp_after(stamp, key_of(1 + root));
     const struct kolo_order order = {.ticket = ticket,
                                      .stamp = stamp,
-                                     .call = 1 + root,
+                                     .key = key_of(1 + root),
                                      .number = 50 + ticket,
                                      .collective = KOLO_BROADCAST,
                                      .count = 8,
@@ -384,7 +388,8 @@ static void differ_overtaking(bool comes) {
     for (int i = 0; i < 5; i++)
         kolo_exchange_announce(states[0][0]);
     if (comes) {
-        const struct kolo_frame frame = {.kind = KOLO_MESSAGE_DOWN, .stamp = kolo_stamp_after(1000, 2), .call = 2};
+        const struct kolo_frame frame = {
+            .kind = KOLO_MESSAGE_DOWN, .stamp = kolo_stamp_after(1000, key_of(2)), .key = key_of(2)};
         void *where;
         kolo_exchange_place(states[0][0], 1, &frame, &where);
     }

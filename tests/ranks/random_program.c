@@ -261,8 +261,8 @@ static bool run_call(struct state *state, const struct event *event) {
         return land(state, &flying, call_make(flying.prepared, group->comm), "blocking");
     group->in_use |= flying.prepared->shared;
     const int status = call_issue(flying.prepared, group->comm, &flying.request);
-    if (!located(state, expect_status(state->rank, status, 0, kolo_name(KOLO_NAME_COLLECTIVE, call.kind->collective)), &flying,
-                 "being issued"))
+    if (!located(state, expect_status(state->rank, status, 0, kolo_name(KOLO_NAME_COLLECTIVE, call.kind->collective)),
+                 &flying, "being issued"))
         return false;
     memset(&flying.prepared->sent, 0xff, sizeof flying.prepared->sent); /* the counts have been copied */
     memset(&flying.prepared->taken, 0xff, sizeof flying.prepared->taken);

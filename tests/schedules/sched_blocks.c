@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "kolo_tools.h"
-#include "comm/step/call_word.h"
+#include "comm/step/call_key.h"
 #include "named_call.h"
 
 /* Elements of the block that rank `from` has for rank `to`: where blocks may have any length, 0 to 3/2 of the call's
@@ -48,7 +48,7 @@ static size_t first_tensor(const sched_call *call) {
     return call->count * (call->skew + 1) / 7;
 }
 
-struct kolo_told sched_tell(const sched_call *call, uint32_t ranks) {
+struct kolo_call_key sched_key_of(const sched_call *call, uint32_t ranks) {
     static uint8_t some;
     const collective_shape *buffers = &collective_shapes[call->collective];
     const bool is_barrier = call->collective == KOLO_BARRIER,
@@ -69,7 +69,7 @@ struct kolo_told sched_tell(const sched_call *call, uint32_t ranks) {
         for (uint32_t rank = 0; rank < ranks; rank++)
             made.digest = kolo_digest_after(made.digest, blocks.counts[rank]);
     }
-    return kolo_arguments_told(row, &made);
+    return kolo_arguments_key(row, &made);
 }
 
 static void expect_reduced(const sched_call *call, uint32_t self, uint32_t ranks, uint8_t inputs[][SCHED_BUFFER_BYTES],

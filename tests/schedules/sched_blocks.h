@@ -21,7 +21,7 @@ sched_layout sched_lay_out(const sched_call *call, uint32_t rank, uint32_t ranks
 size_t sched_count_max(kolo_collective collective, kolo_dtype dtype, uint32_t ranks);
 
 /* As the library tells it. */
-struct kolo_told sched_tell(const sched_call *call, uint32_t ranks);
+struct kolo_call_key sched_key_of(const sched_call *call, uint32_t ranks);
 
 /* Writes what each rank must hold after the call, whose inputs are there. */
 void sched_expect(const sched_call *call, uint32_t ranks, uint8_t inputs[][SCHED_BUFFER_BYTES],

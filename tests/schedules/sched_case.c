@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "comm/step/call_word.h"
+#include "comm/step/call_key.h"
 #include "sched_blocks.h"
 #include "sched_control.h"
 #include "sched_engine.h"
@@ -129,11 +129,8 @@ static bool was_written(const ending *ending) {
 }
 
 /* The stamp from which `own` leads to where `other` leads from `stamp`. */
-static uint64_t stamp_for(uint64_t stamp, struct kolo_told own, struct kolo_told other) {
-    if (other.detail)
-        stamp = kolo_stamp_after(stamp, other.detail);
-    stamp = kolo_stamp_before(kolo_stamp_after(stamp, other.word), own.word);
-    return own.detail ? kolo_stamp_before(stamp, own.detail) : stamp;
+static uint64_t stamp_for(uint64_t stamp, struct kolo_call_key own, struct kolo_call_key other) {
+    return kolo_stamp_before(kolo_stamp_after(stamp, other), own);
 }
 
 static int make_call(kolo_comm *comm, uint32_t index) {
@@ -161,8 +158,8 @@ static int make_call(kolo_comm *comm, uint32_t index) {
         comm->call.line_rounds++;
     }
     if (sched_breaks(SCHED_STAMPS_EQUAL))
-        comm->call.stamp =
-            stamp_for(comm->call.stamp, sched_tell(call, comm->size), sched_tell(&run.plan.call[index], comm->size));
+        comm->call.stamp = stamp_for(comm->call.stamp, sched_key_of(call, comm->size),
+                                     sched_key_of(&run.plan.call[index], comm->size));
     sched_memory_write(recv, taken_bytes);
     memset(recv, POISON, taken_bytes);
     sched_memory_write(send, sent_bytes);

@@ -27,8 +27,8 @@ typedef enum sched_control {
     SCHED_STEP_STAMP_UNSEEN,   /* the stamp of a step is not compared */
     SCHED_CLAIM_STAMP_UNSEEN,  /* nor is it when a slot is claimed */
     SCHED_CLAIM_LOOKS_ONCE,    /* such a stamp counts even if the peer has gone on since */
-    SCHED_WORD_UNSEEN,         /* what a peer calls is not compared in long waits */
-    SCHED_WORD_LATE,           /* the history's word is stored after the number of its call */
+    SCHED_KEY_UNSEEN,          /* what a peer calls is not compared in long waits */
+    SCHED_KEY_LATE,            /* the history's key is stored after the number of its call */
     SCHED_DEATH_UNSEEN,        /* no one learns that a rank has died */
     SCHED_FAILURE_OVERWRITTEN, /* a second failure replaces the first */
     SCHED_FAILURE_UNSEEN,      /* no one looks for a failure but in long waits */

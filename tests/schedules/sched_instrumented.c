@@ -38,6 +38,13 @@ static uint64_t own_stamp(const void *word) {
     return stamp == call->schedule % KOLO_STAMPS ? call->stamp : call->past[stamp].stamp;
 }
 
+/* The word of the running rank's own history in the place of `word` in another one's. */
+static uint64_t own_key_word(const void *word, uint32_t bytes) {
+    team_place place = {.offset = 0};
+    team_find(word, &place);
+    return sched_memory_peek((const uint8_t *)team_comm(sched_self())->history + place.offset, bytes);
+}
+
 /* In a claim, what a rank has published by the time that its stamp was read. */
 static uint64_t load_progress_once(const void *word, uint32_t bytes, bool is_acquire) {
     static struct {
@@ -102,8 +109,8 @@ static uint64_t load(const volatile void *address, uint32_t bytes, int order) {
         return own_stamp((const void *)address);
     if (sched_breaks(SCHED_CLAIM_LOOKS_ONCE))
         return load_progress_once((const void *)address, bytes, acquires(order));
-    if (sched_breaks(SCHED_WORD_UNSEEN) && sched_team_word((const void *)address) == SCHED_WORD_CALL)
-        return team_comm(sched_self())->call.word;
+    if (sched_breaks(SCHED_KEY_UNSEEN) && sched_team_word((const void *)address) == SCHED_WORD_KEY)
+        return own_key_word((const void *)address, bytes);
     const uint64_t value = sched_memory_load((const void *)address, bytes, acquires(order));
     return sched_control_now == SCHED_SOUND ? value : load_of_table((const void *)address, value, acquires(order));
 }
@@ -117,23 +124,25 @@ static bool has_release(const void *address, int order) {
     return releases(order);
 }
 
-/* Holds the store of a history's word back until that of its call's number is done. */
+/* Holds the stores of a history's key back until that of its call's number is done. */
 static bool store_late(void *word, uint32_t bytes, uint64_t value) {
     static struct {
-        void *word;
-        uint64_t value;
-    } held[SCHED_RANKS_MAX];
-    const uint32_t rank = sched_self();
-    if (sched_team_word(word) == SCHED_WORD_CALL) {
-        held[rank].word = word;
-        held[rank].value = value;
+        void *words[3];
+        uint64_t values[3];
+        int count;
+    } held[SCHED_RANKS_MAX], *own = held;
+    own += sched_self();
+    if (sched_team_word(word) == SCHED_WORD_KEY) {
+        own->words[own->count % 3] = word;
+        own->values[own->count++ % 3] = value;
         return true;
     }
     if (sched_team_word(word) != SCHED_WORD_CALLS)
         return false;
     sched_memory_store(word, bytes, value, true);
     sched_step();
-    sched_memory_store(held[rank].word, bytes, held[rank].value, true);
+    for (; own->count > 0; own->count--)
+        sched_memory_store(own->words[own->count - 1], bytes, own->values[own->count - 1], true);
     return true;
 }
 
@@ -141,7 +150,7 @@ static bool store(volatile void *address, uint32_t bytes, uint64_t value, int or
     void *word = (void *)address;
     if (!begin(address))
         return false;
-    if (sched_breaks(SCHED_WORD_LATE) && store_late(word, bytes, value))
+    if (sched_breaks(SCHED_KEY_LATE) && store_late(word, bytes, value))
         return true;
     if (sched_breaks(SCHED_STEP_EARLY) && sched_team_word(word) == SCHED_WORD_PROGRESS)
         value++;

@@ -363,7 +363,7 @@ static void draw_mismatch(sched_plan *plan, const sched_case *from, uint64_t *ra
         if (in_slots)
             draw_call(&plan->call[first], from, &plan->shape, random);
         plan->other[first] = draw_other(&plan->call[first], from, &plan->shape, random);
-    } while (sched_tell(&plan->other[first], ranks).word == sched_tell(&plan->call[first], ranks).word ||
+    } while (kolo_call_keys_equal(sched_key_of(&plan->other[first], ranks), sched_key_of(&plan->call[first], ranks)) ||
              (in_slots && any_fits_lines(plan, first)));
     plan->dissenters = 1 + below(random, (UINT64_C(1) << plan->shape.team.ranks) - 2);
     if (!has(from, SCHED_LASTING)) {

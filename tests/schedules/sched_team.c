@@ -65,7 +65,7 @@ sched_word sched_team_word(const void *address) {
     case TEAM_SIGNALS:
         return signal_word(place.offset);
     case TEAM_HISTORIES:
-        return place.offset < offsetof(struct kolo_shared_history, records) ? SCHED_WORD_CALL : SCHED_WORD_OTHER;
+        return place.offset < offsetof(struct kolo_shared_history, records) ? SCHED_WORD_KEY : SCHED_WORD_OTHER;
     case TEAM_LINES:
         return place.offset % sizeof(struct kolo_shared_line) == 0 ? SCHED_WORD_ROUND : SCHED_WORD_OTHER;
     case TEAM_SLOTS:

@@ -22,7 +22,7 @@ typedef enum sched_word {
     SCHED_WORD_PROGRESS,
     SCHED_WORD_STAMP,
     SCHED_WORD_CALLS,
-    SCHED_WORD_CALL, /* of the history */
+    SCHED_WORD_KEY, /* of the history */
     SCHED_WORD_SLEEPERS,
     SCHED_WORD_RINGS,
     SCHED_WORD_ROUND,

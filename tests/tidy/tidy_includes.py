@@ -16,15 +16,15 @@ SEEN_OF_CORE = {
     "machines": {
         "algo/fusion/apply.h", "algo/fusion/many.h", "algo/registry.h", "comm/channels/rings.h", "comm/comm.h",
         "comm/creation/options.h", "comm/creation/other_nodes.h", "comm/creation/rendezvous.h", "comm/failure/failure.h",
-        "comm/ranks.h", "comm/step/call_word.h", "comm/step/progress.h", "cpu/fpenv.h", "plan/plan.h",
+        "comm/ranks.h", "comm/step/call_key.h", "comm/step/progress.h", "cpu/fpenv.h", "plan/plan.h",
         "shm/layout.h"},
     "table": {
         "api/buffers.h", "api/other_parts.h", "api/requests/queue.h", "api/sharing.h", "api/tools/watch.h",
         "comm/comm.h", "comm/failure/failure.h", "comm/failure/process.h", "comm/failure/watchdog.h", "comm/observer.h",
-        "comm/step/call_word.h", "cpu/fpenv.h", "reduce/reducer.h", "reduce/steps/steps.h", "shm/layout.h",
+        "comm/step/call_key.h", "cpu/fpenv.h", "reduce/reducer.h", "reduce/steps/steps.h", "shm/layout.h",
         "shm/memory_file.h", "shm/region.h"},
     "training": {
-        "api/arguments.h", "api/path.h", "api/sharing.h", "comm/comm.h", "comm/step/call_word.h", "comm/step/items.h",
+        "api/arguments.h", "api/path.h", "api/sharing.h", "comm/comm.h", "comm/step/call_key.h", "comm/step/items.h",
         "cpu/features.h", "cpu/fpenv.h", "reduce/exact/wide_sum.h", "reduce/float16.h", "reduce/isa/avx2_vectors.h",
         "reduce/isa/avx512_vectors.h", "reduce/isa/neon_vectors.h", "reduce/own_ops.h", "reduce/reducer.h",
         "reduce/steps/steps.h", "reduce/template/vector_access.h", "reduce/template/vector_arithmetic.h"},

@@ -1,6 +1,6 @@
 /* The stamps of calls: no two of millions that differ in anything are alike, nor are those of programs of two calls,
- * and a stamp tells the one before. What calls differ in is drawn from what their words have little room for: divisions
- * of the same elements, counts beyond a field's bits, elements of the program's own. */
+ * and a stamp tells the one before. What calls differ in: divisions of the same elements, large counts, elements of the
+ * program's own, and every field of a key. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "api/arguments.h"
-#include "comm/step/call_word.h"
+#include "comm/step/call_key.h"
 
 enum { STAMPS_MAX = 3000000, RANKS = 4 };
 
@@ -33,19 +33,19 @@ static void expect_all_differ(void) {
     nstamps = 0;
 }
 
-static uint64_t after_call(uint64_t stamp, struct kolo_told told) {
-    return kolo_stamp_after(told.detail ? kolo_stamp_after(stamp, told.detail) : stamp, told.word);
-}
-
 static void add(kolo_collective collective, const struct kolo_arguments *call) {
-    stamps[nstamps++] = after_call(UINT64_C(0x123456789abcdef), kolo_arguments_told(&kolo_registry[collective], call));
+    stamps[nstamps++] =
+        kolo_stamp_after(UINT64_C(0x123456789abcdef), kolo_arguments_key(&kolo_registry[collective], call));
 }
 
 /* Elements of so many bytes of an operation of the program's own; 0: a dtype. */
 static struct kolo_arguments with_elements(size_t element_bytes) {
+    static kolo_kernel kernels[KOLO_OP_ELEMENT_BYTES_MAX + 1];
+    kernels[element_bytes].element_bytes = (uint32_t)element_bytes;
     return (struct kolo_arguments){.dtype = element_bytes ? KOLO_OPAQUE : KOLO_U32,
-                                   .op = (kolo_op)(element_bytes ? KOLO_CALL_OWN : KOLO_SUM),
-                                   .opaque = element_bytes ? kolo_call_opaque(element_bytes) : 0};
+                                   .op = KOLO_SUM,
+                                   .flags = element_bytes ? KOLO_CALL_OWN : 0,
+                                   .kernel = &kernels[element_bytes]};
 }
 
 static void add_many(const kolo_tensor *tensors, size_t ntensors, size_t element_bytes) {
@@ -73,7 +73,7 @@ static void test_divisions(void **state) {
     expect_all_differ();
 }
 
-/* Counts that are alike in their lower 28 or 40 bits, and elements that make up for the rest. */
+/* Counts that are alike in their lower bits, and elements of every size. */
 static void test_counts(void **state) {
     static const unsigned bits[] = {0, 28, 34, 40, 50};
     (void)state;
@@ -84,10 +84,10 @@ static void test_counts(void **state) {
                     struct kolo_arguments call = with_elements(element_bytes);
                     call.count = low + (high << bits[b]);
                     add(KOLO_ALLREDUCE, &call);
-                    call.by_lane = true;
+                    call.flags |= KOLO_CALL_BY_LANES;
                     add(KOLO_ALLREDUCE, &call);
-                    call.by_lane = false;
-                    call.op = (kolo_op)(element_bytes ? KOLO_CALL_OWN_ORDERED : KOLO_MAX);
+                    call.flags = element_bytes ? KOLO_CALL_ORDERED : 0;
+                    call.op = element_bytes ? KOLO_SUM : KOLO_MAX;
                     add(KOLO_ALLREDUCE, &call);
                 }
     expect_all_differ();
@@ -117,35 +117,62 @@ static void test_blocks(void **state) {
     expect_all_differ();
 }
 
-/* Programs of two calls, of 1600 that differ in every part of the word: a difference in the second makes up for one in
- * the first with no stamp. */
+/* Programs of two calls, of 1600 whose keys differ in every field: a difference in the second makes up for one in the
+ * first with no stamp. */
 static void test_programs(void **state) {
-    enum { WORDS = 1600 };
-    static uint64_t words[WORDS];
-    size_t nwords = 0;
+    enum { KEYS = 1600 };
+    static struct kolo_call_key keys[KEYS];
+    size_t nkeys = 0;
     (void)state;
-    for (int collective = 0; collective < KOLO_ALLOC; collective += 2)
-        for (int dtype = 0; dtype < KOLO_DTYPES; dtype += 4)
-            for (uint32_t root = 0; root < 1024; root = root * 4 + 1)
-                for (size_t count = 0; count <= 1 << 30; count = count * 40 + 1)
-                    words[nwords++] =
-                        kolo_call_word((kolo_collective)collective, (kolo_dtype)dtype, KOLO_SUM, root, count);
-    assert_true(nwords <= WORDS);
-    for (size_t i = 0; i < nwords; i++)
-        for (size_t j = 0; j < nwords; j++) {
-            const uint64_t stamp = kolo_stamp_after(kolo_stamp_after(7, words[i]), words[j]);
-            assert_true(kolo_stamp_before(kolo_stamp_before(stamp, words[j]), words[i]) == 7);
+    for (uint8_t collective = 1; collective <= KOLO_ALLOC; collective += 3)
+        for (uint8_t dtype = 0; dtype < KOLO_DTYPES; dtype += 5)
+            for (uint8_t bit = 0; bit < 3; bit++)
+                for (uint32_t root = 0; root < 1024; root = root * 32 + 1)
+                    for (uint64_t count = 0; count <= UINT64_C(1) << 50; count = count * 4000 + 1)
+                        keys[nkeys++] = (struct kolo_call_key){.collective = collective,
+                                                               .dtype = dtype,
+                                                               .op = bit,
+                                                               .flags = (uint8_t)(bit << 3),
+                                                               .root = (uint16_t)root,
+                                                               .element_bytes = (uint16_t)(bit * root),
+                                                               .count = count,
+                                                               .digest = count << (7 * bit)};
+    assert_true(nkeys <= KEYS);
+    for (size_t i = 0; i < nkeys; i++)
+        for (size_t j = 0; j < nkeys; j++) {
+            const uint64_t stamp = kolo_stamp_after(kolo_stamp_after(7, keys[i]), keys[j]);
+            assert_true(kolo_stamp_before(kolo_stamp_before(stamp, keys[j]), keys[i]) == 7);
             stamps[nstamps++] = stamp;
         }
     expect_all_differ();
 }
 
+/* What a key says comes out of its packed form, and what it says to a reader. */
+static void test_packed(void **state) {
+    const struct kolo_call_key key = {.collective = KOLO_REDUCE + 1,
+                                      .dtype = KOLO_OPAQUE,
+                                      .flags = KOLO_CALL_ORDERED | KOLO_CALL_BY_LANES,
+                                      .root = 1023,
+                                      .element_bytes = KOLO_OP_ELEMENT_BYTES_MAX,
+                                      .count = UINT64_C(1) << 50,
+                                      .digest = UINT64_MAX};
+    const struct kolo_packed_key packed = kolo_call_key_pack(key);
+    char text[KOLO_CALL_TEXT_BYTES];
+    (void)state;
+    assert_true(kolo_call_keys_equal(kolo_call_key_unpack(&packed), key));
+    kolo_call_key_describe(key, text);
+    assert_string_equal(text, "reduce of 1125899906842624 elements of 2048 bytes, tensors with digest "
+                              "ffffffffffffffff, own operation, not commutative, root 1");
+    for (unsigned wrong = 0; wrong < 256; wrong++) {
+        kolo_call_key_describe((struct kolo_call_key){.collective = (uint8_t)wrong, .dtype = 200, .op = 200}, text);
+        assert_string_equal(text, "an unknown call");
+    }
+}
+
 int main(void) {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_divisions),
-        cmocka_unit_test(test_counts),
-        cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_programs),
+        cmocka_unit_test(test_divisions), cmocka_unit_test(test_counts), cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_programs),  cmocka_unit_test(test_packed),
     };
     stamps = malloc(STAMPS_MAX * sizeof *stamps);
     comm = calloc(1, sizeof *comm);

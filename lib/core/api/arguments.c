@@ -85,13 +85,13 @@ static int refuse_op(const char *function, const kolo_comm *comm, kolo_dtype dty
 }
 
 /* The kernel for a call with an operation of kolo_op_create; NULL where no such operation exists, or it does not take
- * this dtype. Fills in the rest of what the call's word says of the operation. */
+ * this dtype. Fills in the rest of what the call's key says of the operation. */
 static const kolo_kernel *own_kernel(struct kolo_arguments *call) {
     const kolo_kernel *kernel = kolo_own_op_kernel(call->op);
     if (!kernel || (call->dtype != KOLO_OPAQUE && kolo_dtype_bytes(call->dtype) != kernel->element_bytes))
         return NULL;
-    call->op = (kolo_op)(kernel->keeps_order ? KOLO_CALL_OWN_ORDERED : KOLO_CALL_OWN);
-    call->opaque = call->dtype == KOLO_OPAQUE ? kolo_call_opaque(kernel->element_bytes) : 0;
+    call->op = KOLO_SUM;
+    call->flags |= kernel->keeps_order ? KOLO_CALL_ORDERED : KOLO_CALL_OWN;
     return kernel;
 }
 
@@ -172,7 +172,7 @@ static int explain_overlap(const char *function, const kolo_comm *comm, const st
 
 /* Digests the counts that all ranks know; does nothing where there are none (NULL). */
 static void digest_counts(const kolo_comm *comm, struct kolo_arguments *call, const size_t *counts) {
-    uint64_t digest = call->digest ^ call->opaque;
+    uint64_t digest = call->digest;
     for (uint32_t rank = 0; counts && rank < comm->global_size; rank++)
         digest = kolo_digest_after(digest, counts[rank]);
     if (counts)
@@ -232,9 +232,9 @@ static int resolve_apply(const char *function, const kolo_comm *comm, struct kol
     if (call->count && call->send == call->recv)
         return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: gradients and parameters are both %p: they must not overlap", rank,
                          function, call->recv);
-    call->root = !apply->has_gradients    ? KOLO_CALL_NO_GRADIENTS
-                 : !apply->has_parameters ? KOLO_CALL_NO_PARAMETERS
-                                          : KOLO_CALL_BOTH;
+    call->flags |= !apply->has_gradients    ? KOLO_CALL_NO_GRADIENTS
+                   : !apply->has_parameters ? KOLO_CALL_NO_PARAMETERS
+                                            : 0;
     if (!apply->has_gradients)
         call->send = call->recv;
     if (!apply->has_parameters)
@@ -243,7 +243,7 @@ static int resolve_apply(const char *function, const kolo_comm *comm, struct kol
 }
 
 int kolo_arguments_count_tensors(const char *function, const kolo_comm *comm, struct kolo_arguments *call) {
-    uint64_t digest = kolo_digest_after(call->opaque, call->ntensors);
+    uint64_t digest = kolo_digest_after(0, call->ntensors);
     size_t count = 0;
     if (!call->tensors && call->ntensors)
         return refuse_null(function, comm, "tensors", call->ntensors);
@@ -295,24 +295,15 @@ struct kolo_items kolo_arguments_items(const struct kolo_descriptor *descriptor,
     return (struct kolo_items){.count = comm->global_size, .item = item_of_counts, .context = call};
 }
 
-struct kolo_told kolo_arguments_told(const struct kolo_descriptor *descriptor, const struct kolo_arguments *call) {
+struct kolo_call_key kolo_arguments_key(const struct kolo_descriptor *descriptor, const struct kolo_arguments *call) {
     const bool is_counted = descriptor->send == COUNTED || descriptor->recv == COUNTED;
-    const unsigned bits = call->opaque ? KOLO_CALL_OPAQUE_BITS : KOLO_CALL_COUNT_BITS;
-    const uint64_t fitting = kolo_call_count(call->count, bits);
-    uint64_t count = fitting | call->opaque, detail = call->digest;
-    uint32_t root = (uint32_t)call->root;
-    if (descriptor->has_tensors)
-        count = kolo_call_many_count(call->count, call->digest, call->opaque);
-    else if (descriptor->is_unequal)
-        count = 0;
-    else if (is_counted) /* the count is this rank's alone */
-        count = (call->digest & ((UINT64_C(1) << bits) - 1)) | call->opaque;
-    else if (fitting != call->count)
-        detail = kolo_digest_after(detail ^ call->opaque, call->count);
-    if (!descriptor->has_root) /* elsewhere it is 0, or the flags of kolo_allreduce_apply */
-        root |= kolo_call_digest_root(call->digest, descriptor->applies);
-    return (struct kolo_told){kolo_call_word(descriptor->collective,
-                                             call->by_lane ? kolo_call_dtype_by_lanes(call->dtype) : call->dtype,
-                                             call->op, root, count),
-                              detail};
+    return (struct kolo_call_key){.collective = (uint8_t)(descriptor->collective + 1),
+                                  .dtype = (uint8_t)call->dtype,
+                                  .op = (uint8_t)call->op,
+                                  .flags = call->flags,
+                                  .root = descriptor->has_root ? (uint16_t)call->root : 0,
+                                  .element_bytes =
+                                      call->dtype == KOLO_OPAQUE ? (uint16_t)call->kernel->element_bytes : 0,
+                                  .count = is_counted ? 0 : call->count, /* the count is this rank's alone */
+                                  .digest = call->digest};
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "algo/registry.h"
+#include "comm/step/call_key.h"
 
 /* A call takes this at its begin and gives it up at its end where assertions are on. Where two threads are in one
  * communicator at once, the second gets KOLO_ERR_STATE. */
@@ -41,8 +42,7 @@ struct kolo_arguments {
     struct kolo_blocks send_blocks, recv_blocks;
     struct kolo_apply apply;    /* of a collective that applies it */
     const kolo_kernel *kernel;  /* set by the check */
-    uint64_t opaque;            /* kolo_call_opaque; 0: the dtype says all */
-    bool by_lane;               /* a call of kolo_lanes.h */
+    uint8_t flags;              /* KOLO_CALL_*; the check adds some */
     const kolo_tensor *tensors; /* where the collective has them; then `count` is found in the check */
     size_t ntensors;
     uint64_t
@@ -132,13 +132,9 @@ int kolo_arguments_count_tensors(const char *function, const kolo_comm *comm, st
 int kolo_arguments_resolve(const struct kolo_descriptor *descriptor, const char *function, const kolo_comm *comm,
                            struct kolo_arguments *call, size_t *const *offsets);
 
-/* The description of a legal call that the ranks compare: its word, and its detail (comm/step/call_word.h). */
-struct kolo_told {
-    uint64_t word, detail;
-};
-
 /* The counts or tensors that all ranks have to pass alike, of a collective that has some. They refer to the call. */
 struct kolo_items kolo_arguments_items(const struct kolo_descriptor *descriptor, const kolo_comm *comm,
                                        const struct kolo_arguments *call);
 
-struct kolo_told kolo_arguments_told(const struct kolo_descriptor *descriptor, const struct kolo_arguments *call);
+/* The key of a legal call. */
+struct kolo_call_key kolo_arguments_key(const struct kolo_descriptor *descriptor, const struct kolo_arguments *call);

@@ -59,7 +59,7 @@ static int check(const char *function, const kolo_comm *comm, const struct kolo_
     if (flags & ~KOLO_ALLOC_SHARED)
         return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: flags %#x: 0, or %#x for a buffer that all ranks share",
                          comm->global_rank, function, flags, KOLO_ALLOC_SHARED);
-    if (!buffer || bytes == 0 || shape->part_bytes == 0 || bytes > KOLO_CALL_COUNT)
+    if (!buffer || bytes == 0 || shape->part_bytes == 0 || bytes > KOLO_COUNT_MAX)
         return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: %s", comm->global_rank, function,
                          !buffer      ? "buffer is NULL"
                          : bytes == 0 ? "bytes is 0"
@@ -78,7 +78,9 @@ static int alloc_with(const char *function, kolo_comm *comm, size_t bytes, unsig
     if (rc < 0)
         return rc;
     struct kolo_region region = {0};
-    kolo_shared_call_begin_with(comm, KOLO_ALLOC, KOLO_SUM, flags, bytes);
+    struct kolo_call_key key = kolo_call_key_of(KOLO_ALLOC, bytes);
+    key.flags = flags & KOLO_ALLOC_SHARED ? KOLO_CALL_SHARED : 0;
+    kolo_shared_call_begin(comm, key);
     rc = allocate(comm, &shape, true, &region, NULL);
     if (rc == 0) {
         KOLO_POINT("alloc.adding");
@@ -98,7 +100,7 @@ int kolo_buffer_create(const char *function, kolo_comm *comm, size_t bytes, bool
         return rc;
     struct kolo_region_shape shape = shape_of(function, comm, bytes, 1);
     shape.lazily = shape.small_pages = lazily;
-    kolo_shared_call_begin(comm, KOLO_TABLE, bytes);
+    kolo_shared_call_begin(comm, kolo_call_key_of(KOLO_TABLE, bytes));
     rc = allocate(comm, &shape, false, region, fd);
     kolo_shared_call_leave(comm);
     return rc;
@@ -191,14 +193,14 @@ int kolo_share(kolo_comm *comm, void *pointer, size_t bytes) {
     int rc = kolo_get_ready(share_function, comm);
     if (rc < 0)
         return rc;
-    if (bytes == 0 || bytes % KOLO_PAGE_BYTES != 0 || bytes > KOLO_CALL_COUNT ||
+    if (bytes == 0 || bytes % KOLO_PAGE_BYTES != 0 || bytes > KOLO_COUNT_MAX ||
         kolo_region_part_bytes(bytes, comm->size) == 0)
         return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: bytes %zu: must be whole pages of %d, and fit memory",
                          comm->global_rank, share_function, bytes, KOLO_PAGE_BYTES);
     rc = kolo_enter(share_function, comm);
     if (rc < 0)
         return rc;
-    kolo_shared_call_begin(comm, KOLO_SHARE, bytes);
+    kolo_shared_call_begin(comm, kolo_call_key_of(KOLO_SHARE, bytes));
     rc = share(comm, pointer, bytes);
     kolo_shared_call_leave(comm);
     return rc;

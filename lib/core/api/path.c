@@ -47,7 +47,7 @@ static int divide(struct path *path, kolo_comm *lane) {
         path->longest = of_all;
     }
     path->slices = lane->first->lanes ? kolo_slices_count(path->descriptor, lane->first, path->longest, element_bytes,
-                                                          call->by_lane ? 0 : KOLO_HELPED_BYTES_MIN)
+                                                          call->flags & KOLO_CALL_BY_LANES ? 0 : KOLO_HELPED_BYTES_MIN)
                                       : 1;
     return rc;
 }
@@ -170,7 +170,7 @@ static int divide_and_run(struct path *path, kolo_comm *lane) {
         return rc;
     if (path->slices == 1)
         return run_whole(path, lane);
-    if (path->call->by_lane || lane != lane->first)
+    if (path->call->flags & KOLO_CALL_BY_LANES || lane != lane->first)
         return run_slice(path, lane);
     return kolo_helpers_run(lane->lanes->helpers, lane->lanes->lane, kolo_lanes_count(lane), help, path);
 }
@@ -191,11 +191,10 @@ static bool has_list(const struct kolo_descriptor *descriptor) {
 static int begin_to_end(struct path *path, kolo_comm *comm) {
     const struct kolo_descriptor *descriptor = path->descriptor;
     const struct kolo_arguments *call = path->call;
-    const struct kolo_told told = kolo_arguments_told(descriptor, call);
     int rc;
     comm->call.items =
         has_list(descriptor) && !call->items.item ? kolo_arguments_items(descriptor, comm, call) : call->items;
-    const uint32_t callers_fpenv = kolo_path_begin(descriptor, comm, told.word, told.detail);
+    const uint32_t callers_fpenv = kolo_path_begin(descriptor, comm, kolo_arguments_key(descriptor, call));
     if (descriptor->lines && sent_bytes(path, comm) < comm->lines_bytes_end[descriptor->collective]) {
         if (descriptor->has_op)
             comm->stats.calls_by_algorithm[KOLO_ALGORITHM_ONESHOT]++;
@@ -234,7 +233,7 @@ static int make_checked(const struct kolo_descriptor *descriptor, kolo_comm *com
         path.longest = call->count;
         path.slices = 1;
     }
-    if (call->by_lane && !descriptor->is_unequal)
+    if (call->flags & KOLO_CALL_BY_LANES && !descriptor->is_unequal)
         divide(&path, comm);
     if (!is_first && (comm->global_size == 1 || (path.slices && !takes_part(&path, comm))))
         return 0;
@@ -267,7 +266,7 @@ static int check_and_make(const struct kolo_descriptor *descriptor, const char *
 static int check_and_make_in_lane(const struct kolo_descriptor *descriptor, const char *function,
                                   const kolo_comm *handed_out, struct kolo_arguments *call) {
     kolo_comm *lane;
-    call->by_lane = true;
+    call->flags |= KOLO_CALL_BY_LANES;
     if (handed_out->token->ours && kolo_queue_is_busy(handed_out->first))
         return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: calls in the background are in flight: wait for them first",
                          handed_out->global_rank, function);

@@ -24,9 +24,9 @@ int kolo_path_issue(kolo_collective collective, const char *function, kolo_comm 
                     kolo_request **request);
 
 /* The stages begin and end, around what a call does in a communicator. Returns the caller's floating-point mode. */
-static inline uint32_t kolo_path_begin(const struct kolo_descriptor *descriptor, kolo_comm *comm, uint64_t word,
-                                       uint64_t detail) {
-    kolo_call_begin(comm, word, detail);
+static inline __attribute__((always_inline)) uint32_t kolo_path_begin(const struct kolo_descriptor *descriptor,
+                                                                      kolo_comm *comm, struct kolo_call_key key) {
+    kolo_call_begin(comm, key);
     return descriptor->has_op ? kolo_fpenv_enter() : 0;
 }
 

@@ -13,15 +13,10 @@
 
 enum { STATUSES = -KOLO_ERR_STATE + 1, WORDS_MAX = KOLO_LINES_BYTES_MAX / sizeof(uint64_t) };
 
-void kolo_shared_call_begin(kolo_comm *comm, kolo_collective collective, size_t count) {
-    kolo_shared_call_begin_with(comm, collective, KOLO_SUM, 0, count);
-}
-
-void kolo_shared_call_begin_with(kolo_comm *comm, kolo_collective collective, unsigned op, uint32_t flags,
-                                 size_t count) {
-    comm->stats.calls_by_collective[collective]++;
+void kolo_shared_call_begin(kolo_comm *comm, struct kolo_call_key key) {
+    comm->stats.calls_by_collective[key.collective - 1]++;
     if (comm->global_size > 1)
-        kolo_call_begin(comm, kolo_call_word(collective, KOLO_U8, (kolo_op)op, flags, count), 0);
+        kolo_call_begin(comm, key);
 }
 
 void kolo_shared_call_leave(kolo_comm *comm) {

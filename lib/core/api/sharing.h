@@ -6,10 +6,8 @@
 #include "comm/comm.h"
 
 /* Begin and leave such a call, on a communicator that kolo_enter has let this thread use. On a communicator of one rank
- * the call meets no other. `count`, `flags`, of 10 bits, and the word in place of an op, of 4, tell calls apart. */
-void kolo_shared_call_begin(kolo_comm *comm, kolo_collective collective, size_t count);
-void kolo_shared_call_begin_with(kolo_comm *comm, kolo_collective collective, unsigned op, uint32_t flags,
-                                 size_t count);
+ * the call meets no other. */
+void kolo_shared_call_begin(kolo_comm *comm, struct kolo_call_key key);
 void kolo_shared_call_leave(kolo_comm *comm);
 
 /* Sets words[rank] to what that rank, among those of all nodes, has passed as `own`. */

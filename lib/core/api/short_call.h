@@ -30,7 +30,12 @@ static inline __attribute__((always_inline)) int kolo_short_make(const struct ko
     comm->stats.calls_by_collective[descriptor->collective]++;
     comm->stats.payload_bytes += count * kernel->element_bytes;
     const uint32_t callers_fpenv =
-        kolo_path_begin(descriptor, comm, kolo_call_word(descriptor->collective, dtype, op, (uint32_t)root, count), 0);
+        kolo_path_begin(descriptor, comm,
+                        (struct kolo_call_key){.collective = (uint8_t)(descriptor->collective + 1),
+                                               .dtype = (uint8_t)dtype,
+                                               .op = (uint8_t)op,
+                                               .root = (uint16_t)root,
+                                               .count = count});
     if (descriptor->has_op)
         comm->stats.calls_by_algorithm[KOLO_ALGORITHM_ONESHOT]++;
     rc = descriptor->lines(comm, send, recv, count, kernel, (uint32_t)root);

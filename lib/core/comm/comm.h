@@ -139,3 +139,8 @@ static inline uint32_t kolo_peer_rank(uint32_t peer) {
 
 /* Frees what creation has allocated so far. Leaves the segment or, in a forked child, only closes its descriptor. */
 void kolo_comm_free(kolo_comm *comm);
+
+/* Returns the key of the present call, or of the last one. */
+static inline struct kolo_call_key kolo_call_key_now(const kolo_comm *comm) {
+    return kolo_call_key_load(comm->history->keys[comm->call.number % (2 * KOLO_HISTORY)]);
+}

@@ -30,7 +30,7 @@
 
 #define KOLO_LINE_BYTES     128
 #define KOLO_PAGE_BYTES     4096
-#define KOLO_LAYOUT         20u                          /* changes with every change to this file */
+#define KOLO_LAYOUT         21u                          /* changes with every change to this file */
 #define KOLO_JOB_MAGIC      UINT64_C(0x6b6f6c6f2d6a6f62) /* "kolo-job" */
 #define KOLO_SEGMENT_MAGIC  UINT64_C(0x6b6f6c6f2d736567) /* "kolo-seg" */
 #define KOLO_SLOTS          4                            /* of a rank; kolo_comm.h says "four" */
@@ -214,10 +214,9 @@ struct kolo_shared_proposal {
     kolo_atomic_u64 offer[sizeof(struct kolo_shrink_offer) / sizeof(uint64_t)]; /* the leader's, word by word */
 };
 
-/* A send or a receive, as kolo_call_word and kolo_pair_detail say it; word 0: none. */
-struct kolo_pair_call {
-    uint64_t word;
-    uint64_t detail;
+/* The key of a call, see comm/step/call_key.h; the first word 0: there is none. */
+struct kolo_packed_key {
+    uint64_t words[3];
 };
 
 /* The items that a rank has passed in a mismatched call, see comm/failure/findings.h. That rank writes them. */
@@ -243,9 +242,9 @@ struct kolo_shared_member {
     uint64_t failure_call;
     uint64_t failure_lane; /* the lane that found the failure, and whose calls are counted */
     int64_t failure_code;
-    uint64_t failure_peer_calls; /* collectives that the rank at fault had begun by then */
-    uint64_t failure_words[2];   /* call failure_call, of the reporter and of the rank at fault; 0: not known */
-    struct kolo_pair_call failure_pair[2]; /* the send or receive of the reporter, and the one that it did not match */
+    uint64_t failure_peer_calls;            /* collectives that the rank at fault had begun by then */
+    struct kolo_packed_key failure_keys[2]; /* call failure_call, of the reporter and of the rank at fault; or none */
+    struct kolo_packed_key failure_pair[2]; /* the send or receive of the reporter, and the one that it did not match */
     kolo_atomic_u64 looked_ns; /* time of its last look at whether others live, see comm/failure/watchdog.h */
     kolo_atomic_u64 processor; /* its last in a wait, plus one; 0: not known. See comm/step/progress.h */
 
@@ -265,7 +264,7 @@ struct kolo_shared_signal {
 
     /* Peers look at this line only when a wait gets long. Observers look at it from outside. */
     KOLO_ALIGNED kolo_bell bell;
-    kolo_atomic_u64 calls;   /* collectives begun; written after the history's word */
+    kolo_atomic_u64 calls;   /* collectives begun; written after the history's key */
     kolo_atomic_u64 ended;   /* those of them that have ended, also by an error */
     kolo_atomic_u64 waiting; /* the rank that it waits for, and since when: see comm/step/history.h; 0: none */
     kolo_atomic_u64 payload_bytes, sent_bytes, received_bytes; /* as kolo_stats, of the calls that have ended */
@@ -281,9 +280,9 @@ struct kolo_shared_record {
 
 /* A rank's last calls, see comm/step/history.h. Its rank writes it; ranks that report failures and observers read. */
 struct kolo_shared_history {
-    /* [c % (2 * KOLO_HISTORY)]: what call c is, see comm/failure/failure.h. There are twice as many words as are shown:
-     * the word of a call is written before its number, and must not overwrite a word that may still be read. */
-    KOLO_ALIGNED kolo_atomic_u64 words[2 * KOLO_HISTORY];
+    /* [c % (2 * KOLO_HISTORY)]: what call c is, see comm/failure/failure.h. There are twice as many keys as are shown:
+     * the key of a call is written before its number, and must not overwrite a key that may still be read. */
+    KOLO_ALIGNED kolo_atomic_u64 keys[2 * KOLO_HISTORY][3];
     KOLO_ALIGNED struct kolo_shared_record records[KOLO_HISTORY]; /* [c % KOLO_HISTORY], of calls that took long */
     KOLO_ALIGNED kolo_atomic_u64 waited_ns;                       /* as in kolo_stats */
 };
@@ -376,7 +375,7 @@ struct kolo_shared_relay {
     kolo_atomic_u64 lost[KOLO_RANK_WORDS];
 };
 
-#define KOLO_REPORT_BYTES 96
+#define KOLO_REPORT_BYTES 144
 
 struct kolo_shared_internode {
     struct kolo_shared_lane lanes[KOLO_LANES_MAX];

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 
 #include "base/status.h"
-#include "comm/step/call_word.h"
+#include "comm/step/call_key.h"
 #include "sync/point.h"
 
 /* Up to this size every node sends to every other at once. That takes one crossing, and the way by owners two. */
@@ -62,14 +62,14 @@ void kolo_exchange_note(struct kolo_exchange_state *state, struct kolo_exchange_
         state->trouble = trouble;
 }
 
-static void send_of_call(struct kolo_flight *flight, uint64_t call, uint32_t node, uint16_t kind, uint32_t part,
-                         const void *payload, size_t bytes) {
+static void send_of_call(struct kolo_flight *flight, struct kolo_call_key key, uint32_t node, uint16_t kind,
+                         uint32_t part, const void *payload, size_t bytes) {
     const struct kolo_frame frame = {.kind = kind,
                                      .part = (uint16_t)part,
                                      .bytes = (uint32_t)bytes,
                                      .ticket = flight->order.ticket,
                                      .stamp = flight->order.stamp,
-                                     .call = call};
+                                     .key = key};
     flight->sends++;
     kolo_exchange_note_sent(flight->state, node, flight->order.ticket);
     if (kolo_engine_send(flight->state->engine, node, &frame, payload) < 0)
@@ -78,13 +78,15 @@ static void send_of_call(struct kolo_flight *flight, uint64_t call, uint32_t nod
 
 void kolo_exchange_send(struct kolo_flight *flight, uint32_t node, uint16_t kind, uint32_t part, const void *payload,
                         size_t bytes) {
-    send_of_call(flight, flight->order.call, node, kind, part, payload, bytes);
+    send_of_call(flight, flight->order.key, node, kind, part, payload, bytes);
 }
 
 void kolo_exchange_send_counted(struct kolo_flight *flight, uint32_t node, uint32_t part, const void *payload,
                                 size_t bytes, uint64_t count) {
-    const uint64_t call = flight->order.call, told = kolo_exchange_is_counted(call) ? count & KOLO_CALL_COUNT : 0;
-    send_of_call(flight, call | told, node, KOLO_MESSAGE_UP, part, payload, bytes);
+    struct kolo_call_key key = flight->order.key;
+    if (kolo_exchange_is_counted(key))
+        key.count = count;
+    send_of_call(flight, key, node, KOLO_MESSAGE_UP, part, payload, bytes);
 }
 
 void kolo_exchange_await(struct kolo_flight *flight, uint32_t node, uint16_t kind) {
@@ -141,13 +143,13 @@ static uint64_t *arrived_of(const struct kolo_flight *flight, const struct kolo_
 }
 
 static struct kolo_exchange_message message_of(uint32_t node, const struct kolo_frame *frame) {
-    return (struct kolo_exchange_message){.node = node, .kind = frame->kind, .part = frame->part, .call = frame->call};
+    return (struct kolo_exchange_message){.node = node, .kind = frame->kind, .part = frame->part, .key = frame->key};
 }
 
 /* Says what to do with a frame that this node does not await. A block of another count than expected has more chunks.
  * The mismatch shows by its first chunk, which is on its way. */
 static int refuse(const struct kolo_exchange_state *state, const struct kolo_frame *frame) {
-    const bool is_counted = kolo_exchange_call_of(frame->call) != frame->call;
+    const bool is_counted = kolo_exchange_is_counted(frame->key) && frame->key.count;
     return is_counted || state->trouble.status ? KOLO_PLACE_LATER : KOLO_ERR_VERSION;
 }
 

@@ -34,7 +34,7 @@ enum { KOLO_MESSAGE_UP = KOLO_FRAME_DATA, KOLO_MESSAGE_DOWN, KOLO_EXCHANGE_MESSA
 struct kolo_order {
     uint64_t ticket; /* over all calls */
     uint64_t stamp;  /* as in comm/step/progress.h */
-    uint64_t call;   /* kolo_call_word */
+    struct kolo_call_key key;
     uint64_t number; /* of the call */
     /* Of the nodes: ALLREDUCE or REDUCE of partial results, BROADCAST of what one node has, SCAN of terms, or GATHER,
      * SCATTER or ALLTOALL of blocks. */
@@ -53,7 +53,8 @@ struct kolo_order {
 
 /* The call that an exchange was of. */
 struct kolo_exchange_call {
-    uint64_t stamp, call, number; /* as in its order; number 0: not known any more */
+    uint64_t stamp, number; /* as in its order; number 0: not known any more */
+    struct kolo_call_key key;
 };
 
 /* The counts of a block that one rank sends to another, where the two ranks disagree. */
@@ -64,10 +65,10 @@ struct kolo_exchange_counts {
 
 /* The reason why exchanges cannot go on; the proxy tells the ranks and the other nodes. */
 struct kolo_exchange_trouble {
-    int status;      /* 0: none; KOLO_ERR_MISMATCH: `node` is in another call; else it lacks something here */
-    uint32_t node;   /* that the exchange is with */
-    uint64_t theirs; /* MISMATCH: kolo_call_word of that node */
+    int status;    /* 0: none; KOLO_ERR_MISMATCH: `node` is in another call; else it lacks something here */
+    uint32_t node; /* that the exchange is with */
     struct kolo_exchange_call own;
+    struct kolo_call_key theirs;        /* MISMATCH: the call of that node */
     struct kolo_exchange_counts counts; /* MISMATCH: of a block, where these differ */
 };
 
@@ -98,7 +99,7 @@ struct kolo_exchange_message {
     uint32_t node; /* the other side */
     uint16_t kind; /* KOLO_MESSAGE_* */
     uint16_t part;
-    uint64_t call; /* as its frames say */
+    struct kolo_call_key key; /* as its frames say */
 };
 
 struct kolo_exchange_algorithm {
@@ -209,15 +210,15 @@ void kolo_exchange_note_taken(struct kolo_exchange_state *state, uint32_t node, 
 /* Compares the call of data from `node`, of an exchange that has begun. True: it is another one, a noted mismatch. */
 bool kolo_exchange_differs(struct kolo_exchange_state *state, uint32_t node, const struct kolo_frame *frame);
 
-/* Whether frames of a call carry in its word the count of a block, which only two ranks know. In other calls the word
- * has the count of the whole call, of which a lane's blocks are slices (api/lanes/lanes.h). */
-bool kolo_exchange_is_counted(uint64_t call);
+/* Whether frames of a call carry in its key the count of a block, which only two ranks know. In other calls the key has
+ * the count of the whole call, of which a lane's blocks are slices (api/lanes/lanes.h). */
+bool kolo_exchange_is_counted(struct kolo_call_key key);
 
 /* The call of such a frame, as its order says it. */
-uint64_t kolo_exchange_call_of(uint64_t call);
+struct kolo_call_key kolo_exchange_key_of(struct kolo_call_key key);
 
 /* If the count that a frame from `node` carries differs from the expected one, returns true and notes a mismatch. */
-bool kolo_exchange_miscounts(struct kolo_flight *flight, uint32_t node, uint64_t call,
+bool kolo_exchange_miscounts(struct kolo_flight *flight, uint32_t node, struct kolo_call_key key,
                              struct kolo_exchange_counts counts);
 
 void kolo_exchange_note(struct kolo_exchange_state *state, struct kolo_exchange_trouble trouble);

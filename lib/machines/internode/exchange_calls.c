@@ -18,9 +18,9 @@
  * of all has what it needs to go on.
  *
  * First mismatch. Nodes that differ in a call may go on with later calls, and frames overtake each other on another
- * stream or another lane. A stamp tells all calls so far and, with the last one's word, those before it. So a node that
- * receives a frame of a call that differs knows whether that call is the first that differs. Where it is not, and where
- * a call's detail is in the way, the node waits for another node to find the first one, for as many looks. One of the
+ * stream or another lane. A stamp tells all calls so far and, with the last one's key, those before it. So a node that
+ * receives a frame of a call that differs knows whether that call is the first that differs. Where it is not, the node
+ * waits for another node to find the first one, for as many looks. One of the
  * nodes finds it in the first call itself: of the nodes that make it differently, one sends what another one gets, or
  * waits for what that one does not send, and announces that (below). Frames that differ do not hold up what is sent:
  * they come later on any stream.
@@ -38,7 +38,7 @@
 #include "internode/exchange.h"
 
 #include "algo/registry.h"
-#include "comm/step/call_word.h"
+#include "comm/step/call_key.h"
 #include "sync/point.h"
 
 enum {
@@ -68,43 +68,44 @@ static void suspect(struct kolo_exchange_state *state, uint32_t node, const stru
     state->suspect_node = node;
 }
 
-static void note_mismatch(struct kolo_exchange_state *state, uint32_t node, uint64_t theirs,
+static void note_mismatch(struct kolo_exchange_state *state, uint32_t node, struct kolo_call_key theirs,
                           struct kolo_exchange_call own) {
     kolo_exchange_note(
         state, (struct kolo_exchange_trouble){.status = KOLO_ERR_MISMATCH, .node = node, .theirs = theirs, .own = own});
 }
 
-bool kolo_exchange_is_counted(uint64_t call) {
-    const kolo_collective collective = kolo_call_parts(call).collective;
+bool kolo_exchange_is_counted(struct kolo_call_key key) {
+    const kolo_collective collective = kolo_call_key_collective(key);
     return collective < KOLO_COLLECTIVES && kolo_registry[collective].is_unequal;
 }
 
-uint64_t kolo_exchange_call_of(uint64_t call) {
-    return kolo_exchange_is_counted(call) ? call & ~KOLO_CALL_COUNT : call;
+struct kolo_call_key kolo_exchange_key_of(struct kolo_call_key key) {
+    if (kolo_exchange_is_counted(key))
+        key.count = 0;
+    return key;
 }
 
-bool kolo_exchange_miscounts(struct kolo_flight *flight, uint32_t node, uint64_t call,
+bool kolo_exchange_miscounts(struct kolo_flight *flight, uint32_t node, struct kolo_call_key key,
                              struct kolo_exchange_counts counts) {
     const struct kolo_order *order = &flight->order;
-    counts.sent = call & KOLO_CALL_COUNT;
-    counts.expected &= KOLO_CALL_COUNT;
-    if (!kolo_exchange_is_counted(call) || counts.sent == counts.expected)
+    counts.sent = key.count;
+    if (!kolo_exchange_is_counted(key) || counts.sent == counts.expected)
         return false;
     kolo_exchange_note(flight->state, (struct kolo_exchange_trouble){.status = KOLO_ERR_MISMATCH,
                                                                      .node = node,
-                                                                     .theirs = order->call,
-                                                                     .own = {order->stamp, order->call, order->number},
+                                                                     .theirs = order->key,
+                                                                     .own = {order->stamp, order->number, order->key},
                                                                      .counts = counts});
     return true;
 }
 
 static bool compare(struct kolo_exchange_state *state, uint32_t node, const struct kolo_frame *frame,
                     const struct kolo_exchange_call *own) {
-    const uint64_t call = kolo_exchange_call_of(frame->call);
+    const struct kolo_call_key key = kolo_exchange_key_of(frame->key);
     if (frame->stamp == own->stamp)
         return false;
-    if (kolo_stamp_before(frame->stamp, call) == kolo_stamp_before(own->stamp, own->call))
-        note_mismatch(state, node, call, *own);
+    if (kolo_stamp_before(frame->stamp, key) == kolo_stamp_before(own->stamp, own->key))
+        note_mismatch(state, node, key, *own);
     else
         suspect(state, node, frame);
     return true;
@@ -113,7 +114,7 @@ static bool compare(struct kolo_exchange_state *state, uint32_t node, const stru
 /* Tells one node that an exchange has begun here. */
 static void tell(struct kolo_exchange_state *state, uint32_t node, const struct kolo_order *order) {
     const struct kolo_frame frame = {
-        .kind = KOLO_FRAME_BEGUN, .ticket = order->ticket, .stamp = order->stamp, .call = order->call};
+        .kind = KOLO_FRAME_BEGUN, .ticket = order->ticket, .stamp = order->stamp, .key = order->key};
     KOLO_POINT("exchange.announcing");
     if (kolo_engine_tell(state->engine, node, &frame, NULL) < 0)
         kolo_exchange_note(state, (struct kolo_exchange_trouble){.status = KOLO_ERR_SYSTEM, .node = node});
@@ -176,7 +177,7 @@ bool kolo_exchange_may_begin(struct kolo_exchange_state *state, uint64_t ticket)
 void kolo_exchange_keep(struct kolo_exchange_state *state, const struct kolo_order *order) {
     const uint64_t lanes = state->comm->internode->lanes;
     struct kolo_exchange_call *own = find_kept(state, order->ticket);
-    *own = (struct kolo_exchange_call){.stamp = order->stamp, .call = order->call, .number = order->number};
+    *own = (struct kolo_exchange_call){.stamp = order->stamp, .key = order->key, .number = order->number};
     if (order->ticket / lanes % (TOLD_EVERY / lanes) == 0)
         tell_begun(state, order);
     for (uint32_t node = 0; node < state->nodes && state->heard_count > 0; node++) {
@@ -216,7 +217,7 @@ void kolo_exchange_announce(struct kolo_exchange_state *state) {
     static const struct kolo_exchange_call unknown;
     if (state->suspect.kind && ++state->suspect_looks > LOOKS_FOR_OTHERS) {
         const struct kolo_exchange_call *own = find_kept(state, state->suspect.ticket);
-        note_mismatch(state, state->suspect_node, kolo_exchange_call_of(state->suspect.call), own ? *own : unknown);
+        note_mismatch(state, state->suspect_node, kolo_exchange_key_of(state->suspect.key), own ? *own : unknown);
     }
     const struct kolo_flight *flight = &state->flights[state->done % KOLO_SLOTS];
     const uint64_t waiting = state->done < state->begun ? state->done : UINT64_MAX;

@@ -3,7 +3,7 @@
  * Moves: each block that goes from a rank of one node to a rank of another is a message. Its part says which rank
  * receives it and which block it is: the receiver's place on its node times the blocks of the ticket, plus the block's.
  * The receiving node knows how much comes from the head that the receiving rank has written; the sending node knows it
- * from the sender's head. Frames carry the block's count in the call's word, which has no other count where blocks have
+ * from the sender's head. Frames carry the block's count in the call's key, which has no other count where blocks have
  * counts of their own: so ranks that disagree find out. A block's first chunk always has a message, even an empty one.
  *
  * Scan: each node sends each term that others need (internode/partials.h) once to every node that needs it. A message's
@@ -88,7 +88,7 @@ static bool locate(struct kolo_flight *flight, struct kolo_exchange_message mess
         .taker = kolo_nodes_rank(nodes, flight->state->node, incoming.local),
         .expected = incoming.whole,
     };
-    return !kolo_exchange_miscounts(flight, message.node, message.call, counts);
+    return !kolo_exchange_miscounts(flight, message.node, message.key, counts);
 }
 
 const struct kolo_exchange_algorithm kolo_exchange_move = {.begin = begin, .locate = locate};

@@ -113,16 +113,15 @@ static void report_trouble(struct kolo_proxy *proxy) {
     if (trouble->status == 0 || proxy->broken)
         return;
     if (trouble->status == KOLO_ERR_MISMATCH)
-        find_failure(
-            proxy, trouble->node,
-            (struct kolo_failure_report){.status = KOLO_ERR_MISMATCH,
-                                         .cause = KOLO_CAUSE_MISMATCH,
-                                         .rank = trouble->counts.sender,
-                                         .reporter = trouble->counts.taker,
-                                         .code = kolo_failure_counts(trouble->counts.sent, trouble->counts.expected),
-                                         .call = trouble->own.number,
-                                         .rank_call = trouble->theirs,
-                                         .reporter_call = trouble->own.call});
+        find_failure(proxy, trouble->node,
+                     (struct kolo_failure_report){
+                         .status = KOLO_ERR_MISMATCH,
+                         .cause = KOLO_CAUSE_MISMATCH,
+                         .rank = trouble->counts.sender,
+                         .reporter = trouble->counts.taker,
+                         .code = kolo_failure_counts(trouble->counts.sent, trouble->counts.expected),
+                         .call = trouble->own.number,
+                         .keys = {kolo_call_key_pack(trouble->own.key), kolo_call_key_pack(trouble->theirs)}});
     else
         give_up(proxy, trouble->node, trouble->status, KOLO_CAUSE_FAILED);
 }
@@ -378,7 +377,7 @@ static uint32_t lane_of(const struct kolo_internode *internode, uint64_t ticket)
 void kolo_proxy_order(kolo_comm *comm, struct kolo_order *order, bool background) {
     struct kolo_proxy *proxy = comm->internode->proxies[lane_of(comm->internode, order->ticket)];
     order->stamp = comm->call.stamp;
-    order->call = comm->call.word;
+    order->key = kolo_call_key_now(comm);
     order->number = comm->call.number;
     proxy->orders[order->ticket % KOLO_SLOTS] = *order;
     KOLO_POINT("proxy.ordering");

@@ -7,7 +7,7 @@
 
 #include "base/wire.h"
 
-#define MARK UINT32_C(0x026c6f6b) /* the last byte is the version of what goes over the wire */
+#define MARK UINT32_C(0x036c6f6b) /* the last byte is the version of what goes over the wire */
 
 /* Writes or reads all fields. False: these bytes are no header of this version. */
 static bool carry(uint8_t *header, bool reads, struct kolo_frame *frame) {
@@ -20,7 +20,10 @@ static bool carry(uint8_t *header, bool reads, struct kolo_frame *frame) {
     frame->offset = kolo_wire_number(&wire, frame->offset, 8);
     frame->ticket = kolo_wire_number(&wire, frame->ticket, 8);
     frame->stamp = kolo_wire_number(&wire, frame->stamp, 8);
-    frame->call = kolo_wire_number(&wire, frame->call, 8);
+    struct kolo_packed_key key = kolo_call_key_pack(frame->key);
+    for (int word = 0; word < 3; word++)
+        key.words[word] = kolo_wire_number(&wire, key.words[word], 8);
+    frame->key = kolo_call_key_unpack(&key);
     assert(wire.at == header + KOLO_FRAME_HEADER_BYTES);
     return has_mark && is_reserved;
 }

@@ -4,7 +4,9 @@
 
 #include <stdint.h>
 
-#define KOLO_FRAME_HEADER_BYTES 48
+#include "comm/step/call_key.h"
+
+#define KOLO_FRAME_HEADER_BYTES 64
 #define KOLO_FRAME_BYTES_MAX    (UINT32_C(1) << 30) /* of one payload */
 #define KOLO_MESSAGE_BYTES_MAX  (UINT64_C(1) << 48) /* what offsets count in: more than a machine can address */
 #define KOLO_CONTROL_BYTES_MAX  512
@@ -26,12 +28,12 @@ enum {
 
 struct kolo_frame {
     uint16_t kind;
-    uint16_t part;   /* which slice or step, as the algorithm counts */
-    uint32_t bytes;  /* of the payload */
-    uint64_t offset; /* of the payload in its message */
-    uint64_t ticket; /* over all calls, see comm/step/progress.h */
-    uint64_t stamp;  /* a mix of the words of all calls so far */
-    uint64_t call;   /* what the present one is: kolo_call_word */
+    uint16_t part;            /* which slice or step, as the algorithm counts */
+    uint32_t bytes;           /* of the payload */
+    uint64_t offset;          /* of the payload in its message */
+    uint64_t ticket;          /* over all calls, see comm/step/progress.h */
+    uint64_t stamp;           /* a mix of the keys of all calls so far */
+    struct kolo_call_key key; /* of the present one */
 };
 
 /* Writes the header of KOLO_FRAME_HEADER_BYTES. */

@@ -2,7 +2,7 @@
 #ifndef KOLO_TABLE_API_TABLE_CALLS_H
 #define KOLO_TABLE_API_TABLE_CALLS_H
 
-#include "comm/step/call_word.h"
+#include "comm/step/call_key.h"
 #include "table/table.h"
 
 /* Says why `function` cannot use the table, and returns the status. */

@@ -125,7 +125,10 @@ static int agree(const char *caller, kolo_comm *comm, unsigned what, int root, u
         ready = kolo_enter(caller, comm);
     if (ready < 0)
         return ready;
-    kolo_shared_call_begin_with(comm, KOLO_TABLE, what, (uint32_t)root, table);
+    struct kolo_call_key key = kolo_call_key_of(KOLO_TABLE, table);
+    key.op = (uint8_t)what;
+    key.root = (uint16_t)root;
+    kolo_shared_call_begin(comm, key);
     rc = kolo_status_agree(comm, caller, rc);
     kolo_shared_call_leave(comm);
     return rc;

@@ -10,7 +10,7 @@
 #include "base/sized.h"
 #include "base/status.h"
 #include "comm/comm.h"
-#include "comm/step/call_word.h"
+#include "comm/step/call_key.h"
 
 enum { ALIGNMENT = 64, HUGE_PAGE = 2 << 20 };
 
@@ -314,8 +314,8 @@ static int change_group(kolo_optimizer *optimizer, const char *function, size_t 
     if (rc < 0)
         return rc;
     if (read.end != optimizer->groups[index].end)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: group %zu ends at %zu: must stay %zu",
-                         comm->global_rank, function, index, read.end, optimizer->groups[index].end);
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: group %zu ends at %zu: must stay %zu", comm->global_rank, function,
+                         index, read.end, optimizer->groups[index].end);
     if (read.momentum != 0 && !optimizer->has_momentum && optimizer->options.kind == KOLO_OPTIMIZER_SGD)
         return refuse(comm, function, index, "momentum", read.momentum, "0, as no group had any at the beginning");
     read.group_bytes = sizeof read;

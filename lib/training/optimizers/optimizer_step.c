@@ -6,7 +6,7 @@
 #include "training/optimizers/optimizer.h"
 #include "base/sized.h"
 #include "base/status.h"
-#include "comm/step/call_word.h"
+#include "comm/step/call_key.h"
 #include "cpu/fpenv.h"
 
 enum { BLOCK_ELEMENTS = 1024 }; /* of F16 and BF16, converted at a time */

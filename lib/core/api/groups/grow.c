@@ -92,7 +92,7 @@ int kolo_comm_listen(kolo_comm *comm, const char *job, int *listener) {
         rc = kolo_enter(function, comm);
     if (rc < 0)
         return rc;
-    kolo_shared_call_begin(comm, KOLO_GROW, true);
+    kolo_shared_call_begin(comm, kolo_call_key_of(KOLO_GROW, true));
     KOLO_POINT("listen.begun");
     if (comm->rank == 0)
         fd = *listener >= 0 ? *listener : open_listener(comm, job);
@@ -271,7 +271,7 @@ int kolo_comm_grow(kolo_comm *comm, const kolo_grow_options *theirs, kolo_comm *
     if (rc == 0)
         rc = kolo_enter(function, comm);
     if (rc == 0) {
-        kolo_shared_call_begin(comm, KOLO_GROW, false);
+        kolo_shared_call_begin(comm, kolo_call_key_of(KOLO_GROW, false));
         KOLO_POINT("grow.begun");
         rc = grow(comm, &options, newcomers, &made);
         kolo_shared_call_leave(comm);

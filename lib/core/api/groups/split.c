@@ -271,7 +271,7 @@ static int call(kolo_collective collective, kolo_comm *comm, const int *color, i
     rc = kolo_enter(function, comm);
     if (rc < 0)
         return rc;
-    kolo_shared_call_begin(comm, collective, 0);
+    kolo_shared_call_begin(comm, kolo_call_key_of(collective, 0));
     rc = run(comm, function, color, key, 0, sub);
     kolo_shared_call_leave(comm);
     return rc;

@@ -10,7 +10,7 @@
  * for each lane. In any other call that is large enough, the thread that makes it is in lane 0, and a helper
  * (helpers.h) in each other lane; a smaller call is in lane 0 alone. The two kinds of call never happen at once: one
  * thread at a time makes calls without lanes, and no lane is in a call then. Ranks that mix both kinds in one call make
- * different calls: the call's word in lane 0, which takes part in every call, says which kind it is.
+ * different calls: the call's key in lane 0, which takes part in every call, says which kind it is.
  *
  * Invariants.
  *   - All ranks agree on the slices, which follow from counts, dtype and T alone. So the calls of lane l are the same,

@@ -233,16 +233,19 @@ int kolo_watch_call(const kolo_watch *watch, int index, int rank, uint64_t numbe
     if (!kolo_history_read(&reading->later_signals[rank], &reading->histories[rank], number, &past))
         return kolo_fail(KOLO_ERR_ARG, "call %llu of rank %d is not among its last %d", (unsigned long long)number,
                          rank, KOLO_HISTORY);
-    const struct kolo_call_parts parts = kolo_call_parts(past.word);
+    const kolo_collective collective = kolo_call_key_collective(past.key);
+    const bool is_known = collective < KOLO_COLLECTIVES;
     const bool known_peer = past.waited_for >= 0 && (uint32_t)past.waited_for < watch->observer.list[index].ranks;
     kolo_watched_call seen;
     memset(&seen, 0, sizeof seen);
     seen.number = number;
-    seen.collective = parts.collective;
-    seen.dtype = parts.dtype;
-    seen.op = parts.op;
-    seen.root = (int)parts.root;
-    seen.count = kolo_collective_has(parts.collective) & KOLO_HAS_COUNTS ? 0 : parts.count;
+    seen.collective = collective;
+    if (is_known) {
+        seen.dtype = (kolo_dtype)past.key.dtype;
+        seen.op = past.key.flags & (KOLO_CALL_OWN | KOLO_CALL_ORDERED) ? KOLO_OPS_OWN : (kolo_op)past.key.op;
+        seen.root = past.key.root;
+        seen.count = past.key.count;
+    }
     seen.began_ns = past.began_ns;
     seen.ended_ns = past.ended_ns;
     seen.waited_for = known_peer ? past.waited_for : -1;

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 
 #include "kolo.h"
+#include "comm/step/call_key.h"
 #include "shm/layout.h"
 
 /* The envelope of a message, as its cell has it. */
@@ -97,15 +98,15 @@ struct kolo_channels {
     uint32_t next;                        /* the rank to begin with when a message from any rank is looked for */
 
     /* For checks and messages, while this rank waits for sends and receives and not for a collective. */
-    struct kolo_pair_call own;         /* one of these calls; word 0: this rank does not wait for them */
-    struct kolo_pair_call theirs;      /* the call that `own` was found not to match; word 0: none */
+    struct kolo_call_key own;          /* one of these calls; or none: this rank does not wait for them */
+    struct kolo_call_key theirs;       /* the call that `own` was found not to match; or none */
     uint64_t awaited[KOLO_RANK_WORDS]; /* the ranks that it waits for, as a set (comm/ranks.h) */
     bool awaits_any;                   /* it also waits for a message from any rank */
 };
 
 /* Returns whether this rank waits for sends and receives, and so for no collective. */
 static inline bool kolo_channels_busy(const struct kolo_channels *channels) {
-    return channels->own.word != 0;
+    return channels->own.collective != 0;
 }
 
 static inline bool kolo_channels_in_flight(const struct kolo_channels *channels) {

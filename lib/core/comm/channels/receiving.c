@@ -36,12 +36,10 @@ static int match(kolo_comm *comm, struct kolo_receiving *receiving, const struct
         return 0;
     }
     if (!fits) {
-        comm->channels.own = (struct kolo_pair_call){
-            kolo_call_word(KOLO_RECV, receiving->dtype, KOLO_SUM, message->from, receiving->count),
-            kolo_pair_detail(receiving->tag, false)};
-        comm->channels.theirs = (struct kolo_pair_call){
-            kolo_call_word(KOLO_SEND, (kolo_dtype)message->dtype, KOLO_SUM, comm->global_rank, message->count),
-            kolo_pair_detail(message->tag, false)};
+        comm->channels.own =
+            kolo_call_key_of_pair(KOLO_RECV, receiving->dtype, message->from, receiving->tag, receiving->count);
+        comm->channels.theirs = kolo_call_key_of_pair(KOLO_SEND, (kolo_dtype)message->dtype, comm->global_rank,
+                                                      message->tag, message->count);
         return kolo_failure_publish_pair(comm, message->from);
     }
     receiving->is_done = payload != NULL;

@@ -34,16 +34,10 @@ static void describe(kolo_comm *comm) {
     }
     sending = channels->sends;
     receiving = channels->receives;
-    if (receiving) {
-        const bool any = receiving->from == KOLO_RANKS_MAX;
-        channels->own = (struct kolo_pair_call){
-            kolo_call_word(KOLO_RECV, receiving->dtype, KOLO_SUM, any ? 0 : receiving->from, receiving->count),
-            kolo_pair_detail(receiving->tag, any)};
-    } else {
-        channels->own =
-            (struct kolo_pair_call){kolo_call_word(KOLO_SEND, sending->dtype, KOLO_SUM, sending->to, sending->count),
-                                    kolo_pair_detail(sending->tag, false)};
-    }
+    channels->own =
+        receiving
+            ? kolo_call_key_of_pair(KOLO_RECV, receiving->dtype, receiving->from, receiving->tag, receiving->count)
+            : kolo_call_key_of_pair(KOLO_SEND, sending->dtype, sending->to, sending->tag, sending->count);
 }
 
 /* Returns the one flag without which nothing in flight can go on; flag NULL: there is no such flag. */
@@ -111,7 +105,7 @@ int kolo_transfer_look(kolo_comm *comm) {
     const struct kolo_wait wait = {
         .flag = &mailbox->events, .target = seen + 1, .bell = &mailbox->bell, .peer = awaited_peer(comm)};
     rc = kolo_failure_check(&comm->waiter, &wait);
-    comm->channels.own.word = 0;
+    comm->channels.own.collective = 0;
     return rc;
 }
 
@@ -142,7 +136,7 @@ int kolo_transfer_run(kolo_comm *comm, kolo_transfer_until_fn *until, void *argu
             turn = 0;
         }
     }
-    channels->own.word = 0;
+    channels->own.collective = 0;
     return rc;
 }
 

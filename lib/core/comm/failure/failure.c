@@ -45,12 +45,11 @@ static void carry_report(struct kolo_wire *wire, struct kolo_failure_report *rep
     report->code = (int64_t)kolo_wire_number(wire, (uint64_t)report->code, 8);
     report->call = kolo_wire_number(wire, report->call, 8);
     report->peer_calls = kolo_wire_number(wire, report->peer_calls, 8);
-    report->rank_call = kolo_wire_number(wire, report->rank_call, 8);
-    report->reporter_call = kolo_wire_number(wire, report->reporter_call, 8);
-    for (int i = 0; i < 2; i++) {
-        report->pair[i].word = kolo_wire_number(wire, report->pair[i].word, 8);
-        report->pair[i].detail = kolo_wire_number(wire, report->pair[i].detail, 8);
-    }
+    for (int i = 0; i < 2; i++)
+        for (int word = 0; word < 3; word++) {
+            report->keys[i].words[word] = kolo_wire_number(wire, report->keys[i].words[word], 8);
+            report->pair[i].words[word] = kolo_wire_number(wire, report->pair[i].words[word], 8);
+        }
 }
 
 void kolo_failure_pack(const struct kolo_failure_report *report, uint8_t *bytes) {
@@ -65,9 +64,9 @@ bool kolo_failure_parse(const uint8_t *bytes, uint32_t ranks, struct kolo_failur
            report->lane < KOLO_THREADS_MAX && report->rank < ranks && report->reporter < ranks && report->node <= ranks;
 }
 
-/* Returns the word of call number `call` of `rank`, if it is one of its last ones. */
-static uint64_t call_of(const kolo_comm *comm, uint32_t rank, uint64_t call) {
-    return kolo_load_acquire(&comm->segment.histories[rank].words[call % (2 * KOLO_HISTORY)]);
+/* Returns the key of call number `call` of `rank`, if it is one of its last ones. */
+static struct kolo_call_key key_of(const kolo_comm *comm, uint32_t rank, uint64_t call) {
+    return kolo_call_key_load(comm->segment.histories[rank].keys[call % (2 * KOLO_HISTORY)]);
 }
 
 /* Writes "was killed by signal 9 (SIGKILL)", or how else the process has ended. */
@@ -112,8 +111,7 @@ bool kolo_failure_collect(const kolo_comm *any, struct kolo_failure_report *repo
     report->call = members[reporter].failure_call;
     report->lane = (uint32_t)members[reporter].failure_lane;
     report->peer_calls = members[reporter].failure_peer_calls;
-    report->reporter_call = members[reporter].failure_words[0];
-    report->rank_call = members[reporter].failure_words[1];
+    memcpy(report->keys, members[reporter].failure_keys, sizeof report->keys);
     memcpy(report->pair, members[reporter].failure_pair, sizeof report->pair);
     if (rank < comm->size)
         report->pid = members[rank].process.pid;
@@ -146,7 +144,7 @@ static void describe_culprit(const kolo_comm *comm, const struct kolo_failure_re
 
 /* Writes where the failure was found. `pair`: the send or receive in which it was, if any. */
 static void describe_place(const struct kolo_failure_report *report, const char *pair, char *text, size_t text_bytes) {
-    if (report->pair[0].word)
+    if (report->pair[0].words[0])
         snprintf(text, text_bytes, "in %s", pair);
     else if (report->call && report->lane)
         snprintf(text, text_bytes, "in call %" PRIu64 " of lane %u", report->call, report->lane);
@@ -171,13 +169,6 @@ static void describe_death(const struct kolo_failure_report *report, const char 
         snprintf(text, text_bytes, "%s %s; found by rank %u %s", culprit, end, report->reporter, where);
 }
 
-/* Returns in what two calls differ whose words may be alike. */
-static const char *describe_likeness(uint64_t theirs, uint64_t own) {
-    return theirs != own                 ? ""
-           : kolo_call_parts(own).digest ? ", but the digest is of other counts, or they differ in an earlier call"
-                                         : ", but they differ in an earlier call";
-}
-
 /* Fills in *failure, which is zeroed. */
 static void describe_report(const kolo_comm *comm, const struct kolo_failure_report *report, kolo_failure *failure) {
     char where[KOLO_CALL_TEXT_BYTES + 4], culprit[128];
@@ -189,7 +180,7 @@ static void describe_report(const kolo_comm *comm, const struct kolo_failure_rep
     failure->cause = report->cause;
     char pair[2][KOLO_CALL_TEXT_BYTES];
     for (int i = 0; i < 2; i++)
-        kolo_pair_describe(report->pair[i].word, report->pair[i].detail, pair[i]);
+        kolo_call_key_describe(kolo_call_key_unpack(&report->pair[i]), pair[i]);
     describe_place(report, pair[0], where, sizeof where);
     describe_culprit(comm, report, culprit, sizeof culprit);
     char *text = failure->message;
@@ -217,14 +208,16 @@ static void describe_report(const kolo_comm *comm, const struct kolo_failure_rep
         break;
     case KOLO_ERR_MISMATCH: {
         char their_call[KOLO_CALL_TEXT_BYTES], own_call[KOLO_CALL_TEXT_BYTES];
-        const uint64_t theirs = report->rank_call, own = report->reporter_call;
-        kolo_call_describe(theirs, their_call);
-        kolo_call_describe(own, own_call);
+        const struct kolo_call_key own = kolo_call_key_unpack(&report->keys[0]);
+        const struct kolo_call_key theirs = kolo_call_key_unpack(&report->keys[1]);
+        const bool are_equal = kolo_call_keys_equal(own, theirs);
+        kolo_call_key_describe(theirs, their_call);
+        kolo_call_key_describe(own, own_call);
         failure->code = 0;
-        if (report->pair[1].word)
+        if (report->pair[1].words[0])
             snprintf(text, bytes, "ranks disagree: rank %d calls %s, rank %d calls %s", failure->reporter, pair[0],
                      failure->rank, pair[1]);
-        else if (report->code && theirs == own)
+        else if (report->code && are_equal)
             snprintf(text, bytes,
                      "ranks disagree %.40s: rank %d sends %" PRIu64 " elements to rank %d, which expects %" PRIu64
                      " (%s)",
@@ -235,7 +228,7 @@ static void describe_report(const kolo_comm *comm, const struct kolo_failure_rep
                      failure->reporter, own_call, failure->rank, their_call,
                      kolo_load_acquire(&comm->first->has_difference) /* pairs with kolo_difference_find */
                          ? comm->first->difference
-                         : describe_likeness(theirs, own));
+                         : are_equal ? ", but they differ in an earlier call" : "");
         break;
     }
     case KOLO_ERR_ABORTED:
@@ -274,7 +267,7 @@ static int adopt(kolo_comm *comm) {
 static int adopt_in_call(kolo_comm *comm) {
     struct kolo_failure_report report;
     if (!comm->call.items.item || !kolo_failure_collect(comm, &report) || report.status != KOLO_ERR_MISMATCH ||
-        report.pair[0].word || report.call != comm->call.number || report.lane != comm->origin.lane)
+        report.pair[0].words[0] || report.call != comm->call.number || report.lane != comm->origin.lane)
         return adopt(comm);
     const uint32_t names[2] = {report.rank, report.reporter};
     const uint32_t ranks[2] = {local_rank(comm, report.rank), local_rank(comm, report.reporter)};
@@ -286,13 +279,13 @@ static int adopt_in_call(kolo_comm *comm) {
 
 /* Returns the first call, among this rank's last KOLO_HISTORY, that both ranks have begun and that differs; 0 if there
  * is none. Ranks that disagree do not get further than KOLO_HISTORY, but a root may be past the call before it has to
- * wait for a peer. The peer's word cannot be that of a later call: it is never KOLO_HISTORY ahead. */
+ * wait for a peer. The peer's key cannot be that of a later call: it is never KOLO_HISTORY ahead. */
 static uint64_t first_difference(const kolo_comm *comm, uint32_t peer) {
     const uint64_t theirs = kolo_load_acquire(&comm->segment.signals[peer].calls); /* pairs with kolo_call_begin */
     const uint64_t last = theirs < comm->call.number ? theirs : comm->call.number;
     for (uint64_t call = comm->call.number < KOLO_HISTORY ? 1 : comm->call.number - KOLO_HISTORY + 1; call <= last;
          call++)
-        if (call_of(comm, peer, call) != call_of(comm, comm->rank, call))
+        if (!kolo_call_keys_equal(key_of(comm, peer, call), key_of(comm, comm->rank, call)))
             return call;
     return 0;
 }
@@ -324,10 +317,11 @@ static int publish(kolo_comm *comm, struct kolo_failure_report found, bool is_fa
         self->failure_lane = comm->origin.lane;
         self->failure_peer_calls =
             found.node || is_far ? 0 : kolo_load_acquire(&comm->segment.signals[found.rank].calls);
-        self->failure_pair[0] = comm->channels.own;
-        self->failure_pair[1] = comm->channels.theirs;
-        self->failure_words[0] = call_of(comm, comm->rank, self->failure_call);
-        self->failure_words[1] = found.node || is_far ? 0 : call_of(comm, found.rank, self->failure_call);
+        self->failure_pair[0] = kolo_call_key_pack(comm->channels.own);
+        self->failure_pair[1] = kolo_call_key_pack(comm->channels.theirs);
+        self->failure_keys[0] = kolo_call_key_pack(key_of(comm, comm->rank, self->failure_call));
+        self->failure_keys[1] = found.node || is_far ? (struct kolo_packed_key){{0}}
+                                                     : kolo_call_key_pack(key_of(comm, found.rank, self->failure_call));
         KOLO_POINT("failure.noted");
         if (found.node)
             found.rank = kolo_nodes_rank(comm->nodes, found.node - 1, 0);
@@ -349,7 +343,8 @@ int kolo_failure_publish(kolo_comm *comm, int status, uint32_t rank, int64_t cod
                              : status == KOLO_ERR_MISMATCH  ? KOLO_CAUSE_MISMATCH
                              : status == KOLO_ERR_PEER_DEAD ? KOLO_CAUSE_LEFT
                                                             : KOLO_CAUSE_FAILED;
-    const uint64_t call = status == KOLO_ERR_MISMATCH && !comm->channels.theirs.word ? first_difference(comm, rank) : 0;
+    const uint64_t call =
+        status == KOLO_ERR_MISMATCH && !comm->channels.theirs.collective ? first_difference(comm, rank) : 0;
     const struct kolo_failure_report found = {
         .status = status, .rank = rank, .cause = cause, .call = call, .code = code};
     return comm->first->segment.header ? publish(comm, found, false) : publish_alone(comm, found);

@@ -19,7 +19,7 @@
 
 #include "base/clock.h"
 #include "comm/comm.h"
-#include "comm/step/call_word.h"
+#include "comm/step/call_key.h"
 
 /* Publishes a failure unless there is one already, breaks this rank's communicator and sets the error message. Returns
  * the status of the published failure. Status PEER_DEAD: this rank leaves, with a call under way. */
@@ -59,8 +59,7 @@ struct kolo_failure_report {
     uint32_t lane; /* the lane whose calls are counted */
     int64_t code;
     uint64_t call, peer_calls;
-    uint64_t rank_call, reporter_call; /* kolo_call_word; 0: not known */
-    struct kolo_pair_call pair[2];     /* as kolo_shared_member.failure_pair */
+    struct kolo_packed_key keys[2], pair[2]; /* as kolo_shared_member.failure_keys and failure_pair */
 };
 
 /* Collects the published failure. Returns false if there is none. */

@@ -179,10 +179,7 @@ static void warn(kolo_comm *comm, const struct kolo_wait *wait) {
     const char activity = kolo_liveness_activity(&comm->liveness, late);
     const uint64_t calls = kolo_load_acquire(&comm->segment.signals[late].calls);
     char call[KOLO_CALL_TEXT_BYTES], where[600];
-    if (kolo_channels_busy(&comm->channels))
-        kolo_pair_describe(comm->channels.own.word, comm->channels.own.detail, call);
-    else
-        kolo_call_describe(comm->call.word, call);
+    kolo_call_key_describe(kolo_channels_busy(&comm->channels) ? comm->channels.own : kolo_call_key_now(comm), call);
     list_ranks(comm, where, sizeof where);
     kolo_log(comm->log_level, KOLO_LOG_WARN, (int)comm->global_rank,
              "has waited %.1f s in call %" PRIu64 " (%s) for rank %u (pid %u), which is %s and %s %" PRIu64

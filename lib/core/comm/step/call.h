@@ -28,8 +28,7 @@ struct kolo_past_steps {
 
 struct kolo_call_state {
     uint64_t number;      /* the call's index, from 1; 0 before the first one */
-    uint64_t word;        /* kolo_call_word of the call */
-    uint64_t stamp;       /* a mix of the words of this call and all calls before it */
+    uint64_t stamp;       /* a mix of the keys of this call and all calls before it */
     uint64_t line_rounds; /* see algo/lines.h */
     uint64_t pass_lines;  /* used since the last round */
 

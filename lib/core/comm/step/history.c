@@ -72,7 +72,7 @@ bool kolo_history_read(const struct kolo_shared_signal *signal, const struct kol
     const struct kolo_shared_record *record = &history->records[number % KOLO_HISTORY];
     const uint64_t ended = kolo_load_acquire(&signal->ended);
     *call = (struct kolo_past_call){.number = number, .waited_for = -1};
-    call->word = kolo_load_acquire(&history->words[number % (2 * KOLO_HISTORY)]);
+    call->key = kolo_call_key_load(history->keys[number % (2 * KOLO_HISTORY)]);
     if (kolo_load_acquire(&record->number) == number) {
         const uint64_t longest = kolo_load_acquire(&record->longest);
         call->began_ns = (int64_t)kolo_load_acquire(&record->began_ns);
@@ -112,7 +112,7 @@ static void describe_stand(const kolo_comm *comm, uint32_t rank, int64_t now_ns,
         return;
     }
     if (kolo_history_read(signal, &comm->segment.histories[rank], calls, &call))
-        kolo_call_describe(call.word, what);
+        kolo_call_key_describe(call.key, what);
     if (kolo_history_waits(kolo_load_acquire(&signal->waiting), &peer, &since_ns)) {
         const int length = peer == KOLO_RANKS_MAX
                                ? snprintf(wait, sizeof wait, "; waiting for any rank")

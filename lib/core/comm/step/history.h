@@ -1,28 +1,28 @@
 /* The history: which calls each rank made last, when, and which rank it waited for. It lies in the segment, so that it
  * outlives its rank. Ranks read it for the log when a failure is found, and tools read it from outside (kolo_watch.h).
  *
- * Every call writes what it is into the history's words. Its times, and the rank that it waited for, are recorded only
+ * Every call writes its key into the history. Its times, and the rank that it waited for, are recorded only
  * for calls that take long anyway, since reading a clock would take a third of the time of the smallest call. These are
  * calls of KOLO_TIMED_BYTES_MIN and more, and calls with a wait beyond spinning. For the latter the recorded time
  * begins when the first such wait went beyond spinning, and ends with the last such wait.
  *
- * Only the owner writes. A reader reads the number of the rank's last call, then the word and record of the call that
- * it wants, then the number again. Word and record are of that call if it still is one of the last KOLO_HISTORY.
- *   - words: the word of call c takes the place of that of c - 2 * KOLO_HISTORY, and is stored before `calls` is c.
+ * Only the owner writes. A reader reads the number of the rank's last call, then the key and record of the call that it
+ * wants, then the number again. Key and record are of that call if it still is one of the last KOLO_HISTORY.
+ *   - keys: the key of call c takes the place of that of c - 2 * KOLO_HISTORY, and is stored before `calls` is c.
  *   - records: the first store to the record of call c comes after `calls` is c, and is a release: a reader that sees
  *     that store also sees `calls`.
  * A death leaves at worst a record with the `number` of an older call: then the last call's times are not known. */
 #pragma once
 
 #include "comm/comm.h"
-#include "comm/step/call_word.h"
+#include "comm/step/call_key.h"
 
 #define KOLO_TIMED_BYTES_MIN ((size_t)256 << 10) /* two looks at the clock are half a percent of such a call */
 
 /* A past call. Calls are numbered from 1, as in kolo_call.number. */
 struct kolo_past_call {
     uint64_t number;
-    uint64_t word;     /* kolo_call_word */
+    struct kolo_call_key key;
     int64_t began_ns;  /* 0: not known */
     int64_t ended_ns;  /* 0: not known, or not ended */
     int64_t waited_ns; /* of its longest wait beyond spinning; 0: there was none */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/step/call_word.h"
+#include "comm/step/call_key.h"
 
 struct kolo_item kolo_item_real(const char *name, double value) {
     struct kolo_item item = {.name = name, .kind = KOLO_ITEM_REAL};

@@ -11,10 +11,10 @@
  * rank claims its slot for a ticket (kolo_slot_claim) before it writes there, and says with which step it is done with
  * it (kolo_slot_retire): after that it touches no slot of the ticket, its own or a peer's.
  *
- * Stamps. A stamp is a mix of the words of this call and of all calls before it, and of their details, so ranks with
- * equal stamps have made the same calls. Before a rank publishes its first step of a call, it stores the stamp on the
- * same cache line. A rank that waits for a step, or claims a slot, compares that stamp with its own. So ranks that make
- * different calls find out on the line that they read anyway.
+ * Stamps. A stamp is a mix of the keys of this call and of all calls before it, so ranks with equal stamps have made
+ * the same calls. Before a rank publishes its first step of a call, it stores the stamp on the same cache line. A rank
+ * that waits for a step, or claims a slot, compares that stamp with its own. So ranks that make different calls find
+ * out on the line that they read anyway.
  *
  * Memory order: the writer stores payload, then stamp, then progress (release); the reader loads progress (acquire),
  * then stamp, then payload. A slot is written again only after its readers' later steps were acquired. A stamp is
@@ -25,17 +25,13 @@
 
 #include "comm/failure/failure.h"
 
-/* Begins a call: numbers it, and shows what it is to ranks that wait long for this one. `detail`: a digest of what the
- * word has no room for; 0: none. */
-static inline void kolo_call_begin(kolo_comm *comm, uint64_t word, uint64_t detail) {
+/* Begins a call: numbers it, and shows what it is to ranks that wait long for this one. */
+static inline __attribute__((always_inline)) void kolo_call_begin(kolo_comm *comm, struct kolo_call_key key) {
     KOLO_POINT("call.beginning");
     comm->call.number++;
-    comm->call.word = word;
-    if (detail)
-        comm->call.stamp = kolo_stamp_after(comm->call.stamp, detail);
-    comm->call.stamp = kolo_stamp_after(comm->call.stamp, word);
-    /* This release pairs with first_difference (failure.c), as does the next one. */
-    kolo_store_release(&comm->history->words[comm->call.number % (2 * KOLO_HISTORY)], comm->call.word);
+    comm->call.stamp = kolo_stamp_after(comm->call.stamp, key);
+    /* These releases pair with first_difference (failure.c), as does the next one. */
+    kolo_call_key_store(comm->history->keys[comm->call.number % (2 * KOLO_HISTORY)], key);
     KOLO_POINT("call.described");
     kolo_store_release(&comm->signal->calls, comm->call.number);
     KOLO_POINT("call.begun");
@@ -52,7 +48,7 @@ static inline void kolo_call_leave(kolo_comm *comm) {
 
 /* Notes a call without a number that all ranks make in the same order: ranks that differ find out in the next wait. */
 static inline void kolo_call_note(kolo_comm *comm, kolo_collective collective, uint32_t index) {
-    comm->call.stamp = kolo_stamp_after(comm->call.stamp, kolo_call_word(collective, KOLO_U8, KOLO_SUM, 0, index));
+    comm->call.stamp = kolo_stamp_after(comm->call.stamp, kolo_call_key_of(collective, index));
 }
 
 /* Publishes step `step` of the present call, from 1. */

@@ -22,6 +22,7 @@
  * operation that is not commutative always takes the order of all ranks. */
 #include "internode/hierarchy/hierarchy.h"
 
+#include "algo/fusion/apply.h"
 #include "algo/fusion/many.h"
 #include "sync/point.h"
 

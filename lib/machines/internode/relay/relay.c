@@ -18,7 +18,7 @@
 enum { TAG_AT = 0, DTYPE_AT = 4, COUNT_AT = 8, BEFORE_AT = 16, PAYLOAD_AT = 24 };
 static_assert(PAYLOAD_AT + KOLO_CELL_PAYLOAD <= KOLO_CONTROL_BYTES_MAX, "a cell is one frame");
 
-/* kolo_frame.call of KOLO_FRAME_PROGRESS: what kolo_frame.stamp is. */
+/* kolo_frame.key.count of KOLO_FRAME_PROGRESS: what kolo_frame.stamp is. */
 enum { TAKEN_MESSAGES, TAKEN_CHUNKS, ASKED, SERVED, LEFT };
 static_assert(KOLO_CHUNK_BYTES == KOLO_CHUNK_BYTES_MAX, "a chunk is one frame");
 
@@ -186,7 +186,7 @@ static void forward_serving(struct kolo_relay *relay, uint32_t local, uint32_t t
              .part = (uint16_t)from,
              .ticket = to,
              .stamp = begin_stream(relay, local, to, ring->served_bytes, ring->served_chunks_before),
-             .call = SERVED,
+             .key.count = SERVED,
          },
          NULL);
 }
@@ -252,11 +252,11 @@ static void tell_taken(struct kolo_relay *relay, uint32_t local, uint32_t other)
     pair->is_known = true;
     if (pair->has_ring && kolo_load_acquire(&ring->asked) > pair->asked) { /* pairs with receiving.c's ask */
         pair->asked++;
-        frame.call = ASKED;
+        frame.key.count = ASKED;
         frame.stamp = ring->asked_number;
         tell(relay, node, frame, NULL);
     }
-    frame.call = TAKEN_CHUNKS;
+    frame.key.count = TAKEN_CHUNKS;
     frame.stamp = in->has_stream ? kolo_load_acquire(&comm->segment.streams[other].taken) : 0;
     if (frame.stamp <= in->told)
         return;
@@ -401,12 +401,12 @@ static int take_served(struct kolo_relay *relay, const struct kolo_frame *frame,
 
 static int take_progress(struct kolo_relay *relay, const struct kolo_frame *frame) {
     const uint32_t from = frame->part, to = (uint32_t)frame->ticket;
-    const bool is_served = frame->call == SERVED;
+    const bool is_served = frame->key.count == SERVED;
     const uint32_t local = kolo_nodes_local_rank(relay->comm->nodes, is_served ? to : from);
     struct kolo_shared_ring *ring = kolo_ring(relay->comm, from, to);
     struct pair *pair = pair_of(relay, local, is_served ? from : to);
     int rc = 0;
-    switch (frame->call) {
+    switch (frame->key.count) {
     case TAKEN_MESSAGES: /* of a rank of this node; 0 says that the other rank may wait for this one */
         if (frame->stamp && (frame->stamp > pair->forwarded || frame->stamp < kolo_load_relaxed(&ring->taken)))
             return KOLO_ERR_VERSION;
@@ -456,10 +456,10 @@ static int take_chunk(struct kolo_relay *relay, const struct kolo_frame *frame) 
 
 int kolo_relay_take(struct kolo_relay *relay, uint32_t node, const struct kolo_frame *frame, const uint8_t *payload) {
     const bool is_progress = frame->kind == KOLO_FRAME_PROGRESS;
-    const bool is_back = is_progress && frame->call != SERVED; /* by the taker's node */
+    const bool is_back = is_progress && frame->key.count != SERVED; /* by the taker's node */
     const uint32_t own = relay->comm->node;
     talk(relay);
-    if (is_progress && frame->call == LEFT) {
+    if (is_progress && frame->key.count == LEFT) {
         if (!is_of(relay, frame->ticket, node))
             return KOLO_ERR_VERSION;
         kolo_set_bits(&relay->shared->left[frame->ticket / 64], UINT64_C(1) << frame->ticket % 64);
@@ -501,7 +501,8 @@ bool kolo_relay_look(struct kolo_relay *relay, struct kolo_failure_report *found
         }
         for (uint32_t node = 0; node < relay->nodes; node++)
             if (node != comm->node)
-                tell(relay, node, (struct kolo_frame){.kind = KOLO_FRAME_PROGRESS, .call = LEFT, .ticket = rank}, NULL);
+                tell(relay, node, (struct kolo_frame){.kind = KOLO_FRAME_PROGRESS, .key.count = LEFT, .ticket = rank},
+                     NULL);
     }
     return false;
 }
