@@ -9,7 +9,11 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
+import time
 import unittest
+
+from kolo4py import _library
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KOLORUN = os.environ["KOLORUN"]
@@ -42,6 +46,26 @@ def alone(code, *arguments, **changes):
     done = subprocess.run([sys.executable, "-B", *arguments, "-c", textwrap.dedent(code)], text=True,
                           env=environment(**changes), capture_output=True, timeout=PATIENCE_S, check=False)
     return done.stdout, done.stderr
+
+
+class Loading(unittest.TestCase):
+    def test_threads_get_one_result(self):
+        """Which is whole, whoever asks first."""
+        made, got = [], []
+
+        @_library.once
+        def make():
+            made.append(threading.get_ident())
+            time.sleep(0.05)
+            return made[-1]
+
+        threads = [threading.Thread(target=lambda: got.append(make())) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(1, len(made))
+        self.assertEqual(made * 8, got)
 
 
 class Latency(unittest.TestCase):

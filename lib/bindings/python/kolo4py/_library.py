@@ -5,7 +5,8 @@ import functools
 import os
 import pathlib
 import sysconfig
-from typing import Any, Iterator
+import threading
+from typing import Any, Callable, Iterator, TypeVar
 
 from ._errors import Unsupported, VersionMismatch
 
@@ -15,6 +16,25 @@ SONAME = "libkolo.so.0.1"
 Pointer, Count, Int, Number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_uint64
 Real = ctypes.c_double
 COLLECTIVE, ALGORITHM, COMPRESSION = range(3)  # kolo_named
+
+
+_Made = TypeVar("_Made")
+
+
+def once(make: Callable[[], _Made]) -> Callable[[], _Made]:
+    """Makes a function's result when it is first asked for. functools.lru_cache would let two threads make it at once,
+    and the second would get a module that the first has not loaded yet."""
+    lock = threading.Lock()
+    made: "list[_Made]" = []
+
+    @functools.wraps(make)
+    def get() -> _Made:
+        with lock:
+            if not made:
+                made.append(make())
+        return made[0]
+
+    return get
 
 
 class Options(ctypes.Structure):
@@ -198,7 +218,7 @@ def _declare_part(library: ctypes.CDLL, option: str) -> None:
             setattr(library, f"kolo_{name}", missing)
 
 
-@functools.lru_cache(maxsize=None)
+@once
 def load() -> ctypes.CDLL:
     """The library with its functions declared. Raises ImportError if there is none, VersionMismatch if it is of another
     version than this package."""
@@ -225,7 +245,7 @@ def background(name: str) -> str:
     return "start" if name == "call_make" else f"i{name}"
 
 
-@functools.lru_cache(maxsize=None)
+@once
 def collectives() -> "dict[str, int]":
     """The library's number of each collective."""
     names = (load().kolo_name(COLLECTIVE, number) for number in range(32))

@@ -24,7 +24,7 @@ from . import _builder, _rendezvous
 __all__ = ["autoload", "backend", "comm", "register", "stats"]
 
 
-@functools.lru_cache(maxsize=None)
+@_library.once
 def load() -> Any:
     """The C++ part for this PyTorch: a module with the class Backend. Raises ImportError if there is none: it is never
     compiled behind one's back."""
