@@ -10,7 +10,7 @@ import unittest
 
 SIMULATE = os.environ["KOLO_SIMULATE"]
 MACHINES = pathlib.Path(os.environ["KOLO_SIMULATE_MACHINES"])
-PATIENCE_S = 60
+PATIENCE_S = 600
 
 SMALL = MACHINES / "desktop-8"
 
