@@ -1,7 +1,6 @@
 /* From single pieces of work (perf_limits.h) to the time below which no all-reduce can fall. README.md derives each
  * term. */
-#ifndef PERF_BOUND_H
-#define PERF_BOUND_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,5 +35,3 @@ perf_bound perf_bound_of(const perf_limits *limits, const perf_job *job, size_t 
 
 /* Bytes in a nanosecond, so GB/s. */
 double perf_curve_gbps(const perf_curve *curve, int point);
-
-#endif

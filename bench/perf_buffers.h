@@ -1,7 +1,6 @@
 /* The buffers that a rank makes its calls with: ordinary memory as a program gets it from posix_memalign, or that of
  * kolo_alloc, with room for guard bytes on both sides; and what drops them from the caches. */
-#ifndef PERF_BUFFERS_H
-#define PERF_BUFFERS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,5 +27,3 @@ void perf_flush(const void *buffer, size_t bytes);
 
 /* Whether this machine lets a program flush. */
 bool perf_can_flush(void);
-
-#endif

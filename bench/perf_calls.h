@@ -1,6 +1,5 @@
 /* Calls that a sampler makes otherwise than one after another: in the background, and by several threads of a rank. */
-#ifndef PERF_CALLS_H
-#define PERF_CALLS_H
+#pragma once
 
 #include "perf_report.h"
 #include "perf_sampler.h"
@@ -43,5 +42,3 @@ void perf_lanes_end(void);
 
 /* The `call` of a sampler: returns when all lanes have. */
 int perf_lanes_call(const perf_sampler *sampler, const perf_call *call);
-
-#endif

@@ -1,7 +1,6 @@
 /* The collectives that are measured: a row each, with what a rank sends and receives, how much of that has to cross
  * between ranks, and how the call is made. */
-#ifndef PERF_COLLECTIVES_H
-#define PERF_COLLECTIVES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -88,5 +87,3 @@ const kolo_tensor *perf_tensors_of(const perf_call *call);
 
 /* Before the calling thread ends. */
 void perf_tensors_free(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* Measuring what the hardware allows: single pieces of work that no all-reduce can do without, each done alone and in
  * the fastest of several ways. perf_bound.h makes of them the time below which an all-reduce cannot fall. */
-#ifndef PERF_LIMITS_H
-#define PERF_LIMITS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -69,5 +68,3 @@ int perf_limits_begin(perf_limits *limits, int ranks, bool launched);
 /* Measures the pieces that *request names, into *limits; may be called again for other pieces. Returns 0, or -1 with
  * the reason. */
 int perf_limits_measure(perf_limits *limits, const perf_limits_request *request);
-
-#endif

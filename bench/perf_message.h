@@ -1,7 +1,6 @@
 /* The message of one row, as one rank has it: its buffers, the arguments of the call, the inputs, and whether the
  * result is right. */
-#ifndef PERF_MESSAGE_H
-#define PERF_MESSAGE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -69,5 +68,3 @@ void perf_message_begin_check(const perf_message *message);
  * where it must not change, and the guard bytes. Returns how many are wrong on this rank, and says on stderr where the
  * first one is. */
 uint64_t perf_message_check(const perf_message *message, int seed);
-
-#endif

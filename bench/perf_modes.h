@@ -1,6 +1,5 @@
 /* What kolo-perf measures beside collectives: a function for each. */
-#ifndef PERF_MODES_H
-#define PERF_MODES_H
+#pragma once
 
 #include "perf_options.h"
 #include "perf_report.h"
@@ -29,5 +28,3 @@ int perf_optimizer_run(const perf_options *options, kolo_comm *comm, perf_report
 /* Measures all sizes of rows that are asked for; collective. Returns 0, a KOLO_ERR_*, or 1 after a complaint of this
  * rank's. *wrong becomes the rows that were torn or are not the sum of what was pushed; the report is rank 0's. */
 int perf_table_run(const perf_options *options, kolo_comm *comm, perf_report *report, int64_t *wrong);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the command line asks for. */
-#ifndef PERF_OPTIONS_H
-#define PERF_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -111,5 +110,3 @@ bool perf_sizes_next(perf_sizes *sizes, const perf_options *options);
 
 /* Bytes of the largest message of a run. */
 size_t perf_sizes_max_bytes(const perf_options *options, size_t unit_bytes);
-
-#endif

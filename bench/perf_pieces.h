@@ -1,7 +1,6 @@
 /* The pieces of work that perf_limits.h names, each as a function for the workers of a team, whose argument is the
  * perf_workshop that they share; worker 0 leaves the result in its limits. */
-#ifndef PERF_PIECES_H
-#define PERF_PIECES_H
+#pragma once
 
 #include "perf_rounds.h"
 
@@ -68,5 +67,3 @@ static inline void perf_task_meet(perf_task *task) {
     perf_word_store(&task->shop->flags[task->worker->index].value, task->sequence);
     perf_word_await(&task->shop->flags[task->partner].value, task->sequence, true);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* How far a run has come: one line on standard error, where that is a terminal, which is erased before anything else is
  * printed. Rank 0 opens it; without that all of this does nothing. */
-#ifndef PERF_PROGRESS_H
-#define PERF_PROGRESS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -21,5 +20,3 @@ void perf_progress_say(const char *what);
 
 /* It has been: what is shown goes. */
 void perf_progress_erase(void);
-
-#endif

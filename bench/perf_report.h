@@ -1,6 +1,5 @@
 /* What rank 0 prints and writes: the table of a run, and its rows as JSON and CSV. */
-#ifndef PERF_REPORT_H
-#define PERF_REPORT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -93,5 +92,3 @@ void perf_print_bytes(FILE *to, size_t bytes, int width);
 
 /* A space, then how many elements are wrong in six characters, as "1234k" where they are more; -1: "-". */
 void perf_print_wrong(FILE *to, int64_t wrong);
-
-#endif

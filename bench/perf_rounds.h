@@ -3,8 +3,7 @@
  * count as the hardware's slowness), and the result is the lower quartile of the rounds: what else runs on the
  * machine only ever adds to a round, so this is what the hardware does when it is left alone, and a lucky round alone
  * does not decide it. */
-#ifndef PERF_ROUNDS_H
-#define PERF_ROUNDS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -83,5 +82,3 @@ void perf_rounds_try(perf_task *task, void (*work)(perf_task *task), const char 
 
 /* The next point of a curve; false once the last one has reached `wanted_bytes`, or the curve its end. */
 bool perf_point_next(size_t *bytes, size_t wanted_bytes, size_t end_bytes);
-
-#endif

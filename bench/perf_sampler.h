@@ -4,8 +4,7 @@
  * A row is one message size. It is verified, warmed up, timed and verified again. The time of a sample is that of the
  * slowest rank; all ranks wait for each other before every sample, by kolo_barrier of the sampler's communicator. How
  * many samples there are follows from times that all ranks have agreed on. */
-#ifndef PERF_SAMPLER_H
-#define PERF_SAMPLER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -77,5 +76,3 @@ void perf_sampler_free(perf_sampler *sampler);
 
 /* Each value becomes the ranks' KOLO_MAX or KOLO_SUM. Returns what kolo returns. */
 int perf_sampler_join(perf_sampler *sampler, double *values, size_t count, kolo_op op);
-
-#endif

@@ -1,6 +1,5 @@
 /* Order statistics of a set of samples, and the clock that takes them. */
-#ifndef PERF_STATISTICS_H
-#define PERF_STATISTICS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -22,5 +21,3 @@ perf_statistics perf_statistics_of(double *samples, size_t count);
 static inline double perf_now_us(void) {
     return now_s() * 1e6;
 }
-
-#endif

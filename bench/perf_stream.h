@@ -1,7 +1,6 @@
 /* The ways of running through memory that are tried to find the fastest: for each instruction set, plain, with software
  * prefetch, and with stores that bypass the caches. */
-#ifndef PERF_STREAM_H
-#define PERF_STREAM_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -20,5 +19,3 @@ typedef struct perf_stream_way {
 
 /* The ways of this machine, best first guess first; a function that a way lacks is NULL. Returns how many. */
 int perf_stream_ways(perf_stream_way ways[PERF_STREAM_WAYS_MAX]);
-
-#endif

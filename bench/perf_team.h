@@ -6,8 +6,7 @@
  *
  * Memory order: a word that others await is stored with release (perf_word_store) and loaded with acquire (inside
  * perf_word_reached), so what a worker wrote before its word is seen after the wait. */
-#ifndef PERF_TEAM_H
-#define PERF_TEAM_H
+#pragma once
 
 #include <sched.h>
 #include <stdatomic.h>
@@ -101,5 +100,3 @@ static inline void perf_word_await(const _Atomic uint64_t *word, uint64_t value,
             perf_worker_yield(&deadline_us);
     }
 }
-
-#endif

@@ -8,8 +8,7 @@
  * Floating-point inputs are chosen such that every partial result, in whatever order, is exactly representable in the
  * dtype itself (averages of prefixes: in the type of accumulation): any correct reduction gives the same bits, whatever
  * it associates or keeps in between. */
-#ifndef PERF_VALUES_H
-#define PERF_VALUES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,5 +44,3 @@ void perf_table_fill(void *buffer, size_t count, size_t element_bytes, const voi
  * the index of the first, if there is one. */
 size_t perf_table_wrong(const void *buffer, size_t count, size_t element_bytes, const void *table, size_t first,
                         size_t *found);
-
-#endif

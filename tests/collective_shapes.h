@@ -1,7 +1,6 @@
 /* What tests know of each collective, from the words of the public headers alone. Lists of cases go through this table,
  * so that they have a new collective as soon as it has a row here. */
-#ifndef KOLO_TESTS_COLLECTIVE_SHAPES_H
-#define KOLO_TESTS_COLLECTIVE_SHAPES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -57,5 +56,3 @@ static inline const collective_shape *collective_reducing(uint32_t index) {
         if (collective_shapes[i].reduces && left-- == 0)
             return &collective_shapes[i];
 }
-
-#endif

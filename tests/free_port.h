@@ -1,6 +1,5 @@
 /* A port for a rendezvous. */
-#ifndef KOLO_TESTS_FREE_PORT_H
-#define KOLO_TESTS_FREE_PORT_H
+#pragma once
 
 #include <netinet/in.h>
 #include <stdbool.h>
@@ -52,5 +51,3 @@ static inline int free_port(uint64_t start) {
     }
     return -1;
 }
-
-#endif

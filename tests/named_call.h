@@ -1,6 +1,5 @@
 /* A kolo_call, made by the functions of its name: what kolo_call_make and kolo_start make of it has to be the same. */
-#ifndef KOLO_TESTS_NAMED_CALL_H
-#define KOLO_TESTS_NAMED_CALL_H
+#pragma once
 
 #include "kolo.h"
 #include "kolo_fusion.h"
@@ -64,5 +63,3 @@ static inline int named_call_start(kolo_comm *comm, const kolo_call *call, kolo_
                                      call->context, request);
     NAMED_CALL(call, NAMED_BACKGROUND)
 }
-
-#endif

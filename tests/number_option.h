@@ -1,6 +1,5 @@
 /* Numbers among the options of test programs. */
-#ifndef KOLO_TESTS_NUMBER_OPTION_H
-#define KOLO_TESTS_NUMBER_OPTION_H
+#pragma once
 
 #include <errno.h>
 #include <getopt.h>
@@ -28,5 +27,3 @@ static inline uint64_t default_seed(void) {
     const char *given = getenv("TEST_SEED");
     return given ? strtoull(given, NULL, 10) : 1;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* A pseudo-random sequence, the same from the same state everywhere. */
-#ifndef KOLO_TESTS_SPLITMIX64_H
-#define KOLO_TESTS_SPLITMIX64_H
+#pragma once
 
 #include <stdint.h>
 
@@ -14,5 +13,3 @@ static inline uint64_t random_next(uint64_t *state) {
 static inline uint64_t random_below(uint64_t *state, uint64_t limit) {
     return random_next(state) % limit;
 }
-
-#endif

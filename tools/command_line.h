@@ -1,7 +1,6 @@
 /* The command line of a program: one table of its options, by which they are read, checked, refused and explained by
  * --help. --help, --version and --completion are there by themselves. */
-#ifndef KOLO_COMMAND_LINE_H
-#define KOLO_COMMAND_LINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -84,5 +83,3 @@ const char *completion_shell_name(unsigned shell);
 
 /* Prints it for that shell. `common`: options that the line's table has not. */
 void command_completion_print(const command_line *line, const command_option *common, int common_count, unsigned shell);
-
-#endif

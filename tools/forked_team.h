@@ -1,7 +1,6 @@
 /* Processes that are forked to do one thing together. They end with their parent, however it ends. All teams of
  * processes start so, those of tests as well. */
-#ifndef KOLO_TOOLS_FORKED_TEAM_H
-#define KOLO_TOOLS_FORKED_TEAM_H
+#pragma once
 
 #include <stddef.h>
 #include <sys/types.h>
@@ -25,5 +24,3 @@ int forked_team_run(int count, int (*work)(void *argument, int index), void *arg
 /* Zeroed memory that forked processes share; NULL where there is none. */
 void *forked_team_allocate(size_t bytes);
 void forked_team_free(void *memory, size_t bytes);
-
-#endif

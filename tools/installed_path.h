@@ -1,6 +1,5 @@
 /* What is installed with the programs lies in share/kolo beside their folder; in a build folder, too. */
-#ifndef KOLO_TOOLS_INSTALLED_PATH_H
-#define KOLO_TOOLS_INSTALLED_PATH_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -19,5 +18,3 @@ static inline bool installed_path(char *path, size_t path_bytes, const char *nam
     }
     return snprintf(path, path_bytes, "%s/share/kolo/%s", program, name) < (int)path_bytes;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* This process's rank before there is a communicator, as its launcher tells it. */
-#ifndef KOLO_TOOLS_LAUNCHED_RANK_H
-#define KOLO_TOOLS_LAUNCHED_RANK_H
+#pragma once
 
 /* A guess, good enough to choose who speaks and who measures the hardware; kolo_comm_create has the last word. */
 typedef struct launched_rank {
@@ -9,5 +8,3 @@ typedef struct launched_rank {
 } launched_rank;
 
 launched_rank launched_rank_guess(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* A program's messages on standard error. */
-#ifndef KOLO_TOOLS_MESSAGES_H
-#define KOLO_TOOLS_MESSAGES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,5 +19,3 @@ int message_unless_written(void);
 /* Writes those of `count` ranks that are `listed`, counted from `first_rank`, in words: "rank 3", "ranks 0-2, 5"; a
  * list that does not fit ends in "...". Returns how many there are. */
 int message_ranks_format(char *text, size_t text_bytes, const bool *listed, int count, int first_rank);
-
-#endif

@@ -1,6 +1,5 @@
 /* The clocks that measure intervals. */
-#ifndef KOLO_TOOLS_NOW_H
-#define KOLO_TOOLS_NOW_H
+#pragma once
 
 #include <time.h>
 
@@ -18,5 +17,3 @@ static inline double now_s(void) {
 static inline double now_of_thread_s(void) {
     return now_of_clock_s(CLOCK_THREAD_CPUTIME_ID);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Text as people and programs read it: quantities, strings in JSON, paragraphs. */
-#ifndef KOLO_TOOLS_PRINTED_TEXT_H
-#define KOLO_TOOLS_PRINTED_TEXT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -34,5 +33,3 @@ void json_floats_print(FILE *to, const float *values, size_t count);
  * `column`, where the cursor is. A line that is too long is broken between words, and goes on below its own text: that
  * begins after the line's spaces or, as in "  name   what it is", after its first gap of two spaces or more. */
 void wrapped_text_print(const char *text, int indent, int column);
-
-#endif

@@ -1,8 +1,7 @@
 /* What a library's shim and the driver know of one another. The driver (driver.c) has the command line and, from
  * perf_sampler.c, the buffers, the timing loop and the verification; it is the same for every library. A shim makes the
  * library's calls. */
-#ifndef DRIVER_H
-#define DRIVER_H
+#pragma once
 
 #include <stddef.h>
 
@@ -24,5 +23,3 @@ typedef struct driver_shim {
 
 /* A driver's whole life. Returns the exit status of the process. */
 int driver_run(int argc, char **argv, const driver_shim *shim);
-
-#endif

@@ -4,8 +4,7 @@
  * Rank 0 and the first rank on another CPU each store a growing number into a line of their own and wait for the
  * other's, as kolo-perf's exchange does. The fastest of a few short batches counts: what interrupts a rank spoils one.
  */
-#ifndef DRIVER_EXCHANGE_H
-#define DRIVER_EXCHANGE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -25,5 +24,3 @@ int driver_exchange_open(driver_exchange *exchange, kolo_comm *comm, const char 
  * not get through a batch undisturbed in a few tries, each of which takes half a millisecond at most once both have
  * come. Returns what kolo returns. */
 int driver_exchange_measure(driver_exchange *exchange, double *ns);
-
-#endif

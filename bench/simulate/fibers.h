@@ -1,7 +1,6 @@
 /* Fibers: each has a stack of its own and runs until it switches to another. Which one that is, and when, is the
  * caller's to say. One set at a time, in one thread. */
-#ifndef FIBERS_H
-#define FIBERS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -16,5 +15,3 @@ uint32_t fiber_running(void);
 
 /* Goes on with `to`, or with FIBER_NONE outside, and comes back when somebody switches here. */
 void fiber_switch(uint32_t to);
-
-#endif

@@ -5,8 +5,7 @@
  * to be. A release copies it to the word and begins a new epoch of the rank; an acquire joins the word's to the rank's
  * own. Memory is cut into zones, each of which remembers, to the byte, who has written it last and who has read it
  * since. One run at a time. */
-#ifndef RACES_H
-#define RACES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,5 +53,3 @@ void races_write(uint32_t rank, const void *address, size_t bytes);
 /* How many of the bytes nobody has written; and makes it as if nobody had. */
 size_t races_unwritten(const void *address, size_t bytes);
 void races_forget(const void *address, size_t bytes);
-
-#endif

@@ -1,8 +1,7 @@
 /* Whether the algorithms keep to their protocol, whatever the times: who reads must know that what it reads has been
  * written, and who writes must know that all have read what was there; in slots, and in buffers that ranks share
  * (races.h). Small messages travel in real lines, and their bytes are compared as well. */
-#ifndef SIM_CHECK_H
-#define SIM_CHECK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,5 +27,3 @@ void sim_check_input(const void *input, size_t bytes, uint32_t rank, uint64_t ca
 
 /* The first violation in words, or NULL. */
 const char *sim_check_problem(void);
-
-#endif

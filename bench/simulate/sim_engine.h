@@ -4,8 +4,7 @@
  * goes on once no other thread that can run has an earlier clock; equal clocks go by thread. So accesses happen in the
  * order of their times, and the same input gives the same output. Nothing here knows of machines or messages. One
  * simulation at a time, in one thread. */
-#ifndef SIM_ENGINE_H
-#define SIM_ENGINE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -49,5 +48,3 @@ void sim_wake(uint32_t thread, double at_ns);
 
 /* All threads meet here at no cost and go on at the latest one's clock. Those that have returned are not waited for. */
 void sim_meet(void);
-
-#endif

@@ -7,8 +7,7 @@
  * overlap, as processors speculate past them: loads_in_flight at a time.
  *
  * The flags themselves are real memory, which the library reads and writes; this is only about time. */
-#ifndef SIM_LINES_H
-#define SIM_LINES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,5 +40,3 @@ typedef struct sim_poll {
 } sim_poll;
 
 sim_poll sim_line_polled(uint32_t thread);
-
-#endif

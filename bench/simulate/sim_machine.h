@@ -1,6 +1,5 @@
 /* The machine that is modelled: its shape, its latencies and its bandwidths, read from a small text file. */
-#ifndef SIM_MACHINE_H
-#define SIM_MACHINE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -88,5 +87,3 @@ uint32_t sim_core(void);
 /* "rank 3", or "lane 2 of rank 3". */
 enum { SIM_NAME_BYTES = 40 };
 void sim_thread_name(uint32_t thread, char *text, size_t text_bytes);
-
-#endif

@@ -5,8 +5,7 @@
  * is in the L2, in the L3, or only in memory. A core's own rate for that place gives the time; in addition a transfer
  * occupies what it shares with others (a domain's way out, a node's memory, a socket's link) for bytes / rate, first
  * come, first served. */
-#ifndef SIM_MEMORY_H
-#define SIM_MEMORY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,5 +32,3 @@ double sim_memory_latency_ns(const void *address);
 
 /* Ages all caches as if what has passed through them so far had passed `times` times more. */
 void sim_memory_age(double times);
-
-#endif

@@ -1,6 +1,5 @@
 /* The command line of kolo-simulate, and what it can ask for. */
-#ifndef SIM_OPTIONS_H
-#define SIM_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,5 +54,3 @@ void sim_rows_read(const char *option, const char *path, void (*take)(const char
 bool sim_row_number(const char *text, const char *key, double *value);
 bool sim_row_text(const char *text, const char *key, char *value, size_t value_bytes);
 bool sim_row_true(const char *text, const char *key);
-
-#endif

@@ -1,6 +1,5 @@
 /* One prediction: a communicator of the real library on the modelled machine, and the real kolo_allreduce on it. */
-#ifndef SIM_RUN_H
-#define SIM_RUN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,5 +56,3 @@ bool sim_run_skips_wait(void);
  * these.
  */
 void sim_run_fail(const char *function, const char *what);
-
-#endif

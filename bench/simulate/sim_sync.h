@@ -1,8 +1,7 @@
 /* Compiled in front of each of the library's sources (-include): the real types of sync/, but what algorithms and
  * communicators call for loading, storing, publishing and waiting goes to the model. Whatever is not named here works
  * as it always does. */
-#ifndef SIM_SYNC_H
-#define SIM_SYNC_H
+#pragma once
 
 #include "sync/atomic.h"
 #include "sync/wait.h"
@@ -23,5 +22,3 @@ void sim_ring(void);
 #define kolo_bell_ring(waiter, own_bell) ((void)(own_bell), sim_ring())
 #define kolo_publish(waiter, own_flag, value, own_bell)                                                                \
     ((void)(own_bell), sim_store_release(own_flag, value), sim_ring())
-
-#endif

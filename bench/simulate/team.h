@@ -1,8 +1,7 @@
 /* A team: the communicators of all ranks, in one address space. What comm/creation/ makes of processes that meet, but
  * for the meeting. An arena holds all that ranks share: the segment, one for each lane if ranks have several, and
  * behind it two buffers a rank, `send` and `recv`, as two calls of kolo_alloc would give them. One team at a time. */
-#ifndef TEAM_H
-#define TEAM_H
+#pragma once
 
 #include "comm/comm.h"
 
@@ -66,5 +65,3 @@ bool team_find(const void *address, team_place *place);
 
 /* "progress of rank 2", "bytes 0 to 128 of slot 1 of rank 0 in lane 2". */
 void team_describe(const void *address, size_t bytes, char *text, size_t text_bytes);
-
-#endif

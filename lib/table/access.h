@@ -1,6 +1,5 @@
 /* Pulls and pushes: how rows go from the pieces to a worker, and back. The callers have checked the arguments. */
-#ifndef KOLO_TABLE_ACCESS_H
-#define KOLO_TABLE_ACCESS_H
+#pragma once
 
 #include "table/table.h"
 #include "table/rows/versions.h"
@@ -30,5 +29,3 @@ void kolo_access_set(struct kolo_table *table, uint64_t first, uint64_t rows, co
 
 /* The memory of the version that is current; *version says which one it is. */
 const void *kolo_access_view(const struct kolo_table *table, uint64_t piece, uint64_t *version);
-
-#endif

@@ -31,8 +31,7 @@
  *   after that                  PEER_DEAD in this clock or the next   its updates count
  *   while it closes             as that of a worker                   others close
  *   while it folds              as that of a worker                   the next one goes on behind the last piece */
-#ifndef KOLO_TABLE_CLOCKS_H
-#define KOLO_TABLE_CLOCKS_H
+#pragma once
 
 #include "table/table.h"
 
@@ -61,5 +60,3 @@ void kolo_synchronous_stage(struct kolo_table *table, uint64_t piece, const void
 
 /* Closes a clock and folds shards, as far as that is due and no other rank does it. */
 void kolo_synchronous_help(struct kolo_table *table);
-
-#endif

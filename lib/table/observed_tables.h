@@ -7,8 +7,7 @@
  *
  * The contents are not trusted: they are copied, then checked. Of a table that is not legal only the name and the
  * communicator are used, which say which table it is. */
-#ifndef KOLO_TABLE_OBSERVED_TABLES_H
-#define KOLO_TABLE_OBSERVED_TABLES_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -35,5 +34,3 @@ void kolo_observed_table_read(struct kolo_observed_table *table);
 void kolo_observed_table_tell(const struct kolo_observed_table *table, kolo_watched_table *seen);
 void kolo_observed_table_tell_rank(const struct kolo_observed_table *table, uint32_t rank,
                                    kolo_watched_table_rank *seen);
-
-#endif

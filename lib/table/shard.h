@@ -27,8 +27,7 @@
  *
  * Writers. A worker writes its queues' `filled` and bytes, adds to `fillings`, and sets its bit in `pending`, or that
  * of a worker whose queue it waits for. The holder writes the rest. */
-#ifndef KOLO_TABLE_SHARD_H
-#define KOLO_TABLE_SHARD_H
+#pragma once
 
 #include "table/table.h"
 
@@ -72,5 +71,3 @@ int kolo_shard_settle(struct kolo_table *table, uint32_t shard, bool own);
 
 /* Waits until all that this worker has pushed is applied, so that it pulls its own pushes. */
 int kolo_shards_settle_own(struct kolo_table *table);
-
-#endif

@@ -1,6 +1,5 @@
 /* A table as its own rank holds it. table/table_layout.h has what the ranks share. */
-#ifndef KOLO_TABLE_TABLE_H
-#define KOLO_TABLE_TABLE_H
+#pragma once
 
 #include "comm/comm.h"
 #include "shm/region.h"
@@ -155,5 +154,3 @@ static inline double kolo_table_learning_rate(const kolo_table *table) {
     memcpy(&rate, &bits, sizeof rate);
     return rate;
 }
-
-#endif

@@ -8,8 +8,7 @@
  * A worker takes the pages of the second buffer before it writes there. Offsets follow from the table's options alone,
  * which every rank has checked to be the same; no rank trusts an offset that it reads. lib/table/README.md says which
  * rank writes what, and what becomes of it if a rank ends. */
-#ifndef KOLO_TABLE_TABLE_LAYOUT_H
-#define KOLO_TABLE_TABLE_LAYOUT_H
+#pragma once
 
 #include "shm/layout.h"
 
@@ -139,5 +138,3 @@ static_assert(sizeof(struct kolo_shared_shard) == 2 * KOLO_LINE_BYTES + KOLO_RAN
                   sizeof(struct kolo_shared_shard) % KOLO_LINE_BYTES == 0,
               "lines for the role, the workers and the holder");
 static_assert(sizeof(struct kolo_shared_queue) == 2 * KOLO_LINE_BYTES, "a line a writer");
-
-#endif

@@ -4,8 +4,7 @@
  * depends on a rank that computes. Ranks that wait find that another rank has ended, and only then is its `state` set;
  * its roles are taken over after that (shard.h). With staleness 0 and no backup workers the end of a rank is the
  * failure of the communicator, which breaks the table. */
-#ifndef KOLO_TABLE_WAITS_H
-#define KOLO_TABLE_WAITS_H
+#pragma once
 
 #include "table/table.h"
 
@@ -35,5 +34,3 @@ bool kolo_waits_has_ended(const struct kolo_table *table, uint32_t rank);
 
 /* Releases all waits for the rank, which has left, or is dead. */
 void kolo_waits_let_go(struct kolo_table *table, uint32_t rank, uint64_t state);
-
-#endif

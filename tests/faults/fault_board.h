@@ -5,8 +5,7 @@
  * there. The leader of a node has a second thread (internode/proxy.h), which passes points too: it adds to the same
  * counts.
  */
-#ifndef KOLO_TESTS_FAULT_BOARD_H
-#define KOLO_TESTS_FAULT_BOARD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -110,5 +109,3 @@ bool board_is_of_tables(int point);
 
 /* Of a rank: called at each of its points, before it counts; NULL: nothing. */
 extern void (*board_hook)(const char *point);
-
-#endif

@@ -1,7 +1,6 @@
 /* What the ranks of a case call, one call at a time, with results that are checked: collectives that a case may name,
  * memory that is shared, steps of a training. */
-#ifndef KOLO_TESTS_FAULT_CALLS_H
-#define KOLO_TESTS_FAULT_CALLS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -58,5 +57,3 @@ int training_compressed(const struct training_step *call);
 /* kolo_optimizer_step, the first of two segments of which has begun; in the last step of a case the gradients are
  * clipped, so that all segments wait for their norm. Returns as above. */
 int training_optimizer(const struct training_step *call);
-
-#endif

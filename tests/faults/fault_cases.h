@@ -1,8 +1,7 @@
 /* The cases of the sweep: a team that creates a communicator, makes a few calls and destroys it, with faults counted in
  * one of these three phases; or that breaks it and goes on with what is left of it, with faults counted meanwhile; or
  * that takes in joiners, with faults counted in the calls by which it does. */
-#ifndef KOLO_TESTS_FAULT_CASES_H
-#define KOLO_TESTS_FAULT_CASES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -151,5 +150,3 @@ bool case_waits_for(const struct fault_case *what, int rank, int peer);
 
 /* Runs as `rank` and writes down in the board what came of it. */
 void case_run(const struct run_mode *mode, int rank);
-
-#endif

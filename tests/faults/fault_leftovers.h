@@ -1,6 +1,5 @@
 /* What a communicator may leave behind in its process, and in /dev/shm. */
-#ifndef KOLO_TESTS_FAULT_LEFTOVERS_H
-#define KOLO_TESTS_FAULT_LEFTOVERS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -15,5 +14,3 @@ const char *leftovers_path(const char *job);
 
 /* Whether it is there. */
 bool leftovers_named(const char *job);
-
-#endif

@@ -1,6 +1,5 @@
 /* Cases of several nodes, which are ranks of one machine that inherit different files. */
-#ifndef KOLO_TESTS_FAULT_NODES_H
-#define KOLO_TESTS_FAULT_NODES_H
+#pragma once
 
 #include "fault_run.h"
 
@@ -21,5 +20,3 @@ bool nodes_have_uring(void);
 
 /* Judges the survivors of a case that has nodes. */
 void nodes_find(struct run *run, int64_t held_ns);
-
-#endif

@@ -1,6 +1,5 @@
 /* One run of a case, with a fault or without; and what shows that runs are judged rightly. */
-#ifndef KOLO_TESTS_FAULT_RUN_H
-#define KOLO_TESTS_FAULT_RUN_H
+#pragma once
 
 #include "fault_board.h"
 #include "fault_cases.h"
@@ -54,5 +53,3 @@ bool run_trial(const struct trial *trial, struct run *run);
 
 /* Returns the program's exit status. */
 int control_run(void);
-
-#endif

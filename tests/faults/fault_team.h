@@ -1,7 +1,6 @@
 /* Ranks as forked processes (forked_team.h): how each ends, while others are waited for or go on, and how long it took.
  */
-#ifndef KOLO_TESTS_FAULT_TEAM_H
-#define KOLO_TESTS_FAULT_TEAM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -56,5 +55,3 @@ int64_t times_percentile(struct times *times, double percent);
 
 /* "killed           412   min 0.1  median 5.2  p99 11.0  max 14.2 ms"; nothing where there are none. */
 void times_print(struct times *times, const char *name);
-
-#endif

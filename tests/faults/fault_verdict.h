@@ -1,6 +1,5 @@
 /* What must be true of a run in which a fault has struck: in calls, and in the ways to go on after one. */
-#ifndef KOLO_TESTS_FAULT_VERDICT_H
-#define KOLO_TESTS_FAULT_VERDICT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -81,5 +80,3 @@ void joining_find(struct run *run, int64_t held_ns);
 
 /* Whether joiners wait for as long as the victim is stopped: it is to answer them. */
 bool joining_waits_for_victim(const struct run *run);
-
-#endif

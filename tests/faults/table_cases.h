@@ -1,7 +1,6 @@
 /* The cases of table_faults: ranks that make a table, push known numbers into it, and leave it. Each counts what it has
  * pushed in memory that outlives it, so that each row tells afterwards whether every push was applied once. */
-#ifndef KOLO_TESTS_TABLE_CASES_H
-#define KOLO_TESTS_TABLE_CASES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -114,5 +113,3 @@ void table_run_rank(const void *mode, int rank);
 
 /* For a file of the case: loads it as a rank of its own, and counts. Exits with 0 if it could be loaded. */
 void table_load_counts(const void *mode, int rank);
-
-#endif

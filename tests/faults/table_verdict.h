@@ -1,6 +1,5 @@
 /* One run of a case of tables, with deaths or without, what must be true of it, and what shows that this is seen. */
-#ifndef KOLO_TESTS_TABLE_VERDICT_H
-#define KOLO_TESTS_TABLE_VERDICT_H
+#pragma once
 
 #include "fault_team.h"
 #include "table_cases.h"
@@ -33,5 +32,3 @@ bool table_run_trial(const struct table_trial *trial, const char *folder, struct
 
 /* Returns how many defects were not noticed, or seen where there is none. */
 int table_control_run(const char *folder);
-
-#endif

@@ -1,6 +1,5 @@
 /* What every target shares: the entry that libFuzzer, or replay.c, calls, and a check that is there in every build. */
-#ifndef KOLO_TESTS_FUZZ_TARGET_H
-#define KOLO_TESTS_FUZZ_TARGET_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -17,5 +16,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
             abort();                                                                                                   \
         }                                                                                                              \
     } while (0)
-
-#endif

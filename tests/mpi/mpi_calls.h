@@ -1,7 +1,6 @@
 /* Any blocking collective of MPI on any type: prepared, called, and its result compared with what a rank can compute by
  * itself. All ranks of the communicator describe the same call. */
-#ifndef KOLO_TESTS_MPI_CALLS_H
-#define KOLO_TESTS_MPI_CALLS_H
+#pragma once
 
 #include "mpi_layouts.h"
 
@@ -90,5 +89,3 @@ int entry_call(enum collective collective, const struct arguments *arguments);
 /* Found at run time: an MPI before version 4 has none of its own, but a library before it may have. */
 bool entry_has_large(enum collective collective);
 int entry_call_large(enum collective collective, const struct arguments *arguments);
-
-#endif

@@ -1,7 +1,6 @@
 /* The predefined types of MPI as the tests know them: how an element is read and written, which operations the standard
  * allows on it, and what these give. Values are small enough that each result is exact in each type. */
-#ifndef KOLO_TESTS_MPI_ELEMENTS_H
-#define KOLO_TESTS_MPI_ELEMENTS_H
+#pragma once
 
 #include <mpi.h>
 #include <stdbool.h>
@@ -80,5 +79,3 @@ struct value element_input(const struct element *element, const struct operation
 extern bool is_strict; /* has integers compared that have the highest bit set */
 struct value operation_apply(const struct operation *operation, const struct element *element, struct value a,
                              struct value b);
-
-#endif

@@ -1,7 +1,6 @@
 /* Derived types whose type map the tests know, and buffers of them in which each byte that a call must leave alone is
  * looked at. */
-#ifndef KOLO_TESTS_MPI_LAYOUTS_H
-#define KOLO_TESTS_MPI_LAYOUTS_H
+#pragma once
 
 #include "mpi_elements.h"
 
@@ -53,5 +52,3 @@ const char *region_problem(const struct region *region);
  * NULL, or what is wrong with that of the oldest, or of all, which are freed. */
 const char *region_retire(struct region *region);
 const char *regions_end(void);
-
-#endif

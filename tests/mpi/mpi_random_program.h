@@ -2,8 +2,7 @@
  * ranks late. A rank fills its buffers of a collective with rubbish as soon as that is over. What is begun at an event
  * may be completed at any later one, where each rank likes. No rank waits for what another has not begun at an event
  * that is no later, so that only a library that makes no progress can hang. */
-#ifndef KOLO_TESTS_MPI_RANDOM_PROGRAM_H
-#define KOLO_TESTS_MPI_RANDOM_PROGRAM_H
+#pragma once
 
 #include "mpi_calls.h"
 
@@ -80,5 +79,3 @@ void run_window(struct state *state);
 void run_group(struct state *state);
 void end_windows(struct state *state);
 void end_groups(struct state *state);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the MPI programs of these tests share: where they begin and end, and how they say what is wrong. */
-#ifndef KOLO_TESTS_MPI_TESTING_H
-#define KOLO_TESTS_MPI_TESTING_H
+#pragma once
 
 #include <mpi.h>
 #include <stdbool.h>
@@ -18,5 +17,3 @@ void watch(int seconds, const char *where);
 /* MPI_Init_thread; errors are returned. MPI_Finalize; the sum of all failures is the exit status of the job. */
 void job_begin(int *argc, char ***argv, int threads_wanted);
 int job_end(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* Sides: an engine, and an owner that keeps what arrives in inboxes of just the expected size and counts what it is
  * told. Payloads follow from seed, sender, receiver, ticket and position. */
-#ifndef KOLO_TESTS_ENGINE_FIXTURE_H
-#define KOLO_TESTS_ENGINE_FIXTURE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -73,5 +72,3 @@ void side_close(struct side *side, int64_t linger_ns);
 bool raw_put(int fd, const struct kolo_frame *frame, const void *payload);
 
 int64_t fixture_now_ns(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* For tests of exchanges: a network in the engine's place. It hands messages over, cuts them into frames and delivers
  * those in any order, as a seed says. All nodes are in this process. */
-#ifndef KOLO_TESTS_EXCHANGE_NETWORK_H
-#define KOLO_TESTS_EXCHANGE_NETWORK_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,5 +69,3 @@ struct run {
 
 /* Runs all tickets to their end, the nodes in any order. */
 void run_network(const struct run *run);
-
-#endif

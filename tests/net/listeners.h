@@ -1,7 +1,6 @@
 /* What tests of listeners share: secrets, listeners on loopback, clients in threads of their own, and peers that speak
  * by hand. All of it fails the test where it cannot do its work. */
-#ifndef KOLO_TESTS_LISTENERS_H
-#define KOLO_TESTS_LISTENERS_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -66,5 +65,3 @@ bool receive_by_hand(int fd, void *bytes, size_t count);
 bool is_hung_up(int fd, int64_t ns);
 
 void assert_words(const char *text, const char *words);
-
-#endif

@@ -1,6 +1,5 @@
 /* Nodes for tests: ranks of one machine are on the same one where they have inherited the same file. */
-#ifndef KOLO_TESTS_NODE_FILES_H
-#define KOLO_TESTS_NODE_FILES_H
+#pragma once
 
 #include "harness.h"
 
@@ -18,5 +17,3 @@ void nodes_meet_at(const char *address);
 
 /* Options of a rank that is on that node and meets the others there. */
 void nodes_place(kolo_options *options, int node);
-
-#endif

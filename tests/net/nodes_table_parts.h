@@ -1,6 +1,5 @@
 /* Parts of the tests of tables that only several nodes have, by ranks of one machine and in network namespaces. */
-#ifndef KOLO_TESTS_NODES_TABLE_PARTS_H
-#define KOLO_TESTS_NODES_TABLE_PARTS_H
+#pragma once
 
 #include "kolo_table.h"
 #include "harness.h"
@@ -23,5 +22,3 @@ void nodes_save_and_load(struct rank *rank, const kolo_table_options *options);
 
 /* Staleness 0: result 0 is a hash of the table after some clocks. */
 void nodes_record_bits(struct rank *rank, const kolo_table_options *options);
-
-#endif

@@ -1,7 +1,6 @@
 /* What is checked of messages between two ranks, on one machine and between machines: each part is run by all ranks,
  * with a communicator. */
-#ifndef KOLO_TESTS_CHANNEL_PARTS_H
-#define KOLO_TESTS_CHANNEL_PARTS_H
+#pragma once
 
 #include "harness.h"
 
@@ -32,5 +31,3 @@ struct in_flight {
 
 /* Runs the part. */
 void in_flight_run(struct rank *rank);
-
-#endif

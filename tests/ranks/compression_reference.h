@@ -1,7 +1,6 @@
 /* What buckets with a compression must give, from the words of kolo_fusion.h alone: one element after another, in plain
  * C, with nothing taken from the library. */
-#ifndef KOLO_TESTS_COMPRESSION_REFERENCE_H
-#define KOLO_TESTS_COMPRESSION_REFERENCE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,5 +19,3 @@ void reference_compress(kolo_compression kind, double share, const float *values
 /* expected = op over what the ranks have sent. */
 void reference_join(kolo_compression kind, kolo_op op, const void *const *sent, int ranks, float *expected,
                     size_t count);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * A program is harness_begin, any number of harness_run, harness_end. Ranks check with expect() and return when it says
  * false. A watchdog ends a program that hangs. */
-#ifndef KOLO_TESTS_HARNESS_H
-#define KOLO_TESTS_HARNESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -150,5 +149,3 @@ uint64_t random_seed(uint64_t part, uint64_t index);
 /* Whether rank count or algorithm were asked for, or all are. */
 bool wants_ranks(int ranks);
 bool wants_algorithm(kolo_algorithm algorithm);
-
-#endif

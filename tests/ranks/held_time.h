@@ -4,8 +4,7 @@
  * News of an event passes through a few processes, one after another: who ends, who sees it and tells, who is told.
  * Each of them may have had to wait for a processor, so that what counts is the sum of those three that waited longest.
  * On a machine with nothing else to do it is next to nothing. */
-#ifndef KOLO_TESTS_HELD_TIME_H
-#define KOLO_TESTS_HELD_TIME_H
+#pragma once
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -27,5 +26,3 @@ void held_mark(void);
 
 /* What was taken since the mark; 0 without one, and where the kernel does not tell. */
 int64_t held_since_mark_ns(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* How far a creation has come, as the job's file tells. */
-#ifndef KOLO_TESTS_JOB_FILE_H
-#define KOLO_TESTS_JOB_FILE_H
+#pragma once
 
 #include <fcntl.h>
 #include <stddef.h>
@@ -38,5 +37,3 @@ static inline bool await_job(const struct rank *rank, const kolo_options *option
         sleep_ms(1);
     return expect(rank, has, "the others did not come");
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Losing ranks, and going on without them, or stopping all for a while: what the tests of that share. Sets of ranks
  * have a bit a rank. */
-#ifndef KOLO_TESTS_LOSSES_H
-#define KOLO_TESTS_LOSSES_H
+#pragma once
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -45,5 +44,3 @@ void await_counter(uint64_t value);
 /* For team.meanwhile: once the counter has come to the number of ranks, as each adds one when it is about to wait,
  * stops all of them after late_ms for stopped_ms, so many times, and adds one after each. */
 void stop_all(const struct team *team, const pid_t *pids, int stops, int64_t late_ms, int64_t stopped_ms);
-
-#endif

@@ -1,7 +1,6 @@
 /* What an all-reduce must give, computed from the words of the public headers alone: one element after another, in
  * plain scalar C, with nothing taken from the library. And inputs to compute it from. */
-#ifndef KOLO_TESTS_ORACLE_H
-#define KOLO_TESTS_ORACLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,5 +34,3 @@ uint64_t hash_bytes(const void *bytes, size_t length);
 
 /* Index of the first byte that differs, or `length`. */
 size_t first_difference(const void *a, const void *b, size_t length);
-
-#endif

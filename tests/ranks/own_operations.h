@@ -1,7 +1,6 @@
 /* Operations of kolo_op_create whose results show the order of the inputs, and whether each came exactly once and with
  * whole elements. */
-#ifndef KOLO_TESTS_OWN_OPERATIONS_H
-#define KOLO_TESTS_OWN_OPERATIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,5 +33,3 @@ void own_operation_fill(const struct own_operation *own, unsigned char *elements
 /* expected[i] = inputs[0][i] op ... op inputs[n-1][i], from left to right. */
 void own_operation_reduce(const struct own_operation *own, const void *const *inputs, int n, size_t count,
                           unsigned char *expected);
-
-#endif

@@ -2,8 +2,7 @@
  * and compare every result with the sequential reference.
  *
  * An event of the program is a row of the table in random_program.c: a further kind of call gets a row there. */
-#ifndef KOLO_TESTS_RANDOM_PROGRAM_H
-#define KOLO_TESTS_RANDOM_PROGRAM_H
+#pragma once
 
 #include "harness.h"
 #include "reference.h"
@@ -86,5 +85,3 @@ bool messages_post(const struct rank *rank, kolo_comm *comm, uint32_t position, 
 /* Expects that the call has received what it should, where it receives, and frees it. */
 bool posted_check(struct posted *posted, int status);
 void posted_free(struct posted *posted);
-
-#endif

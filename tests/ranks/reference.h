@@ -1,7 +1,6 @@
 /* Calls of every collective, each with what every rank must find in its memory afterwards: a sequential reference,
  * computed from the words of the public headers alone. */
-#ifndef KOLO_TESTS_REFERENCE_H
-#define KOLO_TESTS_REFERENCE_H
+#pragma once
 
 #include "collective_shapes.h"
 #include "harness.h"
@@ -69,5 +68,3 @@ void calls_untouched(const struct rank *rank);
 
 /* Frees the memory of a call that need not be checked. */
 void call_free(struct prepared *prepared);
-
-#endif

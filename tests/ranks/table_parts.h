@@ -1,6 +1,5 @@
 /* Parts of the tests of tables, on one node and on several. */
-#ifndef KOLO_TESTS_TABLE_PARTS_H
-#define KOLO_TESTS_TABLE_PARTS_H
+#pragma once
 
 #include "kolo_table.h"
 #include "harness.h"
@@ -34,5 +33,3 @@ void table_read_under_load(struct rank *rank, const kolo_table_options *options)
 
 /* The same rule by an all-reduce and a local step. */
 void table_same_bits(struct rank *rank, const kolo_table_options *options);
-
-#endif

@@ -1,6 +1,5 @@
-/* What each rank sends and receives in a call: its blocks, the call's word, and the result. */
-#ifndef SCHED_BLOCKS_H
-#define SCHED_BLOCKS_H
+/* What each rank sends and receives in a call: its blocks, the call's key, and the result. */
+#pragma once
 
 #include "api/arguments.h"
 #include "collective_shapes.h"
@@ -29,5 +28,3 @@ void sched_expect(const sched_call *call, uint32_t ranks, uint8_t inputs[][SCHED
 
 /* Makes it. */
 int sched_make_call(kolo_comm *comm, const sched_call *call, void *send, void *recv);
-
-#endif

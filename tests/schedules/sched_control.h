@@ -1,7 +1,6 @@
 /* Negative controls: faults that the seam puts into the protocol, one at a time, to show that the schedules find them.
  * Each stands for a line of the library that somebody might leave out or get wrong. */
-#ifndef SCHED_CONTROL_H
-#define SCHED_CONTROL_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -50,5 +49,3 @@ extern sched_control sched_control_now;
 static inline bool sched_breaks(sched_control control) {
     return __builtin_expect(sched_control_now == control, 0);
 }
-
-#endif

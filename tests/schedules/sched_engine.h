@@ -10,8 +10,7 @@
  * Probabilistic Guarantees of Finding Bugs", 2010.
  *
  * Time is virtual: a step takes STEP_NS, and when all ranks sleep it jumps to the first one's deadline. */
-#ifndef SCHED_ENGINE_H
-#define SCHED_ENGINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -67,5 +66,3 @@ _Noreturn void sched_fail(const char *format, ...) __attribute__((format(printf,
 /* A line of the trace, if there is one. */
 bool sched_is_traced(void);
 void sched_trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-#endif

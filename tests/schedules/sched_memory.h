@@ -9,8 +9,7 @@
  * C11's data race, on any processor.
  *
  * One arena holds all that is shared: the segment, and the users' buffers. Other addresses are nobody else's. */
-#ifndef SCHED_MEMORY_H
-#define SCHED_MEMORY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,5 +53,3 @@ uint32_t sched_memory_pending(uint32_t rank);
 void sched_memory_drain_one(uint32_t rank);
 void sched_memory_drain(uint32_t rank);
 void sched_memory_drain_all(void);
-
-#endif

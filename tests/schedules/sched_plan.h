@@ -1,7 +1,6 @@
 /* What the ranks of one run do, all of it drawn from the seed: how many they are, how their communicator is set up,
  * which calls they make, and what goes wrong. */
-#ifndef SCHED_PLAN_H
-#define SCHED_PLAN_H
+#pragma once
 
 #include "sched_team.h"
 
@@ -99,5 +98,3 @@ void sched_plan_draw(sched_plan *plan, const sched_case *from, uint64_t seed);
 
 /* True if all went as it must; else `problem` says what did not. */
 bool sched_case_run(const sched_case *which, uint64_t seed, bool trace, char *problem, size_t problem_bytes);
-
-#endif

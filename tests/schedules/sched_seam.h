@@ -2,8 +2,7 @@
  * sanitizer, which turns every access to memory into a call: each atomic with its memory order, each fence, each plain
  * load and store. sched_instrumented.c answers these calls in place of the sanitizer's runtime. Calls that leave the
  * library, and a few within it, are caught by the linker (--wrap): sched_wrapped.c. */
-#ifndef SCHED_SEAM_H
-#define SCHED_SEAM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,5 +28,3 @@ bool sched_seam_works(uint32_t rank);
 
 /* True while the rank is in kolo_slot_claim. */
 bool sched_seam_claims(uint32_t rank);
-
-#endif

@@ -1,8 +1,7 @@
 /* Tables (kolo_table.h) under one schedule: what ranks push and pull is drawn from the seed, and each pull is checked
  * for what the bound on staleness promises. They are made by kolo_table_create; what it gets its memory from is
  * replaced by a part of the arena (sched_wrapped.c). */
-#ifndef SCHED_TABLE_H
-#define SCHED_TABLE_H
+#pragma once
 
 #include "sched_plan.h"
 
@@ -29,5 +28,3 @@ bool sched_table_writes(void);
 
 /* What lies at an address of the arena, in words: of a table or of a team. */
 void sched_describe(const void *address, size_t bytes, char *text, size_t text_bytes);
-
-#endif

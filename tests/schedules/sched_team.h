@@ -1,6 +1,5 @@
 /* The communicators of all ranks in the arena of sched_memory.h, and what a run sets up in them. */
-#ifndef SCHED_TEAM_H
-#define SCHED_TEAM_H
+#pragma once
 
 #include "team.h"
 
@@ -38,5 +37,3 @@ typedef enum sched_word {
 } sched_word;
 
 sched_word sched_team_word(const void *address);
-
-#endif

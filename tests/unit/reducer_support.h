@@ -1,6 +1,5 @@
 /* What the tests of the reducer share: arguments, inputs, buffers beside inaccessible pages. */
-#ifndef KOLO_TESTS_REDUCER_SUPPORT_H
-#define KOLO_TESTS_REDUCER_SUPPORT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -71,5 +70,3 @@ unsigned char *guarded_place(guarded area, size_t bytes, uint64_t *state);
 
 /* True if what surrounds the place still has that value. */
 bool guarded_intact(guarded area, const unsigned char *place, size_t bytes);
-
-#endif

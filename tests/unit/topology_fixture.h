@@ -1,6 +1,5 @@
 /* Machines to read a topology from: folders in the shape of sysfs, made from short descriptions. */
-#ifndef KOLO_TESTS_TOPOLOGY_FIXTURE_H
-#define KOLO_TESTS_TOPOLOGY_FIXTURE_H
+#pragma once
 
 #include "cpu/topology.h"
 
@@ -20,5 +19,3 @@ void fixture_write(const char *root, const char *path, const char *text, size_t 
 
 /* The CPUs of a list, which must be one. */
 kolo_cpu_set fixture_cpus(const char *list);
-
-#endif

@@ -1,6 +1,5 @@
 /* Binding the ranks to CPUs: which ones each gets, by which rules, and beside which other jobs. */
-#ifndef KOLORUN_BINDING_H
-#define KOLORUN_BINDING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -64,5 +63,3 @@ int neighbours_lock(void);
  * above process `self` do not count: their ranks are what `self` runs in. A rank that may run on all of `allowed` holds
  * nothing. */
 void neighbours_cpus(kolo_cpu_set *held, const kolo_cpu_set *allowed, const char *proc, pid_t self);
-
-#endif

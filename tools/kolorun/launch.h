@@ -1,7 +1,6 @@
 /* Starting a job: for each rank fork, environment, files of its output, binding, exec, and the way in which a child
  * says that it cannot; and the job from start to end. */
-#ifndef KOLORUN_LAUNCH_H
-#define KOLORUN_LAUNCH_H
+#pragma once
 
 #include <signal.h>
 #include <stdbool.h>
@@ -65,5 +64,3 @@ int rank_files_open(const char *folder, int rank, bool again, int fds[RANK_FILES
 /* Starts the ranks, bound as chosen and sharing the file `segment_fd`, watches over them until the last has ended, and
  * returns the exit code of kolorun. Prints what goes wrong. */
 int job_run(const struct launch_options *options, struct binding *binding, int segment_fd);
-
-#endif

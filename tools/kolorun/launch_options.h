@@ -1,6 +1,5 @@
 /* What the command line of kolorun asks for. */
-#ifndef KOLORUN_LAUNCH_OPTIONS_H
-#define KOLORUN_LAUNCH_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -39,5 +38,3 @@ struct launch_options {
 
 /* Reads the command line. Ends the program at --help, at --version and at a mistake. */
 const struct launch_options *launch_options_read(int argc, char **argv);
-
-#endif

@@ -1,6 +1,5 @@
 /* Processes: what /proc, or a folder of its shape, says of one, and what ranks leave behind. */
-#ifndef KOLORUN_PROCESSES_H
-#define KOLORUN_PROCESSES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,5 +26,3 @@ int leftover_processes_count(void);
 /* Kills the children of this process, and theirs as they are adopted, and waits for their end, but no longer
  * than a second. */
 void leftover_processes_kill(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* Who keeps a job from going on: for what is said when its time is over. */
-#ifndef KOLORUN_STRAGGLERS_H
-#define KOLORUN_STRAGGLERS_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -15,5 +14,3 @@ struct watched_job {
 /* Looks at the ranks' processes and communicators, and says which ranks are stopped, for whom the others wait, and who
  * has not come to create the communicator. Says nothing where nobody keeps the others waiting. */
 void stragglers_tell(const struct watched_job *job);
-
-#endif

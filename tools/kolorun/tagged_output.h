@@ -4,8 +4,7 @@
  * sink when it is complete, so that lines are never mixed; where both streams lead to the same file they share
  * a sink, for the same reason. Nothing here blocks: a sink takes data only when poll says so, and while it is
  * full the ranks' pipes are left alone, so that the ranks wait and not kolorun. */
-#ifndef KOLORUN_TAGGED_OUTPUT_H
-#define KOLORUN_TAGGED_OUTPUT_H
+#pragma once
 
 #include <poll.h>
 #include <stdbool.h>
@@ -34,5 +33,3 @@ void tagged_output_finish(void);
 
 /* Whether something is still to be read from a rank or to be written. */
 bool tagged_output_busy(void);
-
-#endif

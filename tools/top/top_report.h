@@ -1,6 +1,5 @@
 /* Printing a sample, as tables or as JSON, and what reports of communicators and of tables have in common. */
-#ifndef KOLO_TOP_REPORT_H
-#define KOLO_TOP_REPORT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,5 +40,3 @@ quantity_text top_count_text(uint64_t count);
 /* Those tables of the sample that are of `comm`: for people, and as a member "tables" of an object in JSON. */
 void top_tables_print(const top_sample *sample, const top_comm *comm);
 void top_tables_print_json(const top_sample *sample, const top_comm *comm);
-
-#endif

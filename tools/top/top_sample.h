@@ -2,8 +2,7 @@
  *
  * Waits beyond spinning are what counts as waiting. How long a rank waited in all is exact; for whom is known of the
  * longest wait of each of its last 64 calls, and of the present wait. */
-#ifndef KOLO_TOP_SAMPLE_H
-#define KOLO_TOP_SAMPLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -83,5 +82,3 @@ void top_tables_free(top_sample *sample);
 
 /* How much more it is now, a second; 0: it is not. */
 double top_rate(uint64_t now, uint64_t before, double interval_s);
-
-#endif

@@ -2,8 +2,7 @@
  * training has come, and its losses. The rows of each batch follow from the seed and the step. --save and --resume
  * write and read it as a file, and ranks that are left or have joined get it from one that has got furthest. It does
  * not depend on the number of ranks, nor on --fused. All functions return 0 or LOST (complain.h). */
-#ifndef KOLO_TRAIN_CHECKPOINT_H
-#define KOLO_TRAIN_CHECKPOINT_H
+#pragma once
 
 #include "trainer.h"
 
@@ -22,5 +21,3 @@ int checkpoint_resume(trainer *t, const char *path);
 /* Goes on with `comm`, which has fewer ranks than before or also new ones, from where the one of them is that has got
  * furthest: all take over what it has. Where that fails, each rank has what it had. */
 int checkpoint_continue(trainer *t, kolo_comm *comm);
-
-#endif

@@ -1,7 +1,6 @@
 /* Telling the user what went wrong, and ending: one line on stderr, with the program's name and the rank that found it.
  * What is wrong in one rank ends the whole job; only the loss of a rank can be survived. */
-#ifndef KOLO_TRAIN_COMPLAIN_H
-#define KOLO_TRAIN_COMPLAIN_H
+#pragma once
 
 #include <stddef.h>
 
@@ -31,5 +30,3 @@ void survive_losses(void);
 /* Zeroed memory; and memory that has grown, and keeps what is in it. Want of it ends the process. */
 void *allocate(size_t count, size_t bytes) __attribute__((malloc));
 void *enlarge(void *memory, size_t count, size_t bytes);
-
-#endif

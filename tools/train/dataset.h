@@ -1,7 +1,6 @@
 /* Labelled rows of numbers, and their division into what is learned from and what is tested on. Want of memory ends the
  * process (complain.h). */
-#ifndef KOLO_TRAIN_DATASET_H
-#define KOLO_TRAIN_DATASET_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -50,5 +49,3 @@ static inline size_t smaller(size_t a, size_t b) {
 /* The fingerprint of what came before, and then of words[0 .. count-1], of 32 bits each, at any address. */
 #define FINGERPRINT_BEGIN UINT64_C(0xcbf29ce484222325)
 uint64_t fingerprint_add(uint64_t hash, const void *words, size_t count);
-
-#endif

@@ -1,6 +1,5 @@
 /* --elastic: new processes join a training at the end of an epoch. */
-#ifndef KOLO_TRAIN_ELASTIC_H
-#define KOLO_TRAIN_ELASTIC_H
+#pragma once
 
 #include "kolo.h"
 
@@ -22,5 +21,3 @@ void elastic_close(int *listener, const kolo_comm *comm);
  * the communicator together with its ranks. Should that communicator break before all else is known, it may ask again.
  */
 kolo_comm *elastic_join(const train_options *options);
-
-#endif

@@ -1,7 +1,6 @@
 /* A classifier of three dense layers, with ReLU between them and softmax at the end. All parameters lie in one flat
  * array, and so does their gradient: that is what makes averaging over ranks a single all-reduce. */
-#ifndef KOLO_TRAIN_MLP_H
-#define KOLO_TRAIN_MLP_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -53,5 +52,3 @@ size_t mlp_correct(mlp *model, const float *inputs, const int32_t *labels, size_
 /* Keeps the BLAS library to the calling thread: with a rank on each core, threads beside it would only get in the
  * way of the other ranks. */
 void mlp_use_one_thread(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* Random numbers that are the same on every machine and every rank: SplitMix64, a counter put through a mixer. */
-#ifndef KOLO_TRAIN_RANDOM_H
-#define KOLO_TRAIN_RANDOM_H
+#pragma once
 
 #include <math.h>
 #include <stddef.h>
@@ -47,5 +46,3 @@ static inline void random_permutation(random_stream *stream, size_t *order, size
         order[other] = kept;
     }
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* The command line of kolo-train, and the settings in it that all ranks share. */
-#ifndef KOLO_TRAIN_OPTIONS_H
-#define KOLO_TRAIN_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -121,5 +120,3 @@ bool train_settings_overlap(const train_settings *settings);
 
 /* Of a step: those of all batches whose gradients it adds. */
 size_t train_settings_step_rows(const train_settings *settings);
-
-#endif

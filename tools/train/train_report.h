@@ -1,6 +1,5 @@
 /* What kolo-train reads, prints (on rank 0, to stdout) and writes as JSON. */
-#ifndef KOLO_TRAIN_REPORT_H
-#define KOLO_TRAIN_REPORT_H
+#pragma once
 
 #include <stdio.h>
 
@@ -64,5 +63,3 @@ void train_print_end(void);
 
 /* "rank" or "ranks", "step" or "steps". */
 const char *plural(size_t count);
-
-#endif

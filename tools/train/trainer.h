@@ -6,8 +6,7 @@
  * segments of the optimizer's step, in part while the backward pass goes on (--overlap), and compressed (--compress).
  * An optimizer of kolo turns them into new parameters, either over all ranks (--fused), by which each keeps 1/ranks of
  * the state and does 1/ranks of the work, or a whole one in each rank. */
-#ifndef KOLO_TRAIN_TRAINER_H
-#define KOLO_TRAIN_TRAINER_H
+#pragma once
 
 #include "dataset.h"
 #include "kolo.h"
@@ -82,5 +81,3 @@ size_t trainer_state_bytes(const trainer *t);
 
 /* 1: all ranks have the same bits in values[0 .. count-1]; 0: they have not, as every rank is told; or LOST. */
 int replicas_identical(kolo_comm *comm, const float *values, size_t count);
-
-#endif

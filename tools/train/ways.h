@@ -1,7 +1,6 @@
 /* A comparison of ways to take a step (--ways). Each is a training of its own, from the same first weights, with a
  * communicator of its own. They take turns, an epoch each, so that whatever else the machine does meets all of them. */
-#ifndef KOLO_TRAIN_WAYS_H
-#define KOLO_TRAIN_WAYS_H
+#pragma once
 
 #include <stdio.h>
 
@@ -13,5 +12,3 @@
  * that. Collective; the data are the same on all ranks. Returns the exit code: EXIT_FAILURE if ranks differ, or a way
  * that must keep the plain one's bits does not. */
 int ways_run(kolo_comm *comm, const train_options *options, const dataset *train, const dataset *test, FILE **json);
-
-#endif

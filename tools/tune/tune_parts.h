@@ -1,6 +1,5 @@
 /* The parts of kolo-tune: what is tried, the ranks that measure it, the choice, and the profile. */
-#ifndef KOLO_TUNE_PARTS_H
-#define KOLO_TUNE_PARTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -120,5 +119,3 @@ int tune_profile_try(const tune_space *space, int candidate);
 
 /* kolo-tune --check: says whether kolo uses the profile here. Returns an exit status. */
 int tune_profile_check(const char *path);
-
-#endif

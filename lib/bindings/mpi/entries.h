@@ -1,7 +1,6 @@
 /* The exported functions. By its second name, PMPI_X, each is what kolo does; by its first one, MPI_X, it is that of a
  * tool, if there is one behind this library (entries_tools.c). */
-#ifndef MPI_ENTRIES_H
-#define MPI_ENTRIES_H
+#pragma once
 
 #include "calls/calls.h"
 #include "host/mpi_host.h"
@@ -40,5 +39,3 @@ static inline int mpi_leave(const struct mpi_entry *entry) {
     mpi_report_end(entry->function, entry->began, entry->is_passed, entry->comm);
     return entry->rc;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* From MPI_Init to MPI_Finalize: what is there in between. */
-#ifndef MPI_LIFE_H
-#define MPI_LIFE_H
+#pragma once
 
 /* Before it is initialised. */
 void mpi_life_prepare(void);
@@ -11,5 +10,3 @@ void mpi_life_begin(void);
 /* Around the MPI's own MPI_Finalize. */
 void mpi_life_finalize(void);
 void mpi_life_end(void);
-
-#endif

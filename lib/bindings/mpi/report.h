@@ -1,6 +1,5 @@
 /* KOLO_MPI=verbose: what ran in kolo, what was passed on and why. Nothing is counted without it. */
-#ifndef MPI_REPORT_H
-#define MPI_REPORT_H
+#pragma once
 
 #include "host/mpi_host.h"
 #include "settings.h"
@@ -23,5 +22,3 @@ static inline void mpi_report_end(enum mpi_reported function, int64_t began, boo
 
 /* To standard error, on rank 0 of the job for itself. */
 void mpi_report_print(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the variable KOLO_MPI says, as README.md lists it. */
-#ifndef MPI_SETTINGS_H
-#define MPI_SETTINGS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,5 +15,3 @@ extern struct mpi_settings mpi_settings;
 
 /* All but `is_on`. Returns 1, or 0 with KOLO_MPI=off, or an error of kolo's for a value that makes no sense. */
 int mpi_settings_read(void);
-
-#endif

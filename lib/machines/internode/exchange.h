@@ -20,8 +20,7 @@
  * of the result is written only when nobody needs the input that it replaces. Where a part's result comes from another
  * node, that node made it from what this node sent of the part, which had all arrived. Where this node makes a part's
  * result, it writes the result after all sends of that part were handed over. */
-#ifndef KOLO_INTERNODE_EXCHANGE_H
-#define KOLO_INTERNODE_EXCHANGE_H
+#pragma once
 
 #include "internode/hierarchy/ticket_layout.h"
 #include "internode/internode.h"
@@ -266,5 +265,3 @@ static inline size_t kolo_exchange_up(const struct kolo_flight *flight, size_t c
 static inline size_t kolo_exchange_down(const struct kolo_flight *flight, size_t count) {
     return count * flight->down_bytes;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* A communicator's part in a job of several nodes: which rank is on which node, and the memory in which the ranks of a
  * node and its proxies (internode/proxy.h) work together. Users, and messages of failures, number ranks over all nodes.
  * Everything else uses local ranks, as comm->rank is. */
-#ifndef KOLO_INTERNODE_INTERNODE_H
-#define KOLO_INTERNODE_INTERNODE_H
+#pragma once
 
 #include "comm/comm.h"
 #include "comm/creation/other_nodes.h"
@@ -57,5 +56,3 @@ int kolo_nodes_agreement_reach(struct kolo_nodes_agreement *met, kolo_comm *comm
 int64_t kolo_nodes_agreement_ns_max(int64_t timeout_ns);
 bool kolo_nodes_agreement_lives(struct kolo_nodes_agreement *met);
 void kolo_nodes_agreement_close(struct kolo_nodes_agreement *met, kolo_comm *comm, bool done);
-
-#endif

@@ -14,8 +14,7 @@
  * terms are the largest subtrees (of 2^k ranks that begin at a multiple of 2^k) whose ranks are all on one node, in the
  * infinite tree of ranks whose first n ranks form the canonical tree of n ranks. These terms serve all later ranks,
  * also those of the same node. */
-#ifndef KOLO_INTERNODE_PARTIALS_H
-#define KOLO_INTERNODE_PARTIALS_H
+#pragma once
 
 #include "kolo.h"
 #include "comm/ranks.h"
@@ -72,5 +71,3 @@ static inline bool kolo_prefix_is_used(const struct kolo_prefixes *prefixes, uin
 
 /* The caller frees *prefixes, those of node `node`. KOLO_ERR_SYSTEM: out of memory. */
 int kolo_prefixes_make(struct kolo_prefixes **prefixes, const struct kolo_nodes *nodes, uint32_t node, int kind);
-
-#endif

@@ -36,8 +36,7 @@
  * call returns 0 when its tickets are done: all that they await is there, and the kernel has let go of all that they
  * send. It returns an error after all data of all lanes is stopped (kolo_proxy_abandon): a frame that is cut off then
  * never becomes whole, so that no result is made of what the caller writes there afterwards. */
-#ifndef KOLO_INTERNODE_PROXY_H
-#define KOLO_INTERNODE_PROXY_H
+#pragma once
 
 #include <pthread.h>
 
@@ -80,5 +79,3 @@ void kolo_proxy_destroy(struct kolo_proxy *proxy);
 
 /* In a forked child: closes the child's copies of the sockets; the thread is not there. */
 void kolo_proxy_forget(struct kolo_proxy *proxy);
-
-#endif

@@ -14,8 +14,7 @@
  *
  * Threads may use an engine in turn, one at a time; kolo_engine_wake alone may be called at any time. Callbacks come
  * from kolo_engine_run or kolo_engine_stop_data, and may call only send, tell, resume and counts. */
-#ifndef KOLO_NET_ENGINE_H
-#define KOLO_NET_ENGINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -126,5 +125,3 @@ const char *kolo_engine_name(const kolo_engine *engine); /* "uring" or "poll" */
 
 /* 0 where a ring can be set up; else the negative errno of the refusal (-ENOSYS in a build without io_uring). */
 int kolo_engine_probe_uring(void);
-
-#endif

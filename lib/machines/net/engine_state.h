@@ -5,8 +5,7 @@
  * which move bytes and know no frames. Input and output start operations at a backend, at most one of each per stream.
  * The backend tells them how each one ended, from `reap`, `submit` and `wait`. The kernel has the operations started so
  * far after `wait`, and sends also after `submit`. */
-#ifndef KOLO_NET_ENGINE_STATE_H
-#define KOLO_NET_ENGINE_STATE_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/socket.h>
@@ -182,5 +181,3 @@ void kolo_stream_settle(struct kolo_stream *stream);
 /* Ends the neighbour if its streams have ended. A stream whose payload has no place does not count where no process is
  * left to wait for, since the place may never come. */
 void kolo_neighbour_settle(struct kolo_neighbour *neighbour);
-
-#endif

@@ -1,6 +1,5 @@
 /* Frames: the header before each payload that nodes send each other, little-endian, bounds-checked on arrival. */
-#ifndef KOLO_NET_FRAME_H
-#define KOLO_NET_FRAME_H
+#pragma once
 
 #include <stdint.h>
 
@@ -41,5 +40,3 @@ void kolo_frame_pack(const struct kolo_frame *frame, uint8_t *header);
 
 /* 0, or -EPROTO: no header of this version: wrong mark, kind, reserved bits, or bytes and offset beyond any message. */
 int kolo_frame_parse(const uint8_t *header, struct kolo_frame *frame);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the files of the calls share: whether a table can be used, and how ranks agree on a call. */
-#ifndef KOLO_TABLE_API_TABLE_CALLS_H
-#define KOLO_TABLE_API_TABLE_CALLS_H
+#pragma once
 
 #include "comm/step/call_key.h"
 #include "table/table.h"
@@ -32,5 +31,3 @@ int kolo_table_file_wait(struct kolo_table *table);
 
 /* Waits for this rank's thread, if it has one, before the table goes. */
 void kolo_table_file_end(struct kolo_table *table);
-
-#endif

@@ -18,8 +18,7 @@
  * node's own pieces that other nodes have to get.
  *
  * A caller of any function but kolo_outbox_next holds the role of the piece's shard. */
-#ifndef KOLO_TABLE_NODES_OUTBOX_H
-#define KOLO_TABLE_NODES_OUTBOX_H
+#pragma once
 
 #include "table/rows/versions.h"
 
@@ -55,5 +54,3 @@ uint64_t kolo_outbox_next(const struct kolo_table *table, uint32_t shard, uint64
 
 /* Clears the piece's bit. */
 void kolo_outbox_forget(struct kolo_table *table, uint64_t piece);
-
-#endif

@@ -28,8 +28,7 @@
  *   memory
  *
  * The rounds end with the one in which no worker is left on any node. */
-#ifndef KOLO_TABLE_NODES_ROUNDS_H
-#define KOLO_TABLE_NODES_ROUNDS_H
+#pragma once
 
 #include <pthread.h>
 
@@ -131,5 +130,3 @@ int kolo_round_take_role(struct kolo_rounds *rounds, uint32_t shard);
 
 /* Makes room for so many bytes. */
 int kolo_round_reserve(struct kolo_rounds *rounds, struct kolo_round_message *message, size_t bytes);
-
-#endif

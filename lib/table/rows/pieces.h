@@ -6,8 +6,7 @@
  * names a shard. A shard in which more than its even part of the bytes and five percent has been placed before passes
  * the piece on to the next shard (hashing with bounded loads: Mirrokni, Thorup, Zadimoghaddam, 2018). GREEDY: each
  * piece, in order, goes to the shard with the fewest bytes so far, of equal ones to the lowest. */
-#ifndef KOLO_TABLE_ROWS_PIECES_H
-#define KOLO_TABLE_ROWS_PIECES_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -104,5 +103,3 @@ static inline bool kolo_walk_next(struct kolo_walk *walk) {
     walk->left -= walk->count;
     return true;
 }
-
-#endif

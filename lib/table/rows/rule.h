@@ -6,8 +6,7 @@
  * multiple of 8 bytes. F16 and BF16 have state in f32, and are computed in f32 and rounded once.
  *
  * Bits do not depend on the instruction set. Callers have entered the floating-point environment (cpu/fpenv.h). */
-#ifndef KOLO_TABLE_ROWS_RULE_H
-#define KOLO_TABLE_ROWS_RULE_H
+#pragma once
 
 #include <stdbool.h>
 #include <string.h>
@@ -64,5 +63,3 @@ static inline void kolo_rule_add_short(const struct kolo_version *from, const st
 
 /* sum[0 .. count-1] += update, for updates of one row that are pushed together; ASSIGN: sum = update. */
 void kolo_rule_combine(const struct kolo_rule *rule, void *sum, const void *update, size_t count);
-
-#endif

@@ -10,8 +10,7 @@
  * A writer that ends in the middle leaves the piece as it was. Memory order: the writer stores version, then sequence
  * (release); the reader loads sequence (acquire), version, and after a fence the sequence again. The writer has a fence
  * between its store of the sequence and the next version. */
-#ifndef KOLO_TABLE_ROWS_VERSIONS_H
-#define KOLO_TABLE_ROWS_VERSIONS_H
+#pragma once
 
 #include "sync/point.h"
 #include "table/table.h"
@@ -140,5 +139,3 @@ static inline void kolo_versions_fetch(const uint8_t *memory, size_t bytes) {
     for (; memory < end; memory += KOLO_CACHE_LINE_BYTES)
         __builtin_prefetch(memory);
 }
-
-#endif

@@ -17,8 +17,7 @@
  *   TOPK     `chosen` u32, the indices in ascending order; then `chosen` f32
  *
  * A part begins at a multiple of 8 bytes. */
-#ifndef KOLO_TRAINING_COMPRESS_COMPRESSED_H
-#define KOLO_TRAINING_COMPRESS_COMPRESSED_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -82,5 +81,3 @@ size_t kolo_topk_room(size_t count, size_t k);
  * below 2^32. `work` has kolo_topk_room(count, k) elements. */
 void kolo_topk_choose(const kolo_training_kernels *kernels, uint32_t *chosen, size_t k, const void *values,
                       size_t count, uint32_t *work);
-
-#endif

@@ -16,8 +16,7 @@
  * Zheng, Huang, Kwok, "Communication-Efficient Distributed Blockwise Momentum SGD with Error-Feedback", NeurIPS 2019.
  *
  * Buffers need no alignment, and must not overlap. */
-#ifndef KOLO_TRAINING_KERNELS_TRAINING_KERNELS_H
-#define KOLO_TRAINING_KERNELS_TRAINING_KERNELS_H
+#pragma once
 
 #include "reduce/exact/wide_sum.h"
 #include "reduce/reducer.h"
@@ -66,5 +65,3 @@ extern const kolo_training_kernels kolo_training_kernels_neon;
 
 /* Returns the instance for the instruction set of the reducer. */
 const kolo_training_kernels *kolo_training_kernels_of(const kolo_reducer *reducer);
-
-#endif

@@ -9,8 +9,7 @@
  *     then the sum of the squares of all that, by an all-reduce of one number; then one without gradients.
  * The first call of each can begin in the background before the step. Factors are those of the groups' settings when
  * the step's first segment begins. */
-#ifndef KOLO_TRAINING_OPTIMIZERS_OPTIMIZER_H
-#define KOLO_TRAINING_OPTIMIZERS_OPTIMIZER_H
+#pragma once
 
 #include "kolo.h"
 #include "kolo_optimizer.h"
@@ -61,5 +60,3 @@ struct kolo_items kolo_optimizer_items(const kolo_optimizer *optimizer);
 static inline bool kolo_optimizer_needs_norm(const kolo_optimizer *optimizer) {
     return optimizer->options.clip_norm != 0 || optimizer->options.skip_nonfinite;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* The little of cmocka that the tests of the kernels use, for a cross-build whose target has no cmocka packaged. */
-#ifndef KOLO_TESTS_SUBSTITUTE_CMOCKA_H
-#define KOLO_TESTS_SUBSTITUTE_CMOCKA_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,5 +40,3 @@ static inline int run_group(const struct CMUnitTest *tests, size_t count) {
     }
     return 0;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* What workers of a parameter server minimize: a sum over examples, by parameters that are rows of a table. A problem
  * tells how the rows are made, which of them some examples need, and the gradient with respect to these. The generated
  * ones are made from parameters that are known, so that one can tell how near a training has come. */
-#ifndef KOLO_TRAIN_PROBLEM_H
-#define KOLO_TRAIN_PROBLEM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -83,5 +82,3 @@ void problem_destroy(problem *p);
 
 /* How many of the test rows the digits' parameters get right. */
 size_t problem_digits_correct(problem *p, const float *values);
-
-#endif

@@ -1,8 +1,7 @@
 /* Training with a parameter server, seen from one rank. A worker goes through clocks at its own pace, as far as the
  * mode allows: it pulls the rows that its share of a batch needs, computes their gradients, and pushes them. One
  * worker, the first that is not slowed down, also evaluates the loss now and then, of the rows as they are then. */
-#ifndef KOLO_TRAIN_WORKER_H
-#define KOLO_TRAIN_WORKER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -78,5 +77,3 @@ int worker_run(kolo_comm **comm, const train_options *options, const dataset *tr
 void worker_report_heading(const worker *w);
 void worker_report_evaluation(const evaluation *now);
 void worker_report_end(const worker *w, FILE **json);
-
-#endif

@@ -4,8 +4,7 @@
  * Arguments that are wrong on this rank alone are passed to the MPI, too, for its own message; they are looked at
  * before the communicator is, as the call does not count. Those that are not significant on a rank are never looked at.
  */
-#ifndef MPI_CALLS_H
-#define MPI_CALLS_H
+#pragma once
 
 #include <limits.h>
 
@@ -56,5 +55,3 @@ int mpi_call_scatterv(const void *send, struct mpi_numbers counts, struct mpi_nu
 int mpi_call_alltoallv(const void *send, struct mpi_numbers send_counts, struct mpi_numbers send_places,
                        mpi_word send_type, void *recv, struct mpi_numbers recv_counts, struct mpi_numbers recv_places,
                        mpi_word recv_type, mpi_word comm);
-
-#endif

@@ -2,8 +2,7 @@
  * known, and so are the operation and the datatype, from its last call. They are what calls/ does, less what cannot be.
  * Of the arguments only MPI_IN_PLACE is looked at. kolo checks the others, and refuses them before it has done anything
  * (KOLO_ERR_ARG): then the call goes to calls/, which know what MPI allows beyond that. */
-#ifndef MPI_CALLS_FAST_H
-#define MPI_CALLS_FAST_H
+#pragma once
 
 #include "calls/sides.h"
 #include "host/mpi_host.h"
@@ -38,5 +37,3 @@ static inline size_t mpi_fast_blocks(const struct mpi_state *state, const void *
         return SIZE_MAX;
     return (size_t)recv_count * type->bytes;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* The two sides of a call, what it sends and what it receives, as the bytes that kolo moves. */
-#ifndef MPI_CALLS_SIDES_H
-#define MPI_CALLS_SIDES_H
+#pragma once
 
 #include "communicators/failing.h"
 #include "types/datatypes.h"
@@ -75,5 +74,3 @@ static inline const void *mpi_apart(struct mpi_state *state, const void *send, s
         return send;
     return send_bytes && recv_bytes ? mpi_copy_apart(state, send, send_bytes) : send;
 }
-
-#endif

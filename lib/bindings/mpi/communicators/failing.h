@@ -1,6 +1,5 @@
 /* What a program sees of kolo's errors, in the words of MPI. */
-#ifndef MPI_COMMUNICATORS_FAILING_H
-#define MPI_COMMUNICATORS_FAILING_H
+#pragma once
 
 #include "communicators/states.h"
 
@@ -26,5 +25,3 @@ const char *mpi_word_unnamed(const char *message, int rank);
 /* Writes `message`, of a kolo communicator in which this rank is `rank`, with the MPI's names of functions. After what
  * it says of this rank's own call, which was the last one of `state`, stands what the program called it with. */
 void mpi_word_message(const struct mpi_state *state, int rank, const char *message, char text[MPI_WORDING_BYTES]);
-
-#endif

@@ -1,7 +1,6 @@
 /* The machines that a communicator's ranks are on: which rank is where, the kolo communicator of the ranks of this
  * machine, and a communicator of the MPI of those that have the same place on their machines. */
-#ifndef MPI_COMMUNICATORS_MACHINES_H
-#define MPI_COMMUNICATORS_MACHINES_H
+#pragma once
 
 #include "communicators/pool.h"
 
@@ -24,5 +23,3 @@ const char *mpi_machines_make(struct mpi_machines **made, mpi_word comm, int ran
 
 /* With the communicator, on all of its ranks. */
 void mpi_machines_end(struct mpi_machines *machines);
-
-#endif

@@ -1,6 +1,5 @@
 /* Makes what a communicator's collectives need: a kolo communicator of all its ranks, or those of their machines. */
-#ifndef MPI_COMMUNICATORS_MAKING_H
-#define MPI_COMMUNICATORS_MAKING_H
+#pragma once
 
 #include "communicators/states.h"
 #include "host/mpi_host.h"
@@ -14,5 +13,3 @@ static inline bool mpi_state_enter(struct mpi_state *state, mpi_word comm) {
     mpi_progress_owe();
     return __builtin_expect(state->kolo != NULL, 1) || mpi_state_count(state, comm);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* The process's kolo communicators, which are created for those of the program: those in use, and those whose MPI
  * communicator has ended, for the next one of the same ranks in the same order. Creating one takes milliseconds, and
  * programs that split and free all the time are common. Any thread may call. */
-#ifndef MPI_COMMUNICATORS_POOL_H
-#define MPI_COMMUNICATORS_POOL_H
+#pragma once
 
 #include "kolo.h"
 #include "host/mpi_host.h"
@@ -46,5 +45,3 @@ struct mpi_pooled *mpi_pooled_again(mpi_word comm, int rank, bool is_ready);
 
 /* A new one, of `size` ranks that share a machine. NULL: there is none, and *why says so. */
 struct mpi_pooled *mpi_pooled_create(mpi_word comm, int rank, int size, const char **why);
-
-#endif

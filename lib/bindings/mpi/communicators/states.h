@@ -12,8 +12,7 @@
  * the MPI's own, such as those of windows. They have no state on any rank, and the MPI makes their collectives. The
  * library has no attributes of its own: an MPI that goes through a communicator's attributes bears no change of them.
  */
-#ifndef MPI_COMMUNICATORS_STATES_H
-#define MPI_COMMUNICATORS_STATES_H
+#pragma once
 
 #include "kolo.h"
 #include "host/mpi_host.h"
@@ -78,5 +77,3 @@ void mpi_states_end(void);
 
 /* Room for packed data, kept for later calls. NULL: there is no memory. */
 void *mpi_scratch(struct mpi_state *state, int which, size_t bytes);
-
-#endif

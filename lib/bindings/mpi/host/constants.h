@@ -1,6 +1,5 @@
 /* What the header of an MPI would say: a table for each family. Handles are machine words. */
-#ifndef MPI_HOST_CONSTANTS_H
-#define MPI_HOST_CONSTANTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,5 +31,3 @@ extern const struct mpi_constants mpi_constants_standard;
 /* Open MPI's handles are addresses: `find` returns that of a symbol, or NULL. */
 void mpi_constants_openmpi(struct mpi_constants *constants, void *(*find)(void *library, const char *name),
                            void *library);
-
-#endif

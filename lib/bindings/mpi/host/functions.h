@@ -1,8 +1,7 @@
 /* The functions of the MPI that are called: FUNCTION(name, parameters) for each PMPI_name, and (name, parameters,
  * arguments) for those in the place of which the program calls ours. Handles are machine words,
  * and pointers to handles are to what the family has (mpi_word_load). Counts of the _c forms are of 64 bits. */
-#ifndef MPI_HOST_FUNCTIONS_H
-#define MPI_HOST_FUNCTIONS_H
+#pragma once
 
 #include "host/constants.h"
 
@@ -147,5 +146,3 @@ typedef int64_t mpi_count; /* MPI_Count and MPI_Aint */
     FUNCTION(Type_get_envelope_c, (mpi_word, mpi_count *, mpi_count *, mpi_count *, mpi_count *, int *))               \
     FUNCTION(Type_get_contents_c,                                                                                      \
              (mpi_word, mpi_count, mpi_count, mpi_count, mpi_count, int *, mpi_count *, mpi_count *, void *))
-
-#endif

@@ -1,8 +1,7 @@
 /* The MPI that the program runs on: which family, what its constants are, where its functions are. Nothing is linked:
  * it is found among the libraries that the process has loaded, when the program first calls MPI. And how it is let go
  * on while a rank waits in kolo. */
-#ifndef MPI_HOST_H
-#define MPI_HOST_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -55,5 +54,3 @@ mpi_word mpi_progress_comm(void);
 
 /* The hook `idle` of communicators. */
 void mpi_progress(void *context);
-
-#endif

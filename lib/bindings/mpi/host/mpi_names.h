@@ -2,8 +2,7 @@
  * (constants_*.c), and types/ says what is done with them.
  *
  * KIND is what a datatype's elements are, BYTES the size of one where Fortran has its default sizes. */
-#ifndef MPI_HOST_NAMES_H
-#define MPI_HOST_NAMES_H
+#pragma once
 
 #include <stddef.h>
 
@@ -96,5 +95,3 @@ enum mpi_kind {
 #define MPI_TYPE_INDEX(name, kind, bytes) MPI_TYPE_##name##_INDEX,
 enum mpi_op_index { MPI_OP_NAMES(MPI_OP_INDEX) MPI_OPS };
 enum mpi_type_index { MPI_TYPE_NAMES(MPI_TYPE_INDEX) MPI_TYPES };
-
-#endif

@@ -13,8 +13,7 @@
  * its machine's first rank waits for between the machines goes on. Where the MPI reports an error there, that rank
  * aborts the machine's kolo communicator, which ends the others' waits. Where a rank of a machine has died, the others
  * there call the error handler, which ends the job unless the program has its own. */
-#ifndef MPI_NODES_MACHINES_CALLS_H
-#define MPI_NODES_MACHINES_CALLS_H
+#pragma once
 
 #include "communicators/failing.h"
 #include "communicators/machines.h"
@@ -52,5 +51,3 @@ int mpi_machines_fail(const struct mpi_state *state, mpi_word comm, int code);
 static inline size_t mpi_machines_piece(size_t element_bytes) {
     return element_bytes < MPI_MACHINES_PIECE_BYTES ? MPI_MACHINES_PIECE_BYTES / element_bytes : 1;
 }
-
-#endif

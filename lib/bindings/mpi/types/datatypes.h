@@ -1,7 +1,6 @@
 /* What a datatype is, for collectives that move data: how many bytes, whether they lie one behind the other, and how
  * they are made to. */
-#ifndef MPI_TYPES_DATATYPES_H
-#define MPI_TYPES_DATATYPES_H
+#pragma once
 
 #include <stddef.h>
 
@@ -39,5 +38,3 @@ static inline void *mpi_element(const void *buffer, const struct mpi_type *type,
 /* Both return 0 or an MPI error. `count` elements are count * type->bytes bytes at `packed`. */
 int mpi_pack(const void *buffer, size_t count, const struct mpi_type *type, void *packed, mpi_word comm);
 int mpi_unpack(const void *packed, void *buffer, size_t count, const struct mpi_type *type, mpi_word comm);
-
-#endif

@@ -1,6 +1,5 @@
 /* Handles and a small number for each: a hash table that is filled once and then only read. */
-#ifndef MPI_TYPES_HANDLE_MAP_H
-#define MPI_TYPES_HANDLE_MAP_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -38,5 +37,3 @@ static inline bool mpi_handle_map_find(const struct mpi_handle_map *map, mpi_wor
     }
     return false;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* What reduces a predefined datatype by a predefined operation: kolo's own dtypes and operations, or functions of here
  * for what kolo does not know. */
-#ifndef MPI_TYPES_OPERATIONS_H
-#define MPI_TYPES_OPERATIONS_H
+#pragma once
 
 #include "kolo.h"
 #include "types/datatypes.h"
@@ -32,5 +31,3 @@ struct mpi_own_function {
 
 /* function NULL: there is none for this operation and datatype. */
 struct mpi_own_function mpi_own_function_find(enum mpi_op_index op, const struct mpi_type *type);
-
-#endif

@@ -7,8 +7,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#ifndef KOLO_TORCH_BACKEND_H
-#define KOLO_TORCH_BACKEND_H
+#pragma once
 
 #include "work.h"
 
@@ -131,5 +130,3 @@ class KoloBackend : public Base {
 };
 
 } // namespace kolo_torch
-
-#endif

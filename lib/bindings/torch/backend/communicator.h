@@ -2,8 +2,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#ifndef KOLO_TORCH_COMMUNICATOR_H
-#define KOLO_TORCH_COMMUNICATOR_H
+#pragma once
 
 #include <chrono>
 #include <memory>
@@ -63,5 +62,3 @@ struct Meeting {
 Meeting meet(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size, std::chrono::milliseconds timeout);
 
 } // namespace kolo_torch
-
-#endif

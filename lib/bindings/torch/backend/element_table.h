@@ -3,8 +3,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#ifndef KOLO_TORCH_ELEMENT_TABLE_H
-#define KOLO_TORCH_ELEMENT_TABLE_H
+#pragma once
 
 #include "kolo.h"
 
@@ -68,5 +67,3 @@ template <class ScalarType> Element element_of(ScalarType type, size_t item_byte
 }
 
 } // namespace kolo_torch
-
-#endif

@@ -2,8 +2,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#ifndef KOLO_TORCH_ELEMENTS_H
-#define KOLO_TORCH_ELEMENTS_H
+#pragma once
 
 #include "backend.h"
 #include "element_table.h"
@@ -24,5 +23,3 @@ bool multiplies_first(const c10d::ReduceOp &op, const at::Tensor &tensor);
 void multiply(const at::Tensor &tensor, const c10d::ReduceOp &op);
 
 } // namespace kolo_torch
-
-#endif

@@ -7,8 +7,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#ifndef KOLO_TORCH_TENSOR_POOL_H
-#define KOLO_TORCH_TENSOR_POOL_H
+#pragma once
 
 #include <mutex>
 #include <vector>
@@ -39,5 +38,3 @@ class TensorPool : public std::enable_shared_from_this<TensorPool> {
 };
 
 } // namespace kolo_torch
-
-#endif

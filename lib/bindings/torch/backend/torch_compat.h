@@ -3,8 +3,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#ifndef KOLO_TORCH_COMPAT_H
-#define KOLO_TORCH_COMPAT_H
+#pragma once
 
 #include <torch/version.h>
 
@@ -55,5 +54,3 @@ template <class Options> bool is_async(const Options &options) {
 }
 
 } // namespace kolo_torch
-
-#endif

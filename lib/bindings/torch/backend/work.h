@@ -13,8 +13,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#ifndef KOLO_TORCH_WORK_H
-#define KOLO_TORCH_WORK_H
+#pragma once
 
 #include <atomic>
 #include <deque>
@@ -165,5 +164,3 @@ class Watcher : public std::enable_shared_from_this<Watcher> {
 };
 
 } // namespace kolo_torch
-
-#endif

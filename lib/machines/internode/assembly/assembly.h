@@ -21,8 +21,7 @@
  * Any failure, including the end of a connection and the deadline, ends the creation on all ranks: rank 0 tells the
  * other ranks, and a leader tells its node through the job file. A rank whose deadline has passed asks rank 0 which
  * ranks are missing before it gives up. */
-#ifndef KOLO_INTERNODE_ASSEMBLY_ASSEMBLY_H
-#define KOLO_INTERNODE_ASSEMBLY_ASSEMBLY_H
+#pragma once
 
 #include <poll.h>
 
@@ -146,5 +145,3 @@ void kolo_assembly_turn_away(const struct kolo_assembly *assembly, int fd, int s
 
 /* Closes the connection to a rank; one that is closed is fine. */
 void kolo_assembly_part(struct kolo_assembly *assembly, uint32_t rank);
-
-#endif

@@ -2,8 +2,7 @@
  * (internode/assembly/assembly.h), and between nodes while they shrink it (internode/assembly/shrink_nodes.c), after
  * the handshake. All have one size, are little-endian, and begin with mark, version and kind. Numbers are checked on
  * arrival. Unused bytes are zero, so that a message has only one form. */
-#ifndef KOLO_INTERNODE_ASSEMBLY_ASSEMBLY_MESSAGE_H
-#define KOLO_INTERNODE_ASSEMBLY_ASSEMBLY_MESSAGE_H
+#pragma once
 
 #include "comm/creation/options.h"
 #include "net/connect/address.h"
@@ -76,5 +75,3 @@ void kolo_assembly_message_pack(const struct kolo_assembly_message *message, uin
 
 /* 0, or -EPROTO: the KOLO_MESSAGE_BYTES are no message of this version, or a number is out of bounds. */
 int kolo_assembly_message_parse(const uint8_t *bytes, struct kolo_assembly_message *message);
-
-#endif

@@ -1,7 +1,6 @@
 /* The collectives of communicators of several nodes (comm->internode), and the steps of a ticket that they share:
  * hierarchy.c has the argument. */
-#ifndef KOLO_INTERNODE_HIERARCHY_HIERARCHY_H
-#define KOLO_INTERNODE_HIERARCHY_HIERARCHY_H
+#pragma once
 
 #include "algo/registry.h"
 #include "comm/step/progress.h"
@@ -34,5 +33,3 @@ int kolo_tickets_run(kolo_comm *comm, const struct kolo_ticket_steps *steps, voi
 
 /* Refuses a call of which slots cannot hold one element of each partial result. All ranks refuse it. */
 int kolo_nodes_refuse(const kolo_comm *comm, const kolo_kernel *kernel, size_t slot_bytes);
-
-#endif

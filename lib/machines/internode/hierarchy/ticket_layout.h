@@ -9,8 +9,7 @@
  *
  * Scans: a rank's slot has a chunk of its input and, behind that, its term (internode/partials.h) if others need the
  * term. The terms of other nodes lie in the slots of the node. */
-#ifndef KOLO_INTERNODE_HIERARCHY_TICKET_LAYOUT_H
-#define KOLO_INTERNODE_HIERARCHY_TICKET_LAYOUT_H
+#pragma once
 
 #include <string.h>
 
@@ -99,5 +98,3 @@ static inline uint8_t *kolo_scan_place(const kolo_comm *comm, const struct kolo_
                                        uint32_t place) {
     return kolo_internode_partial(comm, ticket) + place * layout->stride * layout->kernel->acc_bytes;
 }
-
-#endif

@@ -30,8 +30,7 @@
  * Frames come from nodes that have proved that they know the secret. The relay checks them all the same, and gives up a
  * node that sends another frame. machines/README.md, "Messages between ranks of two nodes", says which party goes on
  * with what a look leaves undone, and who finds which death. */
-#ifndef KOLO_INTERNODE_RELAY_RELAY_H
-#define KOLO_INTERNODE_RELAY_RELAY_H
+#pragma once
 
 #include "comm/failure/failure.h"
 #include "internode/internode.h"
@@ -71,5 +70,3 @@ void kolo_relay_sent(struct kolo_relay *relay, const struct kolo_frame *frame);
 
 /* All connections to a node have ended. left: the node had said that it leaves. */
 void kolo_relay_end(struct kolo_relay *relay, uint32_t node, bool left);
-
-#endif

@@ -1,6 +1,5 @@
 /* IPv4 and IPv6 addresses. */
-#ifndef KOLO_NET_CONNECT_ADDRESS_H
-#define KOLO_NET_CONNECT_ADDRESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,5 +43,3 @@ bool kolo_address_unpack(const uint8_t *bytes, struct kolo_address *address);
 
 /* Writes "10.0.0.1:29500" or "[fe80::1%2]:29500" into text of KOLO_ADDRESS_TEXT_BYTES, and returns it. */
 const char *kolo_address_text(const struct kolo_address *address, char *text);
-
-#endif

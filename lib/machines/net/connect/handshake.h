@@ -14,8 +14,7 @@
  * Some things never change: the sizes of the first three messages, their marks, the places of version, layout, role,
  * rank and size in them, and the proof. So processes of all versions can tell each other their version, and prove it. A
  * connector that finds a listener of another version introduces itself, and hangs up: so the listener knows, too. */
-#ifndef KOLO_NET_CONNECT_HANDSHAKE_H
-#define KOLO_NET_CONNECT_HANDSHAKE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -117,5 +116,3 @@ int kolo_socket_receive(int fd, uint8_t *bytes, size_t count, size_t *received);
 
 /* The timeout for poll: rounded up, and at least 0. */
 int kolo_socket_wait_ms(int64_t ns);
-
-#endif

@@ -5,8 +5,7 @@
  * strangers, scanners and slow processes block nobody for long.
  *
  * Data that is sent after the handshake is neither encrypted nor authenticated. */
-#ifndef KOLO_NET_CONNECT_LISTENER_H
-#define KOLO_NET_CONNECT_LISTENER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -77,5 +76,3 @@ int kolo_connect(const struct kolo_connecting *wanted, int *fd);
 
 /* Sends only a hello to a listener; a process that serves it will reply. 0 or a negative errno. */
 int kolo_connect_hello(int fd, const struct kolo_secret *secret);
-
-#endif

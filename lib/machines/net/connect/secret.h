@@ -1,7 +1,6 @@
 /* The secret that the processes of a job share, and the keys and proofs that are computed with it. It uses libsodium; a
  * build without libsodium (KOLO_HAVE_SODIUM 0) has no secrets, and connects only with KOLO_SECRET=none. */
-#ifndef KOLO_NET_CONNECT_SECRET_H
-#define KOLO_NET_CONNECT_SECRET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,5 +34,3 @@ int kolo_random_bytes(void *bytes, size_t count);
 
 /* Overwrites the secret. */
 void kolo_secret_forget(struct kolo_secret *secret);
-
-#endif
