@@ -1,4 +1,4 @@
-/* A piece of a table: lib/table/versions.h. One piece with two versions of WORDS words each and a sequence. One rank
+/* A piece of a table: lib/table/rows/versions.h. One piece with two versions of WORDS words each and a sequence. One rank
  * commits UPDATES updates, one after another; if it dies, at any step, another goes on. A reader pulls it READS times.
  *
  * Shown, for all interleavings: a pull accepts only whole versions, the one that the sequence names, and never an

@@ -1,4 +1,4 @@
-/* One rank makes another call than the others, drawn from a seed: random_mismatch.h says what is expected. */
+/* One rank makes another call than the others, drawn from a seed: random_program.h says what is expected. */
 #include "random_program.h"
 
 enum { CASES = 60, CASES_QUICK = 15, RANKS_MAX = 6, FIXED_SEEDS = 6 };

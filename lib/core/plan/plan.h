@@ -11,7 +11,7 @@ struct kolo_message; /* see algo/algo.h */
 /* The contents of a buffer, in elements: `count`; a block of `count` for each rank; or blocks of any length. */
 enum shape { WHOLE, BLOCKS, COUNTED };
 
-/* How the data gets from machine to machine (internode/hierarchy/collectives.h). NO_WAY: no data, only a name. */
+/* How the data gets from machine to machine (internode/hierarchy/hierarchy.h). NO_WAY: no data, only a name. */
 enum kolo_way { KOLO_NO_WAY, KOLO_WAY_REDUCE, KOLO_WAY_SPREAD, KOLO_WAY_MOVE, KOLO_WAY_SCAN, KOLO_WAY_APPLY };
 
 /* Runs a call. */
