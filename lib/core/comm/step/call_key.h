@@ -109,7 +109,8 @@ static inline uint64_t kolo_digest_after(uint64_t digest, uint64_t number) {
     return kolo_stamp_spread(digest ^ number, KOLO_STAMP_MIX, 32);
 }
 
-/* The key of a call that has bytes, or a number, and no ranks that differ. */
+/* The key of a call that is no collective of data, such as kolo_alloc: `count` is bytes, or a number that tells it from
+ * others. */
 static inline struct kolo_call_key kolo_call_key_of(kolo_collective collective, uint64_t count) {
     return (struct kolo_call_key){.collective = (uint8_t)(collective + 1), .dtype = KOLO_U8, .count = count};
 }
