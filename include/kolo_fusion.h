@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* What is sent for the elements of f32 tensors, in buckets that say so (kolo_fusion.h). */
+/* What is sent for the elements of f32 tensors, in buckets that say so. */
 typedef enum kolo_compression {
     KOLO_COMPRESSION_NONE,   /* the elements themselves */
     KOLO_COMPRESSION_BF16,   /* each rounded to BF16 */

@@ -4,7 +4,7 @@
  * collectives. To and from other machines they go through the lowest rank of each machine: it destroys the communicator
  * when the machine's other ranks have sent and received all, as after a kolo_barrier.
  *
- * Memory beside stats.segment_bytes: 8 KiB from the first message of a rank to another one on, and 132 KiB from a
+ * Memory beside kolo_stats.segment_bytes: 8 KiB from the first message of a rank to another one on, and 132 KiB from a
  * rank's first message of more than KOLO_SEND_SMALL_BYTES on; the same again on the other machine. A machine whose
  * ranks exchange messages with others' has one thread more, which waits, and looks all the time whether its ranks live.
  *

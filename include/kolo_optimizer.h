@@ -139,10 +139,10 @@ KOLO_API int kolo_optimizer_step(kolo_optimizer *optimizer, const void *gradient
 KOLO_API int kolo_optimizer_begin_segment(kolo_optimizer *optimizer, size_t segment, const void *gradients,
                                           void *parameters);
 
-/* Fills *before with the settings of group `index`; then changes them to *wanted, but not their `end`, from the next
- * step on: not for one of which a segment has begun. Either may be NULL. Every rank makes the same changes. Blocks for
- * nobody. KOLO_ERR_ARG: no such group, a wrong setting, another `end`, momentum where no group had any at the
- * beginning, or group_bytes was not set; nothing was changed. */
+/* Fills *before with the settings of group `index`; then changes them to *wanted, whose `end` is the present one,
+ * from the next step on: not for one of which a segment has begun. Either may be NULL. Every rank makes the same
+ * changes. Blocks for nobody. KOLO_ERR_ARG: no such group, a wrong setting, another `end`, momentum where no group had
+ * any at the beginning, or group_bytes was not set; nothing was changed. */
 KOLO_API int kolo_optimizer_group(kolo_optimizer *optimizer, size_t index, const kolo_parameter_group *wanted,
                                   kolo_parameter_group *before);
 

@@ -4,9 +4,10 @@
  * for reading and maps nothing: it can change nothing, and no job waits for it or knows of it. What it reads is not
  * trusted: sizes, ranks and words are checked, and what makes no sense is left out.
  *
- * As in kolo.h, functions return 0 or a negative KOLO_ERR_*, with kolo_error_message() to tell more. Structs begin with
- * their size, which the caller sets to sizeof; a NULL struct and a size that was not set are KOLO_ERR_ARG. Times are of
- * CLOCK_MONOTONIC, in nanoseconds. One thread at a time uses a watch. Nothing blocks, beyond reading files.
+ * As in kolo.h, functions return 0 (kolo_watch_search: a count) or a negative KOLO_ERR_*, with kolo_error_message() to
+ * tell more. Structs begin with their size, which the caller sets to sizeof; a NULL struct and a size that was not set
+ * are KOLO_ERR_ARG. Times are of CLOCK_MONOTONIC, in nanoseconds. One thread at a time uses a watch. Nothing blocks,
+ * beyond reading files.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -1,4 +1,4 @@
-/* A rank of a job with tables, for net_table_test.py, which makes its nodes:
+/* A rank of a job with tables, for net_tables_test.py, which makes its nodes:
  *
  *   net_table parts [--quick] [--seed N]     what nodes_table_test does, but the deaths, in one communicator
  *   net_table bytes --calls N                N clocks; prints what nodes_push_clocks says

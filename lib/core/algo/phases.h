@@ -9,8 +9,8 @@
  *
  * Reduce-scatter and all-gather of a chunk that is cut into one slice a rank, whose owner that rank is:
  *   scatter  copies all of the chunk but the own slice into this rank's slot;
- *   reduce   once all have done so, folds the own slice from `send` and all peers' slots in one pass into `recv`, and
- *            gives the result back to each peer in the place where it has read that peer's input;
+ *   reduce   once all have done so, folds the own slice, piece by piece, from `send` and all peers' slots, and puts the
+ *            result into `recv` and, for each peer, in the place where it has read that peer's input;
  *   gather   copies what the peers have given back out of this rank's slot into `recv`. */
 #pragma once
 

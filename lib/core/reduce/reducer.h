@@ -20,7 +20,8 @@
 #include "kolo.h"
 
 /* dst[i] = finish(tree(sources[0][i] .. sources[n-1][i])), i in 0 .. count-1; n from 1 to KOLO_RANKS_MAX.
- * `ranks` is AVG's divisor and is otherwise unused. */
+ * `ranks` is AVG's divisor and is otherwise unused. The loops are in template/fold_template.h, which calls the
+ * additions of vector_arithmetic.h; portable.c is the specification. */
 typedef void kolo_fold_fn(void *dst, const void *const *sources, uint32_t n, size_t count, uint32_t ranks);
 
 /* Folds two sources to two destinations: second[i] = dst[i]. Each may be one of the sources, but not both the same. */

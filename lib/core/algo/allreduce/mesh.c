@@ -1,9 +1,9 @@
 /* Mesh: a two-shot all-reduce: a direct reduce-scatter, then a direct all-gather, chunk by chunk (algo/phases.h).
  *
  * A chunk is cut into one slice a rank. Each rank copies its input, except its own slice, into its slot (scatter). The
- * owner of a slice folds it from its own `send` and all peers' slots in one pass into its `recv`, and gives the result
- * back to each peer in the place where it has read that peer's input (reduce). Then each rank copies the results out of
- * its slot (gather).
+ * owner of a slice folds it, piece by piece, from its own `send` and all peers' slots, and puts the result into its
+ * `recv` and, for each peer, in the place where it has read that peer's input (reduce). Then each rank copies the
+ * results out of its slot (gather).
  *
  * So a slice of a slot is a box between two ranks: the rank that has read a line is the next to write it. A modified
  * line moves to its reader along with the right to change it, or is shared from then on; a writer that comes back to it
