@@ -29,9 +29,10 @@ def once(make: Callable[[], _Made]) -> Callable[[], _Made]:
 
     @functools.wraps(make)
     def get() -> _Made:
-        with lock:
-            if not made:
-                made.append(make())
+        if not made:
+            with lock:
+                if not made:
+                    made.append(make())
         return made[0]
 
     return get
