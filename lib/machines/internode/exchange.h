@@ -213,9 +213,6 @@ bool kolo_exchange_differs(struct kolo_exchange_state *state, uint32_t node, con
  * the count of the whole call, of which a lane's blocks are slices (api/lanes/lanes.h). */
 bool kolo_exchange_is_counted(struct kolo_call_key key);
 
-/* The call of such a frame, as its order says it. */
-struct kolo_call_key kolo_exchange_key_of(struct kolo_call_key key);
-
 /* If the count that a frame from `node` carries differs from the expected one, returns true and notes a mismatch. */
 bool kolo_exchange_miscounts(struct kolo_flight *flight, uint32_t node, struct kolo_call_key key,
                              struct kolo_exchange_counts counts);

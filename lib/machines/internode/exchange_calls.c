@@ -79,7 +79,8 @@ bool kolo_exchange_is_counted(struct kolo_call_key key) {
     return collective < KOLO_COLLECTIVES && kolo_registry[collective].is_unequal;
 }
 
-struct kolo_call_key kolo_exchange_key_of(struct kolo_call_key key) {
+/* The call of a frame, as its order says it. */
+static struct kolo_call_key key_of(struct kolo_call_key key) {
     if (kolo_exchange_is_counted(key))
         key.count = 0;
     return key;
@@ -101,9 +102,9 @@ bool kolo_exchange_miscounts(struct kolo_flight *flight, uint32_t node, struct k
 
 static bool compare(struct kolo_exchange_state *state, uint32_t node, const struct kolo_frame *frame,
                     const struct kolo_exchange_call *own) {
-    const struct kolo_call_key key = kolo_exchange_key_of(frame->key);
     if (frame->stamp == own->stamp)
         return false;
+    const struct kolo_call_key key = key_of(frame->key);
     if (kolo_stamp_before(frame->stamp, key) == kolo_stamp_before(own->stamp, own->key))
         note_mismatch(state, node, key, *own);
     else
@@ -217,7 +218,7 @@ void kolo_exchange_announce(struct kolo_exchange_state *state) {
     static const struct kolo_exchange_call unknown;
     if (state->suspect.kind && ++state->suspect_looks > LOOKS_FOR_OTHERS) {
         const struct kolo_exchange_call *own = find_kept(state, state->suspect.ticket);
-        note_mismatch(state, state->suspect_node, kolo_exchange_key_of(state->suspect.key), own ? *own : unknown);
+        note_mismatch(state, state->suspect_node, key_of(state->suspect.key), own ? *own : unknown);
     }
     const struct kolo_flight *flight = &state->flights[state->done % KOLO_SLOTS];
     const uint64_t waiting = state->done < state->begun ? state->done : UINT64_MAX;
