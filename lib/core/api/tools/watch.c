@@ -242,7 +242,7 @@ int kolo_watch_call(const kolo_watch *watch, int index, int rank, uint64_t numbe
     seen.collective = collective;
     if (is_known) {
         seen.dtype = (kolo_dtype)past.key.dtype;
-        seen.op = past.key.flags & (KOLO_CALL_OWN | KOLO_CALL_ORDERED) ? KOLO_OPS_OWN : (kolo_op)past.key.op;
+        seen.op = kolo_call_key_op(past.key);
         seen.root = past.key.root;
         seen.count = past.key.count;
     }

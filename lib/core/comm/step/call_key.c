@@ -100,8 +100,7 @@ void kolo_call_key_describe(struct kolo_call_key key, char text[KOLO_CALL_TEXT_B
     add(text, "%s", kolo_name(KOLO_NAME_COLLECTIVE, collective));
     add_message(&key, collective, text);
     if (has & KOLO_HAS_OP)
-        add(text, ", %s",
-            kolo_op_name(key.flags & (KOLO_CALL_OWN | KOLO_CALL_ORDERED) ? KOLO_OPS_OWN : (kolo_op)key.op));
+        add(text, ", %s", kolo_op_name(kolo_call_key_op(key)));
     if (key.flags & KOLO_CALL_ORDERED)
         add(text, ", not commutative");
     if (has & KOLO_HAS_ROOT)

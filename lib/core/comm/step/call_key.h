@@ -130,6 +130,11 @@ static inline struct kolo_call_key kolo_call_key_of_pair(kolo_collective collect
 /* The collective of a key that may come from anywhere; KOLO_COLLECTIVES: unknown, and so is the rest of the key. */
 kolo_collective kolo_call_key_collective(struct kolo_call_key key);
 
+/* The operation of a key; KOLO_OPS_OWN: one of kolo_op_create. */
+static inline kolo_op kolo_call_key_op(struct kolo_call_key key) {
+    return key.flags & (KOLO_CALL_OWN | KOLO_CALL_ORDERED) ? KOLO_OPS_OWN : (kolo_op)key.op;
+}
+
 #define KOLO_CALL_TEXT_BYTES 128
 
 /* Writes the call: "allreduce of 1024 f32, sum", or "recv of 1024 f32 from rank 3, tag 7". */
