@@ -546,7 +546,6 @@ static void put_other_version(int fd) {
 
 static int create(struct player *player) {
     const struct run_mode *mode = player->mode;
-    int fd;
     kolo_options options = KOLO_OPTIONS_INIT;
     options.rank = player->rank;
     options.size = mode->what->ranks - mode->what->joiners;
@@ -568,9 +567,20 @@ static int create(struct player *player) {
     begin_step(player, CASE_CREATE_STEP);
     const int status = kolo_comm_create(&player->comm, &options);
     end_step(player, status);
-    if (status == 0 && mode->what->has_thread) /* so that it does not defer what it has no processor for */
-        kolo_comm_eventfd(player->comm, &fd);
     return status;
+}
+
+/* The progress thread starts here, where its points count. With an eventfd, it does not defer what it has no processor
+ * for. Returns whether there is one. */
+static bool start_thread(struct player *player) {
+    int fd;
+    return player->mode->what->has_thread && kolo_comm_eventfd(player->comm, &fd) == 0;
+}
+
+/* However late the system lets the progress thread run, it comes to its first point before points count no more. */
+static void await_thread(const struct player *player) {
+    while (!board_passed(player->rank, "progress.starting"))
+        sleep_ms(1);
 }
 
 /* Until one fails. */
@@ -769,12 +779,15 @@ void case_run(const struct run_mode *mode, int rank) {
         if (mode->what->hides)
             hide();
         record->is_counting = mode->what->phase == PHASE_CALLS || rank == mode->dying;
+        const bool has_thread = start_thread(&player);
         make_calls(&player);
         record->failure.failure_bytes = sizeof record->failure;
         kolo_comm_failure(player.comm, &record->failure);
         drop_requests(&player);
         if (record->failure.status)
             record->status_after = kolo_barrier(player.comm);
+        if (has_thread)
+            await_thread(&player);
         record->is_counting = false;
         for (record->lingers = true; board->has_late && !board->released;)
             sleep_ms(1);

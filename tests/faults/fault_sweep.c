@@ -226,7 +226,7 @@ static bool is_assured(const struct trial *trial) {
     if (phase == PHASE_GROW && strncmp(name, "failure.", 8) == 0) /* one of the members aborts, any of them */
         return false;
     if (trial->what->has_thread && twist == TWIST_ABORTS && /* the abort may come before the thread */
-        (strncmp(name, "request.carr", 12) == 0 || strcmp(name, "progress.starting") == 0))
+        strncmp(name, "request.carr", 12) == 0)
         return false;
     if (strcmp(name, "job.nameless") == 0 || strcmp(name, "job.pausing") == 0)
         return twist == TWIST_AWAITED;
