@@ -1,6 +1,5 @@
 #include "fault_cases.h"
 
-#include <linux/capability.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -8,7 +7,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -747,17 +745,6 @@ static void grow_and_sum(struct player *player) {
         recover(player);
 }
 
-/* So that no rank can open another's files through /proc. */
-static void hide(void) {
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct data[2];
-    if (syscall(SYS_capget, &header, data) < 0)
-        perror("capget");
-    data[0].effective &= ~(1U << CAP_SYS_PTRACE);
-    if (syscall(SYS_capset, &header, data) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0)
-        perror("hiding");
-}
-
 void case_run(const struct run_mode *mode, int rank) {
     struct rank_record *record = &board->ranks[rank];
     static struct player player;
@@ -777,7 +764,7 @@ void case_run(const struct run_mode *mode, int rank) {
         if (mode->spoil && is_to_notice(&player))
             mode->spoil(player.comm);
         if (mode->what->hides)
-            hide();
+            team_hide();
         record->is_counting = mode->what->phase == PHASE_CALLS || rank == mode->dying;
         const bool has_thread = start_thread(&player);
         make_calls(&player);

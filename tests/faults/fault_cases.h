@@ -48,7 +48,8 @@ enum twist {
     TWIST_REPLACES,     /* the job's name is there, left by a rank 0 that died */
     TWIST_AWAITED,      /* rank 0 comes late, when the others look for it */
     TWIST_GIVES_UP,     /* rank 0 has little time, and gives up before the others come */
-    TWIST_PAUSES,  /* the actor pauses in the creation in a call: once it is attached, or before it meets the others */
+    TWIST_PAUSES,  /* the actor pauses in the creation in a call: once it is attached, or before it meets the others;
+                      with several nodes rank 0, once they have agreed that all are ready */
     TWIST_FOREIGN, /* the last rank comes late, and finds another version in the job file */
 
     /* Of PHASE_SHRINK, where rank 0 breaks the communicator by an abort unless: */

@@ -67,7 +67,10 @@ static void arm_twists(struct run *run, const struct fault_case *what) {
         arm_pause((actor + 1) % what->ranks, "shrink.adopted");
         break;
     case TWIST_PAUSES:
-        arm_pause(actor, what->phase == PHASE_SHRINK ? "create.attached" : "derive.meeting");
+        if (what->nodes)
+            arm_pause(0, "assembly.agreed");
+        else
+            arm_pause(actor, what->phase == PHASE_SHRINK ? "create.attached" : "derive.meeting");
         break;
     default:
         break;

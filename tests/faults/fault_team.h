@@ -40,6 +40,9 @@ int64_t team_waited_ns(const struct team *team, int rank);
 
 int64_t now_ns(void);
 
+/* Makes this process one whose files no other one of the same user can open through /proc. */
+void team_hide(void);
+
 /* Times of one kind, and how they are distributed. */
 
 struct times {

@@ -266,8 +266,10 @@ static int complete(kolo_comm *comm, struct kolo_job *job) {
     kolo_job_unlink(job);
     kolo_segment_lend(&comm->segment, borrowers);
     kolo_fence_threads();
+    rc = remote ? kolo_job_agree(job) : 0;
     KOLO_POINT("create.completing");
-    rc = remote ? remote->calls->agree(remote, comm) : 0;
+    if (rc == 0 && remote)
+        rc = remote->calls->agree(remote, comm);
     if (rc == 0)
         rc = kolo_job_complete(job);
     if (rc < 0) {

@@ -23,7 +23,9 @@ enum {
 };
 
 /* The outcome: the number of creations that are complete (38 bits) and, if there will be no more, the negated status
- * (6), the rank at fault (10) and the reporter (10). */
+ * (6), the rank at fault (10) and the reporter (10). While rank 0 agrees with other nodes, the status is 0, and below
+ * it stands AGREEING. */
+enum { AGREEING = 1 };
 
 static_assert(KOLO_RANKS_MAX <= 1 << 10, "a rank fits");
 
@@ -49,16 +51,24 @@ static void ring_all(const struct kolo_job *job) {
 }
 
 /* Writes the outcome of this creation or, for a rank that has not registered, of the one under way; status 0: success.
- * Returns false if the creation has an outcome already. */
+ * While rank 0 agrees with other nodes only it can do so, or who finds it dead or late. Returns false if the creation
+ * has an outcome already, or this rank can't write one. */
 static bool conclude(struct kolo_job *job, int status, uint32_t culprit) {
     kolo_atomic_u64 *outcome = &job->header->outcome;
     const uint64_t before = job->epoch ? job->epoch - 1 : kolo_job_completed(job);
     const uint64_t failure = (uint64_t)-status << 20 | culprit << 10 | job->rank;
-    if (!kolo_compare_and_swap(outcome, before << 26, status ? before << 26 | failure : (before + 1) << 26))
+    const uint64_t after = status ? before << 26 | failure : (before + 1) << 26;
+    if (!kolo_compare_and_swap(outcome, before << 26, after) &&
+        ((job->rank != 0 && culprit != 0) || !kolo_compare_and_swap(outcome, before << 26 | AGREEING, after)))
         return false;
     KOLO_POINT("job.concluded");
     ring_all(job);
     return true;
+}
+
+static bool is_agreeing(const struct kolo_job *job) {
+    const uint64_t outcome = kolo_load_acquire(&job->header->outcome); /* pairs with kolo_job_agree */
+    return job->epoch && outcome == ((job->epoch - 1) << 26 | AGREEING);
 }
 
 /* Returns whether this rank's creation has an outcome. */
@@ -222,13 +232,21 @@ static int published_failure(const struct kolo_job *job) {
                      kolo_job_rank(job, reporter_of(outcome)), kolo_strerror(status));
 }
 
-int kolo_job_complete(struct kolo_job *job) {
-    if (conclude(job, 0, 0))
-        return 0;
+/* Returns why rank 0 could not write what it wanted. */
+static int fail_as_published(const struct kolo_job *job) {
     const int rc = published_failure(job);
     return rc < 0 ? rc
                   : kolo_fail(KOLO_ERR_VERSION,
                               "rank 0: the job file is damaged: something else has written to it; start the job again");
+}
+
+int kolo_job_agree(struct kolo_job *job) {
+    const uint64_t before = (job->epoch - 1) << 26;
+    return kolo_compare_and_swap(&job->header->outcome, before, before | AGREEING) ? 0 : fail_as_published(job);
+}
+
+int kolo_job_complete(struct kolo_job *job) {
+    return conclude(job, 0, 0) ? 0 : fail_as_published(job);
 }
 
 /* Checks, on rank 0, that the file still has its name, by which ranks that have not come will look for it. */
@@ -351,10 +369,11 @@ int kolo_job_wait(struct kolo_job *job) {
     if (rc < 0) { /* another rank may have been first to give up */
         job->culprit = culprit;
         const int published = job->header && !publish_failure(job, rc, culprit) ? published_failure(job) : 0;
-        return published < 0 ? published : rc;
+        if (published < 0 || !job->header || !is_agreeing(job))
+            return published < 0 ? published : rc;
     }
     if (job->header)
-        sleep_at_bell(job, slice_ns(job, now_ns));
+        sleep_at_bell(job, rc < 0 ? LOOK_NS : slice_ns(job, now_ns));
     else
         pause_briefly(job);
     return 0;

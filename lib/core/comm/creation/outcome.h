@@ -67,6 +67,10 @@ void kolo_job_arrive(struct kolo_job *job);
  * said that it is attached; after that kolo_job_wait ends the creation, unless it is complete. */
 int kolo_job_fail(struct kolo_job *job, int status);
 
+/* Rank 0 calls this before it tells other nodes that its node is ready: from then on no rank of the node gives up,
+ * unless rank 0 ends or is late. Returns 0, or the status of the creation's failure. */
+int kolo_job_agree(struct kolo_job *job);
+
 /* Rank 0 calls this when all are attached: ends the creation well on all ranks, or returns its failure's status. */
 int kolo_job_complete(struct kolo_job *job);
 

@@ -269,12 +269,12 @@ int kolo_assembly_agree(struct kolo_assembly *assembly, const struct kolo_member
     if (assembly->rank != 0) {
         rc = kolo_assembly_send(assembly, 0, &message);
         rc = rc < 0 ? rc : kolo_assembly_await(assembly, KOLO_MESSAGE_GO, &message);
-        KOLO_POINT("assembly.agreed");
-        return rc < 0 ? fail(assembly, rc) : 0;
+    } else {
+        rc = kolo_assembly_serve_until(assembly, KOLO_MESSAGE_READY, nodes->nodes - 1);
+        message.kind = KOLO_MESSAGE_GO;
+        for (uint32_t node = 1; rc == 0 && node < nodes->nodes; node++)
+            rc = kolo_assembly_send(assembly, kolo_nodes_rank(nodes, node, 0), &message);
     }
-    rc = kolo_assembly_serve_until(assembly, KOLO_MESSAGE_READY, nodes->nodes - 1);
-    message.kind = KOLO_MESSAGE_GO;
-    for (uint32_t node = 1; rc == 0 && node < nodes->nodes; node++)
-        rc = kolo_assembly_send(assembly, kolo_nodes_rank(nodes, node, 0), &message);
+    KOLO_POINT("assembly.agreed");
     return rc < 0 ? fail(assembly, rc) : 0;
 }
