@@ -162,7 +162,7 @@ class Package(unittest.TestCase):
         (self.work / "example_torch.py").write_text(files["example_torch.py"], encoding="utf-8")
         printed = self.run_command([self.prefix / "bin/kolorun", "-n", "2", os.environ["KOLO_TORCH_PYTHON"], "-B",
                                     "example_torch.py"], PYTHONPATH=str(package.parents[2]))
-        self.assertEqual(["rank 0: 2.0 1.0", "rank 1: 2.0 1.0"], sorted(printed.splitlines()))
+        self.assertEqual(["rank 0: [2.0, 1.0]", "rank 1: [2.0, 1.0]"], sorted(printed.splitlines()))
 
     def test_kolo_train_has_its_data(self):
         """Right after installing, without options and without a network."""

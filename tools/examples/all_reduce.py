@@ -4,8 +4,8 @@
 
 Each rank prints a line, in any order:
 
-    rank 0 of 2: 1.0 2.0 0.5
-    rank 1 of 2: 1.0 2.0 0.5"""
+    rank 0 of 2: [1.  2.  0.5]
+    rank 1 of 2: [1.  2.  0.5]"""
 
 import kolo4py as kolo
 import numpy as np
@@ -13,4 +13,4 @@ import numpy as np
 with kolo.init() as comm:  # the launcher tells rank and size
     x = np.array([1, 2, comm.rank], dtype="f4")
     comm.all_reduce(x, x, op="avg")
-    print(f"rank {comm.rank} of {comm.size}:", *x)
+    print(f"rank {comm.rank} of {comm.size}: {x}\n", end="")  # in one piece
