@@ -128,9 +128,10 @@ class Package(unittest.TestCase):
 
     def test_guides_show_parts_of_the_examples(self):
         _, files = readme_blocks.parse((ROOT / "README.md").read_text(encoding="utf-8"))
-        parts = readme_blocks.excerpts((ROOT / "tools/train/README.md").read_text(encoding="utf-8"))
+        parts = [part for guide in ("tools/train", "lib/bindings/python")
+                 for part in readme_blocks.excerpts((ROOT / guide / "README.md").read_text(encoding="utf-8"))]
         shown = [("all_reduce.c", files["example.c"]), ("all_reduce.py", files["example.py"]), *parts]
-        self.assertEqual(6, len(shown), shown)
+        self.assertEqual(7, len(shown), shown)
         for name, part in shown:
             with self.subTest(name, part=part):
                 program = (ROOT / "tools/examples" / name).read_text(encoding="utf-8")
