@@ -19,7 +19,7 @@ typedef struct kolo_request kolo_request; /* a call in the background */
  * complete, in the order in which they are issued (but see kolo_isend), and a call that is not in the background comes
  * after all that are in flight: it carries them out first. So every rank makes the same calls in the same order,
  * whether in the background or not; otherwise they fail with MISMATCH. The buffers belong to kolo until the request is
- * complete; counts and offsets are copied.
+ * complete; counts, offsets and lists of tensors are copied.
  *     With kolo_options.progress a thread of the communicator carries requests out. It starts with the first one,
  * sleeps while there are none, and runs on processors that no rank of the communicator may use, if the machine has
  * any, even if the program is not bound to them; near ones if there is room. It catches no signals. Where ranks need
@@ -39,6 +39,8 @@ typedef struct kolo_request kolo_request; /* a call in the background */
  * the other ranks' calls fail with PEER_DEAD. In a forked child requests that were in flight fail with STATE. */
 KOLO_API int kolo_iallreduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op,
                              kolo_request **request);
+KOLO_API int kolo_iallreduce_many(kolo_comm *comm, const kolo_tensor *tensors, size_t ntensors, kolo_dtype dtype,
+                                  kolo_op op, kolo_request **request);
 KOLO_API int kolo_ibroadcast(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dtype, int root,
                              kolo_request **request);
 KOLO_API int kolo_ibarrier(kolo_comm *comm, kolo_request **request);
@@ -105,11 +107,6 @@ KOLO_API int kolo_request_wait_any(kolo_request **requests, size_t count, int *i
  * each call; it belongs to the communicator, whose kolo_comm_destroy closes it. KOLO_ERR_STATE: inherited through fork.
  * KOLO_ERR_SYSTEM. */
 KOLO_API int kolo_comm_eventfd(kolo_comm *comm, int *fd);
-
-/* kolo_allreduce_many in the background. The list is copied; the tensors belong to kolo until the request is
- * complete. */
-KOLO_API int kolo_iallreduce_many(kolo_comm *comm, const kolo_tensor *tensors, size_t ntensors, kolo_dtype dtype,
-                                  kolo_op op, kolo_request **request);
 
 #ifdef __cplusplus
 }
