@@ -124,7 +124,7 @@ typedef enum kolo_collective {
     KOLO_COLLECTIVES /* how many there are */
 } kolo_collective;
 
-/* Enumerations whose values kolo_name names. */
+/* Enumerations whose values kolo_name names: kolo_name(KOLO_NAME_ALGORITHM, KOLO_ALGORITHM_MESH) is "mesh". */
 typedef enum kolo_named {
     KOLO_NAME_COLLECTIVE,  /* "allreduce", ... */
     KOLO_NAME_ALGORITHM,   /* "mesh", ... */
@@ -139,7 +139,7 @@ KOLO_API const char *kolo_version(void);                     /* "0.1.0" */
 KOLO_API const char *kolo_dtype_name(kolo_dtype dtype);      /* "f32", ... */
 KOLO_API size_t kolo_dtype_bytes(kolo_dtype dtype);          /* of one element; 0: no such dtype, or OPAQUE */
 KOLO_API const char *kolo_op_name(kolo_op op);               /* "sum", ... */
-KOLO_API const char *kolo_name(kolo_named of, int value);    /* of a value of another one */
+KOLO_API const char *kolo_name(kolo_named of, int value);    /* of a value of the enumeration `of` */
 KOLO_API int kolo_op_supports(kolo_op op, kolo_dtype dtype); /* 1 or 0 */
 
 /* What went wrong in the calling thread's last failed call: names the value, the rank and what to do. Never NULL; valid
