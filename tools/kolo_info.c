@@ -299,6 +299,10 @@ static void print_env(void) {
         snprintf(text, sizeof text, "%s (default: %s)", variable.meaning, variable.default_value);
         wrapped_text_print(text, INDENT, INDENT);
     }
+    putchar('\n');
+    wrapped_text_print("kolo4py also reads KOLO_LIBRARY, the library that it loads, and KOLO_TORCH_GLOO: with 1, "
+                       "PyTorch's \"gloo\" is kolo.",
+                       0, 0);
     for (const size_t known = i; kolo_variable_get(i, &variable) == KOLO_OK; i++) {
         if (i == known)
             putchar('\n');

@@ -1,5 +1,5 @@
 """Every KOLO_* environment variable that the library names is one that `kolo-info --env` explains. There are few; each is
-in a guide, and in a test."""
+in a guide, and in a test. Those that the Python package alone reads are named below them."""
 
 import json
 import os
@@ -12,6 +12,7 @@ import source_tree
 VARIABLE = re.compile(r"\bKOLO_[A-Z0-9_]*[A-Z0-9]\b")
 NOT_VARIABLES = re.compile(r"KOLO_(ALLOC_SHARED|ANY_\w+|ERR_\w+|LIBRARY|MACHINES|RANKS_MAX|OPTIONS_INIT|SLOTS|VERSION_\w+)$")
 VARIABLES_MAX = 30
+READ_IN_PYTHON = re.compile(r"""\benviron(?:\.\w+\(|\[)["'](KOLO_\w+)""")
 LITERAL = re.compile(r'"(?:\\.|[^"\\\n])*"')
 
 
@@ -52,6 +53,15 @@ def few_problems(tree, explained):
     return found
 
 
+def python_problems(tree, printed):
+    """printed: what `kolo-info --env` prints as text."""
+    for path in tree.paths("lib/bindings/python", suffixes=(".py",)):
+        for number, line in enumerate(tree.text(path).split("\n"), start=1):
+            for name in READ_IN_PYTHON.findall(line):
+                if name not in VARIABLE.findall(printed):
+                    yield f"{path}:{number}: kolo-info --env does not name {name}"
+
+
 class Explained(set):
     """The names of a list of entries as `kolo-info --env --json` prints it."""
 
@@ -71,10 +81,10 @@ class Variables(source_tree.Rule):
     def test_project(self):
         tree = source_tree.project()
         self.assertIn("KOLO_RANK", named(tree))
-        output = subprocess.run([os.environ["KOLO_INFO"], "--env", "--json"], check=True, capture_output=True,
-                                timeout=200).stdout
-        explained = Explained(json.loads(output)["env"])
-        self.assert_clean([*problems(tree, explained), *few_problems(tree, explained)])
+        listed, printed = (subprocess.run([os.environ["KOLO_INFO"], "--env", *how], check=True, capture_output=True,
+                                          text=True, timeout=200).stdout for how in (["--json"], []))
+        explained = Explained(json.loads(listed)["env"])
+        self.assert_clean([*problems(tree, explained), *few_problems(tree, explained), *python_problems(tree, printed)])
 
     def check(self, entries, pattern):
         with source_tree.example(self.EXAMPLE) as tree:
@@ -96,6 +106,11 @@ class Variables(source_tree.Rule):
     def test_rejects_what_is_in_no_guide(self):
         with source_tree.example({"README.md": "KOLO_AB\n", "tests/a.c": 'puts("KOLO_A");\n'}) as tree:
             self.assert_one(few_problems(tree, {"KOLO_A"}), "KOLO_A, which is in no guide")
+
+    def test_rejects_what_python_alone_reads(self):
+        source = 'a = environ.get("KOLO_A")\nb = os.environ["KOLO_B"]\n'
+        with source_tree.example({"lib/bindings/python/a.py": source}) as tree:
+            self.assert_one([*python_problems(tree, "KOLO_A KOLO_BC")], r"python/a\.py:2: .* does not name KOLO_B")
 
     def test_rejects_many(self):
         names = {f"KOLO_A{number}" for number in range(VARIABLES_MAX + 1)}
