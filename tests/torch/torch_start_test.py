@@ -125,6 +125,21 @@ def without_compiled_part():
         raise AssertionError("it is there")
 
 
+def end_while_callbacks_run():
+    dist.init_process_group("kolo")
+    for i in range(100):
+        dist.all_reduce(torch.ones(3), async_op=True).get_future().then(lambda _: time.sleep(0.002))
+    dist.barrier()
+
+
+def launch(options, ranks, function, *arguments):
+    """What torchrun does with these options, but its ranks are forked, and need not import PyTorch again."""
+    from torch.distributed import launcher, run
+    config, _, _ = run.config_from_args(run.parse_args(["--nproc_per_node", str(ranks), *options, "function"]))
+    config.start_method = "fork"
+    launcher.elastic_launch(config, function)(*arguments)
+
+
 class Start(torch_ranks.JobTest):
     def test_without_an_import(self):
         before = launching.shm_names()
@@ -142,22 +157,16 @@ class Start(torch_ranks.JobTest):
         self.run_ranks(without_compiled_part, 1)
 
     def test_kolorun(self):
-        for name in ("kolo", "gloo"):
-            # Without this PyTorch's own Gloo sometimes ends in std::terminate: a thread of its frees a tensor while Python ends.
-            code = f"import torch_start_test as start; start.meet('{name}'); start.dist.destroy_process_group()"
-            done = subprocess.run([os.environ["KOLORUN"], "-n", "2", sys.executable, "-B", "-c", code],
-                                  cwd=os.path.dirname(os.path.abspath(__file__)), capture_output=True, text=True,
-                                  timeout=torch_ranks.DEADLINE_S)
-            self.assertEqual(0, done.returncode, f"{name}: {done.stderr}")
-
-    def test_end_while_callbacks_run(self):
-        code = """import time, torch, torch.distributed as dist
-dist.init_process_group("kolo")
-for i in range(100):
-    dist.all_reduce(torch.ones(3), async_op=True).get_future().then(lambda f: time.sleep(0.002))
-dist.barrier()"""
-        done = subprocess.run([os.environ["KOLORUN"], "-n", "2", sys.executable, "-B", "-c", code], capture_output=True,
-                              text=True, timeout=torch_ranks.DEADLINE_S)
+        """Each group is destroyed but the last, which is there when Python ends. PyTorch's own Gloo sometimes ends in
+        std::terminate then: a thread of its frees a tensor while Python ends."""
+        code = """import torch_start_test as start
+for name in ("kolo", "gloo"):
+    start.meet(name)
+    start.dist.destroy_process_group()
+start.end_while_callbacks_run()"""
+        done = subprocess.run([os.environ["KOLORUN"], "-n", "2", sys.executable, "-B", "-c", code],
+                              cwd=os.path.dirname(os.path.abspath(__file__)), capture_output=True, text=True,
+                              timeout=torch_ranks.DEADLINE_S)
         self.assertEqual(0, done.returncode, done.stderr)
 
     def test_file_that_deaths_have_left(self):
@@ -174,26 +183,33 @@ dist.barrier()"""
     def test_interrupted_meeting(self):
         self.run_ranks(interrupted_meeting, 1)
 
-    def torchrun(self, code, *options, ranks=2, **variables):
-        """So many ranks run `code`, with this module as `start`."""
-        done = subprocess.run([sys.executable, "-B", "-m", "torch.distributed.run", "--nproc_per_node", str(ranks),
-                               "--no_python", *options, sys.executable, "-B", "-c", f"import torch_start_test as start; {code}"],
+    def torchrun(self, code, *options, **variables):
+        """Two ranks run `code`, with this module as `start`."""
+        done = subprocess.run([sys.executable, "-B", "-m", "torch.distributed.run", "--nproc_per_node", "2", "--no_python",
+                               *options, sys.executable, "-B", "-c", f"import torch_start_test as start; {code}"],
                               cwd=os.path.dirname(os.path.abspath(__file__)), capture_output=True, text=True,
                               env=dict(os.environ, **variables), timeout=torch_ranks.DEADLINE_S)
         self.assertEqual(0, done.returncode, done.stderr)
 
-    def test_torchrun_with_name_gloo(self):
-        self.torchrun("import kolo4py.torch; start.meet('gloo'); kolo4py.torch.comm()", "--master_port",
-                      str(launching.free_port()), KOLO_TORCH_GLOO="1")
+    def test_torchrun(self):
+        self.torchrun("start.meet_again_and_again('kolo')", "--master_port", str(launching.free_port()))
 
-    def test_torchrun_meets_again(self):
-        for ranks in (2, 3):
-            self.torchrun("start.meet_again_and_again('kolo')", "--master_port", str(launching.free_port()), ranks=ranks)
+    def test_torchrun_with_name_gloo(self):
         self.torchrun("start.meet_again_and_again('gloo'); start.meet('gloo'); import kolo4py.torch; kolo4py.torch.comm()",
                       "--standalone", KOLO_TORCH_GLOO="1")
 
+    def launch(self, options, ranks, function, *arguments):
+        options = ["--master_port", str(launching.free_port()), *options]
+        self.run_ranks(launch, 1, options, ranks, function, *arguments)
+
+    def test_torchrun_with_port_and_name_gloo(self):
+        self.launch([], 2, with_name_gloo)
+
+    def test_torchrun_with_more_ranks(self):
+        self.launch([], 3, meet_again_and_again, "kolo")
+
     def test_torchrun_restarts(self):
-        self.torchrun("start.meet_after_a_death()", "--max-restarts", "2", "--master_port", str(launching.free_port()))
+        self.launch(["--max-restarts", "2"], 2, meet_after_a_death)
 
 
 if __name__ == "__main__":
