@@ -77,7 +77,7 @@ struct kolo_rounds {        /* pages of arrays that no node needs cost nothing *
     struct kolo_shared_table_rank *line; /* the thread's counters */
     kolo_comm *leaders;
     pthread_t thread;
-    kolo_atomic_u64 go; /* to the thread: STARTED, or _ABANDONED */
+    kolo_atomic_u64 go; /* to the thread: STARTED or ABANDONED, of rounds.c */
     kolo_bell go_bell;
     struct kolo_liveness liveness;
     int64_t slice_ns; /* of the wait under way */

@@ -50,16 +50,21 @@ static void ring_all(const struct kolo_job *job) {
     kolo_bell_ring_slowly(&job->header->bell);
 }
 
+/* Returns the word before the outcome of this creation or, for a rank that has not registered, of the one under way. */
+static uint64_t word_before(const struct kolo_job *job) {
+    return (job->epoch ? job->epoch - 1 : kolo_job_completed(job)) << 26;
+}
+
 /* Writes the outcome of this creation or, for a rank that has not registered, of the one under way; status 0: success.
  * While rank 0 agrees with other nodes only it can do so, or who finds it dead or late. Returns false if the creation
  * has an outcome already, or this rank can't write one. */
 static bool conclude(struct kolo_job *job, int status, uint32_t culprit) {
     kolo_atomic_u64 *outcome = &job->header->outcome;
-    const uint64_t before = job->epoch ? job->epoch - 1 : kolo_job_completed(job);
+    const uint64_t before = word_before(job);
     const uint64_t failure = (uint64_t)-status << 20 | culprit << 10 | job->rank;
-    const uint64_t after = status ? before << 26 | failure : (before + 1) << 26;
-    if (!kolo_compare_and_swap(outcome, before << 26, after) &&
-        ((job->rank != 0 && culprit != 0) || !kolo_compare_and_swap(outcome, before << 26 | AGREEING, after)))
+    const uint64_t after = status ? before | failure : before + (UINT64_C(1) << 26);
+    if (!kolo_compare_and_swap(outcome, before, after) &&
+        ((job->rank != 0 && culprit != 0) || !kolo_compare_and_swap(outcome, before | AGREEING, after)))
         return false;
     KOLO_POINT("job.concluded");
     ring_all(job);
@@ -68,7 +73,7 @@ static bool conclude(struct kolo_job *job, int status, uint32_t culprit) {
 
 static bool is_agreeing(const struct kolo_job *job) {
     const uint64_t outcome = kolo_load_acquire(&job->header->outcome); /* pairs with kolo_job_agree */
-    return job->epoch && outcome == ((job->epoch - 1) << 26 | AGREEING);
+    return job->epoch && outcome == (word_before(job) | AGREEING);
 }
 
 /* Returns whether this rank's creation has an outcome. */
@@ -241,7 +246,7 @@ static int fail_as_published(const struct kolo_job *job) {
 }
 
 int kolo_job_agree(struct kolo_job *job) {
-    const uint64_t before = (job->epoch - 1) << 26;
+    const uint64_t before = word_before(job);
     return kolo_compare_and_swap(&job->header->outcome, before, before | AGREEING) ? 0 : fail_as_published(job);
 }
 

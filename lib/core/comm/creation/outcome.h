@@ -4,7 +4,9 @@
  * there will be no more. Both kinds of writers use compare-and-swap from the word of the last creation:
  *   - Rank 0 counts a creation when all ranks have attached.
  *   - A rank that gives up writes the reason.
- * One of them is first, so a creation ends in the same way on all ranks.
+ * One of them is first, so a creation ends in the same way on all ranks. With several nodes rank 0 first marks that
+ * word, and then tells the other nodes that this one is ready; from then on only rank 0 is a writer, and who finds it
+ * dead or late.
  *
  * A rank gives up if it lacks memory or the like, before it attaches; or in a wait, at its deadline or when it finds
  * that a registered process is dead. Rank 0 counts as registered as soon as others can find the file that it has made
