@@ -114,6 +114,16 @@ int64_t now_ns(void) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+void team_hide(void) {
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2];
+    if (syscall(SYS_capget, &header, data) < 0)
+        perror("capget");
+    data[0].effective &= ~(1U << CAP_SYS_PTRACE);
+    if (syscall(SYS_capset, &header, data) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0)
+        perror("hiding");
+}
+
 void times_add(struct times *times, int64_t ns) {
     if (times->count == times->capacity) {
         times->capacity = times->capacity ? 2 * times->capacity : 256;
@@ -141,14 +151,4 @@ void times_print(struct times *times, const char *name) {
     printf("  %-24s %6zu   min %6.2f   median %6.2f   p99 %6.2f   max %6.2f ms\n", name, times->count,
            (double)times_percentile(times, 0) * 1e-6, (double)times_percentile(times, 50) * 1e-6,
            (double)times_percentile(times, 99) * 1e-6, (double)times_percentile(times, 100) * 1e-6);
-}
-
-void team_hide(void) {
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct data[2];
-    if (syscall(SYS_capget, &header, data) < 0)
-        perror("capget");
-    data[0].effective &= ~(1U << CAP_SYS_PTRACE);
-    if (syscall(SYS_capset, &header, data) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0)
-        perror("hiding");
 }
