@@ -50,6 +50,15 @@ def children(pid):
         return []
 
 
+def open_files(pid):
+    """What a process has open: paths in /proc, and what these name; without what it closes meanwhile."""
+    for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            yield entry, os.readlink(entry)
+        except FileNotFoundError:
+            pass
+
+
 def state(pid):
     """The state letter of a process as /proc has it; None if there is none."""
     try:

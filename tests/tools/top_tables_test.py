@@ -1,5 +1,6 @@
 """kolo-top: what it shows of tables, and that nothing it reads of them can make it fail badly."""
 
+import contextlib
 import json
 import mmap
 import os
@@ -26,14 +27,11 @@ LAYOUT_AT = 8  # of the table's header, in all versions
 
 def table_file(pid):
     """The descriptor in /proc of a process's table."""
-    for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir():
-        try:
-            if "memfd:kolo-alloc" in os.readlink(entry):
-                with open(entry, "rb") as file:
-                    if file.read(8) == MAGIC:
-                        return entry
-        except FileNotFoundError:  # the process has closed it meanwhile
-            pass
+    for entry, name in launching.open_files(pid):
+        if "memfd:kolo-alloc" in name:
+            with contextlib.suppress(FileNotFoundError), open(entry, "rb") as file:  # it may have been closed meanwhile
+                if file.read(8) == MAGIC:
+                    return entry
     return None
 
 

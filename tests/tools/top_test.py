@@ -400,19 +400,13 @@ class Garbage(TopTest):
                     elif options:
                         json.loads(done.stdout)
 
-    @staticmethod
-    def has_opened(pid, name):
-        try:
-            return any(name in os.readlink(entry) for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir())
-        except FileNotFoundError:  # it has closed another one meanwhile
-            return False
-
     def test_cut_short(self):
         self.write(self.segment)
         watching = subprocess.Popen([KOLO_TOP, "--interval", "0.3", str(os.getpid())], stdout=subprocess.PIPE,
                                     stderr=subprocess.PIPE, text=True)
         self.addCleanup(watching.kill)
-        self.wait_until(lambda: self.has_opened(watching.pid, "kolo-top-garbage"), "kolo-top to open the file")
+        self.wait_until(lambda: any("kolo-top-garbage" in name for _, name in launching.open_files(watching.pid)),
+                        "kolo-top to open the file")
         os.truncate(self.fd, 5000)
         output, errors = watching.communicate(timeout=PATIENCE_S)
         self.assertEqual(0, watching.returncode, errors)
