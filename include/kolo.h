@@ -14,6 +14,7 @@
  *     kolo_lanes.h        ranks of several threads
  *     kolo_tools.h        what kolo sees of the machine and would do on it
  *     kolo_watch.h        running jobs, seen from outside
+ *     kolo_trace.h        a timeline of each rank, in files
  * What stands here holds for all of them.
  *
  * Results: a function that returns int returns 0 or a negative KOLO_ERR_*, unless its comment says otherwise. Handles

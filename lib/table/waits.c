@@ -193,7 +193,8 @@ void kolo_waits_prepare(struct kolo_table *table, bool (*help)(kolo_waiter *wait
                                   .publisher_fences = of_comm->publisher_fences,
                                   .check = check,
                                   .work = help,
-                                  .owner = table};
+                                  .owner = table,
+                                  .trace = of_comm->trace};
     table->awaits_shard = KOLO_NO_WAIT;
 }
 

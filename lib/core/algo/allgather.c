@@ -54,6 +54,7 @@ static int show(kolo_comm *comm, const struct kolo_message *message, size_t chun
     if (rc < 0)
         return rc;
     KOLO_POINT("allgather.claimed");
+    kolo_call_stage(comm, KOLO_TRACE_STAGE_COPY_IN);
     uint8_t *shown = kolo_phase_shown_at(comm, comm->rank, chunk);
     for (size_t at = 0; at < bytes; at += KOLO_PIECE_BYTES) {
         const size_t part = bytes - at < KOLO_PIECE_BYTES ? bytes - at : KOLO_PIECE_BYTES;
@@ -77,6 +78,7 @@ static int copy_chunk(kolo_comm *comm, const struct kolo_message *message, size_
             return rc;
         size_t first, count = kolo_block_chunk(message, &message->recv_blocks, peer, chunk, &first);
         uint8_t *to = message->recv + first * element_bytes;
+        kolo_call_stage(comm, KOLO_TRACE_STAGE_COPY_OUT);
         kolo_result_store(message, to, kolo_phase_shown_at(comm, peer, chunk), count * element_bytes);
         comm->stats.received_bytes += count * element_bytes;
         KOLO_POINT("allgather.copied");

@@ -52,6 +52,7 @@ static int show(kolo_comm *comm, const struct kolo_message *message, size_t tick
     if (rc < 0)
         return rc;
     KOLO_POINT("alltoall.claimed");
+    kolo_call_stage(comm, KOLO_TRACE_STAGE_COPY_IN);
     for (uint32_t block = turn.begin; block < turn.end; block++) {
         const uint32_t peer = partner(comm, block);
         if (peer == comm->rank)
@@ -94,6 +95,7 @@ static int take(kolo_comm *comm, const struct kolo_message *message, size_t tick
         rc = kolo_region_check_count(comm, message, region, peer, whole);
         if (rc < 0)
             return rc;
+        kolo_call_stage(comm, KOLO_TRACE_STAGE_COPY_OUT);
         kolo_result_store(message, message->recv + (begin + first) * element_bytes, region + message->plan.head_bytes,
                           count * element_bytes);
         KOLO_POINT("alltoall.copied");

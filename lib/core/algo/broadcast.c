@@ -45,11 +45,13 @@ int kolo_broadcast_run(kolo_comm *comm, const struct kolo_message *message) {
         uint8_t *slot = kolo_slot(comm, root, chunk);
         if (comm->rank == root) {
             rc = kolo_slot_claim(comm, chunk);
+            kolo_call_stage(comm, KOLO_TRACE_STAGE_COPY_IN);
             if (rc == 0)
                 kolo_copy(slot, message->send + first * element_bytes, bytes);
             comm->stats.sent_bytes += bytes;
         } else {
             rc = kolo_step_await(comm, root, 2 * chunk + 1);
+            kolo_call_stage(comm, KOLO_TRACE_STAGE_COPY_OUT);
             if (rc == 0 && comm->size == 2) /* nobody else reads it */
                 kolo_result_take(message, message->recv + first * element_bytes, slot, bytes);
             else if (rc == 0)

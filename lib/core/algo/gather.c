@@ -59,6 +59,7 @@ static int take(kolo_comm *comm, const struct kolo_message *message, size_t chun
             rc = kolo_region_check_count(comm, message, slot, peer, whole);
         if (rc < 0)
             return rc;
+        kolo_call_stage(comm, KOLO_TRACE_STAGE_COPY_OUT);
         kolo_result_take(message, message->recv + (begin + first) * element_bytes, slot + message->plan.head_bytes,
                          count * element_bytes);
         KOLO_POINT("gather.copied");

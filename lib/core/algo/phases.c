@@ -7,6 +7,7 @@ void kolo_phase_scatter(kolo_comm *comm, const struct kolo_message *message, siz
     const size_t own_count = kolo_plan_slice(count, (uint32_t)element_bytes, comm->size, comm->rank, &own);
     const uint8_t *from = message->send + first * element_bytes;
     uint8_t *slot = kolo_slot(comm, comm->rank, chunk);
+    kolo_call_stage(comm, KOLO_TRACE_STAGE_COPY_IN);
     const size_t before_bytes = own * element_bytes, upto_bytes = (own + own_count) * element_bytes;
     kolo_copy(slot, from, before_bytes);
     kolo_copy(slot + upto_bytes, from + upto_bytes, count * element_bytes - upto_bytes);
@@ -18,6 +19,7 @@ void kolo_phase_scatter(kolo_comm *comm, const struct kolo_message *message, siz
 void kolo_phase_fold(kolo_comm *comm, const kolo_kernel *kernel, uint8_t *result, size_t count, unsigned how) {
     const size_t piece_count =
         (how & KOLO_FOLD_STREAM ? KOLO_STREAMED_PIECE_BYTES : KOLO_PIECE_BYTES) / kernel->element_bytes;
+    kolo_call_stage(comm, KOLO_TRACE_STAGE_FOLD);
     for (size_t done = 0; done < count; done += piece_count) {
         const size_t left = count - done, part = left < piece_count ? left : piece_count;
         const size_t bytes = part * kernel->element_bytes;
@@ -95,6 +97,7 @@ int kolo_phase_reduce(kolo_comm *comm, const struct kolo_message *message, size_
     }
     comm->call.sources[comm->rank] = message->send + (first + own) * element_bytes;
     uint8_t *recv = message->recv + (first + own) * element_bytes;
+    kolo_call_stage(comm, KOLO_TRACE_STAGE_FOLD);
     if (comm->size == 2 && !message->plan.stream)
         fold_two(comm, message, recv, own_count);
     else
@@ -114,6 +117,7 @@ int kolo_phase_gather(kolo_comm *comm, const struct kolo_message *message, size_
         int rc = kolo_step_await(comm, peer, reduced);
         if (rc < 0)
             return rc;
+        kolo_call_stage(comm, KOLO_TRACE_STAGE_COPY_OUT);
         kolo_result_copy(message, first + slice, kolo_slot(comm, comm->rank, chunk) + slice * element_bytes,
                          slice_count);
         KOLO_POINT("phase.gathered");

@@ -31,6 +31,7 @@ static inline int kolo_phase_show(kolo_comm *comm, const struct kolo_message *me
     if (rc < 0)
         return rc;
     KOLO_POINT("phase.claimed");
+    kolo_call_stage(comm, KOLO_TRACE_STAGE_COPY_IN);
     kolo_copy(kolo_phase_shown_at(comm, comm->rank, chunk), message->send + first * element_bytes,
               count * element_bytes);
     KOLO_POINT("phase.shown");

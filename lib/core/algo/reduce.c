@@ -115,6 +115,7 @@ int kolo_reduce_direct(kolo_comm *comm, const struct kolo_message *message) {
     if (rc != 0)
         return rc;
     size_t advance = first * kernel->element_bytes;
+    kolo_call_stage(comm, KOLO_TRACE_STAGE_FOLD);
     for (size_t done = 0, part; done < count && !kolo_direct_has_failed(comm); done += part) {
         part = count - done < piece_count ? count - done : piece_count;
         for (uint32_t rank = 0; rank < comm->size; rank++)

@@ -43,6 +43,7 @@ static int show(kolo_comm *comm, const struct kolo_message *message, size_t tick
     if (rc < 0)
         return rc;
     KOLO_POINT("reduce_scatter.claimed");
+    kolo_call_stage(comm, KOLO_TRACE_STAGE_COPY_IN);
     for (uint32_t owner = turn.begin; owner < turn.end; owner++) {
         size_t first, count = kolo_block_chunk(message, &message->send_blocks, owner, turn.chunk, &first);
         if (owner == comm->rank)

@@ -73,6 +73,7 @@ static inline int kolo_region_show(kolo_comm *comm, const struct kolo_message *m
     if (rc < 0)
         return rc;
     KOLO_POINT("region.claimed");
+    kolo_call_stage(comm, KOLO_TRACE_STAGE_COPY_IN);
     uint8_t *slot = kolo_slot(comm, comm->rank, chunk);
     kolo_region_set_count(message, slot, message->count);
     kolo_copy(slot + message->plan.head_bytes, message->send + first * element_bytes, count * element_bytes);

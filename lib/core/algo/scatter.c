@@ -47,6 +47,7 @@ static int show(kolo_comm *comm, const struct kolo_message *message, size_t tick
     if (rc < 0)
         return rc;
     KOLO_POINT("scatter.claimed");
+    kolo_call_stage(comm, KOLO_TRACE_STAGE_COPY_IN);
     for (uint32_t peer = turn.begin; peer < turn.end; peer++) {
         size_t begin, first, count = kolo_block_chunk(message, &message->send_blocks, peer, turn.chunk, &first);
         uint8_t *region = kolo_region(comm, message, comm->rank, ticket, &turn, peer);
@@ -66,6 +67,7 @@ static int take(kolo_comm *comm, const struct kolo_message *message, size_t tick
     const struct kolo_turn turn = kolo_turn(comm, message, ticket);
     int rc = kolo_step_await(comm, message->root, 2 * ticket + 1);
     if (rc == 0 && turn.begin <= comm->rank && comm->rank < turn.end) {
+        kolo_call_stage(comm, KOLO_TRACE_STAGE_COPY_OUT);
         size_t first, count = kolo_chunk(message, turn.chunk, &first);
         uint8_t *region = kolo_region(comm, message, message->root, ticket, &turn, comm->rank);
         rc = kolo_region_check_count(comm, message, region, message->root, message->count);

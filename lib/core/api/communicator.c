@@ -116,6 +116,7 @@ int kolo_comm_shrink(kolo_comm *comm, kolo_comm **shrunk) {
 
 void kolo_comm_end(kolo_comm *comm) {
     KOLO_POINT("destroy.beginning");
+    kolo_trace_span_begin(KOLO_TRACE_DESTROY, comm->waiter.trace, 0, 0, 0);
     kolo_queue_end(comm, KOLO_ERR_STATE, "the communicator was destroyed before the request was carried out");
     kolo_queue_join(comm);
     kolo_lanes_end(comm);
@@ -127,6 +128,7 @@ void kolo_comm_end(kolo_comm *comm) {
     KOLO_POINT("destroy.departed");
     kolo_queue_free(comm);
     kolo_comm_free(comm);
+    kolo_trace_span_end(KOLO_TRACE_DESTROY, 0);
 }
 
 int kolo_comm_destroy(kolo_comm *comm) {

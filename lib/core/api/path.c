@@ -84,6 +84,7 @@ static inline __attribute__((always_inline)) int plan_and_run(const struct kolo_
         message->longest = longest;
         if (descriptor->has_op)
             comm->stats.calls_by_algorithm[KOLO_ALGORITHM_MESH]++;
+        kolo_call_trace_plan(comm, KOLO_ALGORITHM_MESH);
         return comm->above->internode->run(comm, descriptor, message);
     }
     kolo_plan_make(&question, &comm->settings, comm->segment.slot_bytes, &message->plan);
@@ -95,6 +96,7 @@ static inline __attribute__((always_inline)) int plan_and_run(const struct kolo_
     if (message->send == message->recv)
         message->plan.stream = false; /* what has just been read is in a cache anyway */
     if (is_direct) {
+        kolo_call_trace_plan(comm, KOLO_ALGORITHM_DIRECT);
         const int rc = descriptor->direct(comm, message);
         if (rc != KOLO_DIRECT_IMPOSSIBLE) {
             comm->stats.calls_by_algorithm[KOLO_ALGORITHM_DIRECT]++;
@@ -103,6 +105,7 @@ static inline __attribute__((always_inline)) int plan_and_run(const struct kolo_
     }
     if (descriptor->has_op)
         comm->stats.calls_by_algorithm[message->plan.algorithm]++;
+    kolo_call_trace_plan(comm, message->plan.algorithm);
     return descriptor->algorithms[message->plan.algorithm](comm, message);
 }
 
@@ -203,6 +206,7 @@ static int begin_to_end(struct path *path, kolo_comm *comm) {
     } else {
         /* Such messages take long enough to afford two looks at the clock. */
         const bool is_timed = call->count * call->kernel->element_bytes >= KOLO_TIMED_BYTES_MIN;
+        comm->call.traces_stages = is_timed && kolo_traces();
         if (is_timed)
             kolo_history_begin(comm);
         rc = divide_and_run(path, comm);

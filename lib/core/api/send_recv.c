@@ -186,6 +186,23 @@ static int run(const char *function, struct kolo_transfer *transfer) {
     return rc < 0 ? rc : transfer->status;
 }
 
+/* Runs a call, and puts it into the trace. */
+static int run_traced(const char *function, struct kolo_transfer *transfer) {
+    if (!kolo_traces())
+        return run(function, transfer);
+    const struct kolo_sending *sending = &transfer->sending;
+    const struct kolo_receiving *receiving = &transfer->receiving;
+    const kolo_trace_span span = transfer->sends ? KOLO_TRACE_SEND : KOLO_TRACE_RECV;
+    const kolo_dtype dtype = transfer->sends ? sending->dtype : receiving->dtype;
+    const uint64_t count = transfer->sends ? sending->count : receiving->count;
+    const int peer = transfer->sends ? (int)sending->to : receiving->from < KOLO_RANKS_MAX ? (int)receiving->from : -1;
+    kolo_trace_span_begin(span, transfer->comm->waiter.trace, peer, count * kolo_dtype_bytes(dtype),
+                          (uint64_t)(transfer->sends ? sending->tag : receiving->tag));
+    const int rc = run(function, transfer);
+    kolo_trace_span_end(span, rc);
+    return rc;
+}
+
 /* The path of every call that is not in the background. */
 static int call(const char *function, kolo_comm *comm, const struct half *send, const struct half *recv,
                 kolo_dtype dtype, kolo_received *received) {
@@ -198,7 +215,7 @@ static int call(const char *function, kolo_comm *comm, const struct half *send, 
     if (rc == 0) {
         rc = prepare(function, comm, send, recv, dtype, received, &transfer);
         if (rc == 0)
-            rc = run(function, &transfer);
+            rc = run_traced(function, &transfer);
         kolo_leave(comm);
     }
     if (!was_ready)

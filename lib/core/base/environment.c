@@ -91,6 +91,10 @@ static const struct descriptor table[KOLO_VARIABLES] = {
                               " authenticate each other",
                               "not set: it is needed on several machines"},
     [KOLO_VARIABLE_LOG] = {"KOLO_LOG", "messages on standard error: off, error, warn, info", "off; kolorun sets warn"},
+    [KOLO_VARIABLE_TRACE] = {"KOLO_TRACE", "directory for a trace of what each rank does, see kolo_trace.h",
+                             "no trace"},
+    [KOLO_VARIABLE_TRACE_BYTES] = {"KOLO_TRACE_BYTES",
+                                   "size of a rank's trace, which keeps the newest events, 131072 or more", "4194304"},
     [KOLO_VARIABLE_MPI] =
         {"KOLO_MPI",
          "on (1), off (0): whether libkolo-mpi.so makes an MPI program's collectives; comma-separated, verbose:"

@@ -35,6 +35,8 @@ typedef enum kolo_variable_index {
     KOLO_VARIABLE_SECRET_FILE,
     KOLO_VARIABLE_SECRET,
     KOLO_VARIABLE_LOG,
+    KOLO_VARIABLE_TRACE,
+    KOLO_VARIABLE_TRACE_BYTES,
     KOLO_VARIABLE_MPI,
     KOLO_VARIABLES
 } kolo_variable_index;

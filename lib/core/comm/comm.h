@@ -13,6 +13,7 @@
 #include "comm/ranks.h"
 #include "reduce/reducer.h"
 #include "shm/segment.h"
+#include "sync/trace.h"
 
 /* The token of a communicator: a page of its own that a forked child finds zeroed, so that one load tells it. */
 struct kolo_token {

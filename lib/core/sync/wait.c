@@ -13,8 +13,26 @@ enum {
     VAIN_MAX = 16,
     IDLE_NS = 1000000000, /* the most that a lost wake-up could cost a thread without work */
     UNRUNG_NS = 50000,    /* between two looks at a flag that comes without a bell */
-    SPINS_ASKED = 4       /* looks between two checks whether another rank needs the processor */
+    SPINS_ASKED = 4,      /* looks between two checks whether another rank needs the processor */
+    SPINS_UNTRACED = 16   /* looks of a wait that is not in the trace: it lasts less than a microsecond */
 };
+
+/* Puts a wait of a communicator into the trace. */
+static void trace_wait(kolo_trace_kind kind, kolo_waiter *waiter, const struct kolo_wait *wait, uint64_t began) {
+    kolo_trace_call_show(&waiter->call);
+    if (waiter->owner)
+        kolo_trace_write(kolo_trace_head(kind, 0, 0, 0, waiter->trace, wait->peer == UINT32_MAX ? -1 : (int)wait->peer),
+                         began, 0);
+}
+
+/* Tells the trace that a wait spins. Returns when it began to be worth telling; 0: not yet. */
+static __attribute__((noinline, cold)) uint64_t trace_spin(kolo_waiter *waiter, bool is_first) {
+    kolo_trace_call_waits(&waiter->call);
+    if (is_first)
+        return 0;
+    kolo_trace_call_show(&waiter->call);
+    return kolo_trace_ticks();
+}
 
 /* Does the rank's other work. Returns false if there is none. */
 static inline bool do_work(kolo_waiter *waiter) {
@@ -85,11 +103,19 @@ static int wait_asleep(kolo_waiter *waiter, struct kolo_wait *wait) {
 /* Where ranks outnumber processors, the peer may be running on another processor and be about to publish. Yielding then
  * costs two context switches, there and back, if the ranks that share this processor wait for the same peer. */
 static bool spin(kolo_waiter *waiter, const struct kolo_wait *wait) {
+    uint64_t traced = 0; /* when the trace says that the wait began; 0: it is too short to be in there */
     for (uint32_t i = 0; i < waiter->spins; i++) {
         if (waiter->oversubscribed && i % SPINS_ASKED == 0 && waiter->oversubscribed(waiter))
             return false;
-        if (kolo_wait_reached(wait))
+        if (kolo_wait_reached(wait)) {
+            if (__builtin_expect(traced != 0, 0))
+                trace_wait(KOLO_TRACE_WAIT, waiter, wait, traced);
             return true;
+        }
+        if (kolo_traces() && (i == 0 || i == SPINS_UNTRACED)) {
+            traced = trace_spin(waiter, i == 0);
+            continue; /* that took as long as a pause */
+        }
         do_work(waiter);
         kolo_pause();
     }
@@ -148,6 +174,8 @@ int kolo_wait_slowly(kolo_waiter *waiter, const kolo_atomic_u64 *flag, uint64_t 
     if (spin(waiter, &wait))
         return 0;
     wait.start_ns = kolo_clock_ns();
+    if (kolo_traces())
+        trace_wait(KOLO_TRACE_WAIT_BEGIN, waiter, &wait, kolo_trace_ticks());
     if (waiter->note)
         waiter->note(waiter, &wait, false);
     const int rc = wait_yielding(waiter, &wait, wait.start_ns) ? 0 : wait_asleep(waiter, &wait);
@@ -155,6 +183,8 @@ int kolo_wait_slowly(kolo_waiter *waiter, const kolo_atomic_u64 *flag, uint64_t 
     waiter->waited_ns += (uint64_t)wait.waited_ns;
     if (waiter->note)
         waiter->note(waiter, &wait, true);
+    if (kolo_traces())
+        trace_wait(KOLO_TRACE_WAIT_END, waiter, &wait, 0);
     return rc;
 }
 

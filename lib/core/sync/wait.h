@@ -16,6 +16,7 @@
 #include "sync/atomic.h"
 #include "sync/fence.h"
 #include "sync/point.h"
+#include "sync/trace.h"
 
 #define KOLO_SPINS_MIN 4
 #define KOLO_SLICE_NS  INT64_C(10000000) /* longest sleep before the check is made again */
@@ -66,6 +67,8 @@ struct kolo_waiter {
     /* The program's own work (kolo_hooks.idle), done at each yield and before each sleep; NULL: none. */
     void (*idle)(void *context);
     void *idle_context;
+    uint16_t trace;              /* the communicator's id in the trace */
+    struct kolo_trace_call call; /* the communicator's present one, for the trace */
 
     uint64_t slept;     /* waits that reached the kernel */
     uint64_t waited_ns; /* time in waits beyond spinning */

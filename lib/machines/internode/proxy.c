@@ -348,6 +348,7 @@ static void sleep_at_bell(struct kolo_proxy *proxy, uint32_t rings) {
 static void *run(void *argument) {
     struct kolo_proxy *proxy = argument;
     pthread_setname_np(pthread_self(), "kolo-proxy");
+    kolo_trace_name_thread(KOLO_TRACE_PROXY);
     kolo_fpenv_enter(); /* for good: this thread folds, and has inherited the modes of the thread that made the
                            communicator */
     while (!kolo_load_acquire(&proxy->stopping)) { /* pairs with kolo_proxy_destroy */

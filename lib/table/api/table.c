@@ -62,13 +62,29 @@ static inline int check_ids(const char *function, const kolo_table *table, const
     return 0;
 }
 
+/* Make a pull or a push of several rows, and put it into the trace. ids: NULL: of rows from `first` on. */
+static int pull_traced(kolo_table *table, const uint64_t *ids, uint64_t first, uint64_t rows, void *values) {
+    kolo_trace_span_begin(KOLO_TRACE_PULL, table->comm->waiter.trace, 0, rows, ids ? 0 : first);
+    const int rc = kolo_access_pull(table, ids, first, rows, values);
+    kolo_trace_span_end(KOLO_TRACE_PULL, rc);
+    return rc;
+}
+
+static int push_traced(kolo_table *table, const uint64_t *ids, uint64_t first, uint64_t rows, const void *updates) {
+    kolo_trace_span_begin(KOLO_TRACE_PUSH, table->comm->waiter.trace, 0, rows, ids ? 0 : first);
+    const int rc =
+        ids ? kolo_access_push_rows(table, ids, rows, updates) : kolo_access_push(table, first, rows, updates);
+    kolo_trace_span_end(KOLO_TRACE_PUSH, rc);
+    return rc;
+}
+
 /* This is kept out of the callers, so that the shortest calls save no registers. */
 static __attribute__((noinline)) int pull(kolo_table *table, uint64_t first, uint64_t rows, void *values) {
     static const char function[] = "kolo_table_pull";
     int rc = kolo_table_check(function, table);
     if (rc == 0)
         rc = check_range(function, table, first, rows, values);
-    return rc < 0 || rows == 0 ? rc : kolo_access_pull(table, NULL, first, rows, values);
+    return rc < 0 || rows == 0 ? rc : pull_traced(table, NULL, first, rows, values);
 }
 
 static __attribute__((noinline)) int pull_rows(kolo_table *table, const uint64_t *ids, size_t count, void *values) {
@@ -76,7 +92,7 @@ static __attribute__((noinline)) int pull_rows(kolo_table *table, const uint64_t
     int rc = kolo_table_check(function, table);
     if (rc == 0)
         rc = check_ids(function, table, ids, count, values);
-    return rc < 0 ? rc : kolo_access_pull(table, ids, 0, count, values);
+    return rc < 0 ? rc : pull_traced(table, ids, 0, count, values);
 }
 
 int kolo_table_pull(kolo_table *table, uint64_t first, uint64_t rows, void *values) {
@@ -96,7 +112,7 @@ int kolo_table_push(kolo_table *table, uint64_t first, uint64_t rows, const void
     if (usable < 0)
         return usable;
     const int rc = check_range(__func__, table, first, rows, updates);
-    return rc < 0 || rows == 0 ? rc : kolo_access_push(table, first, rows, updates);
+    return rc < 0 || rows == 0 ? rc : push_traced(table, NULL, first, rows, updates);
 }
 
 int kolo_table_push_rows(kolo_table *table, const uint64_t *ids, size_t count, const void *updates) {
@@ -104,7 +120,7 @@ int kolo_table_push_rows(kolo_table *table, const uint64_t *ids, size_t count, c
     if (usable < 0)
         return usable;
     const int rc = check_ids(__func__, table, ids, count, updates);
-    return rc < 0 || count == 0 ? rc : kolo_access_push_rows(table, ids, count, updates);
+    return rc < 0 || count == 0 ? rc : push_traced(table, ids, 0, count, updates);
 }
 
 /* The piece of row `row` that has element `first`. */
@@ -157,7 +173,10 @@ int kolo_table_clock(kolo_table *table) {
     const int usable = check_worker(__func__, table);
     if (usable < 0)
         return usable;
-    return kolo_clocks_advance(table);
+    kolo_trace_span_begin(KOLO_TRACE_TABLE_WAIT, table->comm->waiter.trace, 0, table->clock, 0);
+    const int rc = kolo_clocks_advance(table);
+    kolo_trace_span_end(KOLO_TRACE_TABLE_WAIT, rc);
+    return rc;
 }
 
 int kolo_table_wait(kolo_table *table) {
@@ -166,7 +185,9 @@ int kolo_table_wait(kolo_table *table) {
         return usable;
     if (!kolo_table_is_worker(table))
         return refuse_server(__func__, table);
+    kolo_trace_span_begin(KOLO_TRACE_TABLE_WAIT, table->comm->waiter.trace, 0, table->clock, 0);
     const int rc = kolo_clocks_wait(table);
+    kolo_trace_span_end(KOLO_TRACE_TABLE_WAIT, rc);
     return rc < 0 ? rc : kolo_table_file_wait(table);
 }
 

@@ -379,6 +379,7 @@ static void end(struct kolo_rounds *rounds, int status) {
 static void *run(void *argument) {
     struct kolo_rounds *rounds = argument;
     pthread_setname_np(pthread_self(), "kolo-table");
+    kolo_trace_name_thread(KOLO_TRACE_SERVER);
     kolo_fpenv_enter();
     kolo_wait_idly(&rounds->view.waiter, &rounds->go, STARTED, &rounds->go_bell);
     if (kolo_load_acquire(&rounds->go) == ABANDONED)
@@ -418,6 +419,7 @@ static int allocate(struct kolo_table *table, struct kolo_rounds *rounds) {
     view->waiter.check = check;
     view->waiter.work = NULL;
     view->waiter.owner = rounds;
+    view->waiter.trace = table->comm->waiter.trace;
     kolo_store_relaxed(&view->waiter.timeout_ns, (uint64_t)KOLO_NEVER_NS);
     int rc = kolo_liveness_create(&rounds->liveness, table->ranks, table->rank);
     rounds->liveness.members = table->comm->liveness.members;

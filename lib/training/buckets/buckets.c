@@ -413,7 +413,9 @@ int kolo_bucket_wait(kolo_buckets *buckets) {
     if (rc < 0)
         return rc;
     pthread_mutex_lock(&buckets->lock);
+    kolo_trace_span_begin(KOLO_TRACE_BUCKETS, buckets->comm->waiter.trace, 0, buckets->ntensors, 0);
     rc = end_step(buckets);
+    kolo_trace_span_end(KOLO_TRACE_BUCKETS, rc);
     pthread_mutex_unlock(&buckets->lock);
     return rc;
 }

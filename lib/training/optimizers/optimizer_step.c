@@ -311,11 +311,13 @@ int kolo_optimizer_step(kolo_optimizer *optimizer, const void *gradients, void *
         return rc;
     memset(&done, 0, sizeof done);
     done.clip = 1;
+    kolo_trace_span_begin(KOLO_TRACE_OPTIMIZER, 0, 0, optimizer->options.count, 0);
     begin_step(optimizer);
     rc = reduce_segments(optimizer, gradients, parameters);
     if (rc == 0)
         rc = finish(optimizer, &done);
     optimizer->is_under_way = false;
+    kolo_trace_span_end(KOLO_TRACE_OPTIMIZER, rc);
     if (rc < 0)
         return rc;
     optimizer->steps += !done.skipped;

@@ -21,6 +21,7 @@ static int serve(kolo_comm *comm, const struct kolo_message *message, size_t chu
         comm->call.sources[rank] = kolo_slot(comm, rank, chunk);
     comm->call.sources[SERVER] = message->send + first * element_bytes;
     uint8_t *recv = message->recv + first * element_bytes;
+    kolo_call_stage(comm, KOLO_TRACE_STAGE_FOLD);
     if (count) {
         message->kernel->fold(recv, comm->call.sources, comm->size, count, comm->size);
         kolo_copy(kolo_slot(comm, SERVER, chunk), recv, count * element_bytes);
@@ -35,12 +36,14 @@ static int serve(kolo_comm *comm, const struct kolo_message *message, size_t chu
 static int push_and_pull(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
     const size_t element_bytes = message->kernel->element_bytes;
     size_t first, count = kolo_chunk(message, chunk, &first);
+    kolo_call_stage(comm, KOLO_TRACE_STAGE_COPY_IN);
     kolo_copy(kolo_slot(comm, comm->rank, chunk), message->send + first * element_bytes, count * element_bytes);
     KOLO_POINT("central.pushed");
     kolo_step_publish(comm, 2 * chunk + 1);
     int rc = kolo_step_await(comm, SERVER, 2 * chunk + 2);
     if (rc < 0)
         return rc;
+    kolo_call_stage(comm, KOLO_TRACE_STAGE_COPY_OUT);
     kolo_copy(message->recv + first * element_bytes, kolo_slot(comm, SERVER, chunk), count * element_bytes);
     KOLO_POINT("central.pulled");
     comm->stats.sent_bytes += count * element_bytes;

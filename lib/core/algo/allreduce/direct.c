@@ -4,6 +4,8 @@
  * In place works: only the owner touches its slice, and reads a piece from all buffers before it writes it to any. */
 #include "algo/direct_buffers.h"
 
+#include "comm/step/progress.h"
+
 /* Reduces `count` of the `left` elements of comm->call.sources into comm->call.targets, and moves both on. */
 static void reduce_piece(kolo_comm *comm, const struct kolo_message *message, size_t count, size_t left) {
     const size_t bytes = count * message->kernel->element_bytes;
@@ -41,6 +43,7 @@ int kolo_direct_run(kolo_comm *comm, const struct kolo_message *message) {
         comm->call.sources[rank] = (const uint8_t *)comm->call.sources[rank] + first * element_bytes;
         comm->call.targets[rank] += first * element_bytes;
     }
+    kolo_call_stage(comm, KOLO_TRACE_STAGE_FOLD);
     const size_t piece_bytes = message->plan.stream ? KOLO_STREAMED_PIECE_BYTES : KOLO_PIECE_BYTES;
     const size_t piece_count = piece_bytes / element_bytes;
     while (count > 0 && !kolo_direct_has_failed(comm)) {

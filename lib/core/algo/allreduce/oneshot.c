@@ -42,6 +42,7 @@ static int fold(kolo_comm *comm, const struct kolo_message *message, size_t chun
     for (uint32_t rank = 0; rank < comm->size; rank++)
         comm->call.sources[rank] = kolo_phase_shown_at(comm, rank, chunk);
     comm->call.sources[comm->rank] = message->send + first * element_bytes;
+    kolo_call_stage(comm, KOLO_TRACE_STAGE_FOLD);
     message->kernel->fold(message->recv + first * element_bytes, comm->call.sources, comm->size, count, comm->size);
     KOLO_POINT("oneshot.folded");
     return 0;

@@ -47,6 +47,7 @@ static void pass_partial(kolo_comm *comm, const struct kolo_message *message, si
     const uint8_t *own = message->send + place.message_offset;
     const uint8_t *from = kolo_slot(comm, kolo_rank_before(comm, comm->rank), chunk) + place.partial_offset;
     const size_t piece_count = KOLO_PIECE_BYTES / kernel->acc_bytes;
+    kolo_call_stage(comm, KOLO_TRACE_STAGE_FOLD);
     for (size_t done = 0; done < place.count; done += piece_count) {
         const size_t left = place.count - done, part = left < piece_count ? left : piece_count;
         const size_t at = done * kernel->acc_bytes;
@@ -72,6 +73,7 @@ static void pass_final(kolo_comm *comm, const struct kolo_message *message, size
     uint8_t *to = kolo_slot(comm, comm->rank, chunk) + place.final_offset;
     uint8_t *recv = message->recv + place.message_offset;
     const size_t bytes = place.count * kernel->element_bytes;
+    kolo_call_stage(comm, KOLO_TRACE_STAGE_FOLD);
     if (hop == comm->size - 1) {
         kernel->chain_end(recv, before + place.partial_offset, message->send + place.message_offset, place.count,
                           comm->size);
@@ -91,6 +93,7 @@ static void take_last(kolo_comm *comm, const struct kolo_message *message, size_
     const struct place place = locate(comm, message, chunk, (uint64_t)comm->rank + 2);
     const uint8_t *before = kolo_slot(comm, kolo_rank_before(comm, comm->rank), chunk);
     const size_t bytes = place.count * message->kernel->element_bytes;
+    kolo_call_stage(comm, KOLO_TRACE_STAGE_COPY_OUT);
     kolo_copy(message->recv + place.message_offset, before + place.final_offset, bytes);
     KOLO_POINT("ring.taken");
     comm->stats.received_bytes += bytes;

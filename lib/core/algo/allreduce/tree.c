@@ -232,6 +232,7 @@ static int show(const struct tree *tree, size_t chunk) {
     int rc = kolo_slot_claim(comm, chunk);
     if (rc < 0)
         return rc;
+    kolo_call_stage(comm, KOLO_TRACE_STAGE_COPY_IN);
     for (uint32_t slice = 0, own = own_slice(tree, 1, 0); slice < tree->levels[1].size; slice++) {
         const struct span span = locate(tree, 1, slice, count);
         if (slice == own) {
@@ -273,6 +274,7 @@ static void fold_slots(const struct tree *tree, uint32_t level, uint8_t *slot, u
     const size_t source_bytes = level == 0 ? kernel->element_bytes : kernel->acc_bytes;
     const size_t result_bytes = is_top ? kernel->element_bytes : kernel->acc_bytes;
     const size_t piece_count = KOLO_PIECE_BYTES / result_bytes;
+    kolo_call_stage(comm, KOLO_TRACE_STAGE_FOLD);
     for (size_t done = 0; done < count; done += piece_count) {
         const size_t left = count - done, part = left < piece_count ? left : piece_count;
         uint8_t *result = is_top && !is_streamed ? recv : comm->call.stage;
@@ -345,6 +347,7 @@ static void take(const struct tree *tree, size_t chunk, uint32_t level, struct s
     const uint8_t *source = box_at(tree, comm->rank, chunk, level, span);
     size_t first;
     kolo_chunk(message, chunk, &first);
+    kolo_call_stage(comm, KOLO_TRACE_STAGE_COPY_OUT);
     if (level > 0) {
         uint8_t *result = element_at(tree, comm->rank, chunk, span);
         kolo_copy(result, source, bytes);

@@ -90,6 +90,7 @@ static void update_elements(const struct step *step, size_t first, size_t count)
     const bool is_small = step->parameters != MAPPED;
     const size_t element_bytes = kernel->element_bytes;
     const size_t piece_count = (is_small ? SMALL_PIECE_BYTES : KOLO_PIECE_BYTES) / element_bytes;
+    kolo_call_stage(comm, KOLO_TRACE_STAGE_FOLD);
     for (size_t done = 0, part; done < count && !kolo_direct_has_failed(comm); done += part) {
         part = count - done < piece_count ? count - done : piece_count;
         uint8_t *own = step->parameters ? step->message->recv + (first + done) * element_bytes : NULL;
@@ -198,6 +199,7 @@ static int gather(const struct step *step, size_t ticket) {
         size_t first, count = chunk_of(step, peer, &turn, &first);
         const uint8_t *from = kolo_region(comm, step->message, comm->rank, ticket, &turn, peer);
         uint8_t *to = step->message->recv + first * element_bytes;
+        kolo_call_stage(comm, KOLO_TRACE_STAGE_COPY_OUT);
         if (step->message->plan.stream)
             kolo_copy_stream(to, from, count * element_bytes, next_gradients(step, peer, &turn, count));
         else

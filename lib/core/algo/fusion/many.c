@@ -108,6 +108,7 @@ static int scatter(struct many *many, const struct chunk *chunk) {
     KOLO_POINT("many.claimed");
     if (rc < 0)
         return rc;
+    kolo_call_stage(comm, KOLO_TRACE_STAGE_COPY_IN);
     kolo_tensor_cursor_pack(&many->scattered, chunk->first, chunk->own, chunk->slot);
     kolo_tensor_cursor_pack(&many->scattered, chunk->first + behind, chunk->count - behind,
                             chunk->slot + behind * element_bytes);
@@ -146,6 +147,7 @@ static int reduce(struct many *many, const struct chunk *chunk) {
         comm->call.targets[rank] = kolo_slot(comm, rank, chunk->number) + chunk->own * element_bytes;
         comm->call.sources[rank] = comm->call.targets[rank];
     }
+    kolo_call_stage(comm, KOLO_TRACE_STAGE_FOLD);
     size_t part;
     for (size_t done = 0; done < chunk->own_count; done += part) {
         const size_t left = chunk->own_count - done, first = chunk->first + chunk->own + done;
@@ -182,6 +184,7 @@ static int gather(struct many *many, const struct chunk *chunk) {
         const int rc = kolo_step_await(comm, peer, kolo_step_reduced(chunk->number));
         if (rc < 0)
             return rc;
+        kolo_call_stage(comm, KOLO_TRACE_STAGE_COPY_OUT);
         kolo_tensor_cursor_unpack(peer < comm->rank ? &before : &many->gathered, chunk->first + slice, count,
                                   chunk->slot + slice * element_bytes);
         KOLO_POINT("many.gathered");

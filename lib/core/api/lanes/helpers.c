@@ -41,6 +41,7 @@ static void *serve(void *argument) {
     char name[16];
     snprintf(name, sizeof name, "kolo-lane-%u", lane->origin.lane);
     pthread_setname_np(pthread_self(), name);
+    kolo_trace_name_thread(KOLO_TRACE_HELPER);
     if (lane->segment.header)
         kolo_cpu_set_bind(&lane->segment.members[lane->rank].cpus);
     for (uint64_t work = 1;; work++) {

@@ -37,6 +37,22 @@ static void read_stats(const kolo_comm *comm, bool in_call, kolo_stats *others, 
     stats->waited_ns = comm->waiter.waited_ns + others->waited_ns;
 }
 
+/* Puts a request's issue, its begin or its end into the trace. */
+static void trace_request(kolo_trace_kind kind, const kolo_request *request, int status) {
+    const struct kolo_transfer *transfer = request->transfer;
+    const bool sends = transfer && transfer->sends;
+    const kolo_collective what = !transfer ? request->descriptor ? request->descriptor->collective : KOLO_COLLECTIVES
+                                 : sends   ? KOLO_SEND
+                                           : KOLO_RECV;
+    const uint64_t count = !transfer ? request->call.count
+                           : sends   ? transfer->sending.count
+                                     : transfer->receiving.count;
+    if (kolo_traces())
+        kolo_trace_write(
+            kolo_trace_head(kind, what, 0, status < 0 ? (unsigned)-status : 0, request->comm->waiter.trace, 0), count,
+            request->order);
+}
+
 /* Completing. */
 
 static void complete(struct kolo_queue *queue, kolo_request *request, int status, const char *message) {
@@ -51,6 +67,7 @@ static void complete(struct kolo_queue *queue, kolo_request *request, int status
     request->message = status < 0 ? strdup(message) : NULL;
     queue->completed++;
     KOLO_POINT("request.completing");
+    trace_request(KOLO_TRACE_DONE, request, status);
     kolo_store_release(&request->done, 1); /* pairs with kolo_request_is_done; from now on the caller may free it */
     if (queue->event_fd >= 0 && write(queue->event_fd, &one, sizeof one) < 0) {
         /* The eventfd is full, and so readable, which is all that it has to say. */
@@ -253,6 +270,7 @@ static void carry_out_oldest(struct kolo_queue *queue) {
     comm->waiter.work = queue->transfers || queue->has_thread ? work_on : NULL;
     kolo_common_unlock();
     KOLO_POINT("request.carrying_out");
+    trace_request(KOLO_TRACE_CARRY, request, 0);
     const int rc = request->carry_out(request->descriptor, comm, &request->call);
     KOLO_POINT("request.carried_out");
     kolo_common_lock();
@@ -486,6 +504,7 @@ static bool take_spare_processors(const kolo_comm *comm) {
 static void *run(void *argument) {
     struct kolo_queue *queue = argument;
     pthread_setname_np(pthread_self(), "kolo-progress");
+    kolo_trace_name_thread(KOLO_TRACE_PROGRESS);
     const bool has_spare = take_spare_processors(queue->comm);
     const bool is_alone = !queue->comm->segment.header; /* waits for no other rank, once its transfers are begun */
     KOLO_POINT("progress.starting");
@@ -653,6 +672,7 @@ static bool append(struct kolo_queue *queue, kolo_request *request) {
     request->order = ++issued;
     request->issued_ns = queue->has_thread ? kolo_clock_ns() : 0;
     KOLO_POINT("request.issued");
+    trace_request(KOLO_TRACE_ISSUE, request, 0);
     if (!request->transfer) {
         if (queue->oldest)
             queue->newest->next = request;

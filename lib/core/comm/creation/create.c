@@ -459,6 +459,35 @@ static int meet_all(struct kolo_job *job, struct kolo_settings *local, const str
                      local->place.rank, local->net.rendezvous);
 }
 
+/* Puts a new communicator into the trace. Where its ranks are on several machines, they have met at the same place. */
+static void trace_comm(kolo_comm *comm, const struct kolo_job *job, const struct kolo_settings *settings) {
+    uint64_t like = comm->nodes ? kolo_digest_after(1, job->epoch) : 0;
+    for (const char *at = settings->net.rendezvous; comm->nodes && *at; at++)
+        like = kolo_digest_after(like, (uint8_t)*at);
+    struct kolo_trace_comm traced = {.file = comm->segment.inode,
+                                     .offset = comm->segment.offset,
+                                     .like = like,
+                                     .rank = (int32_t)comm->rank,
+                                     .size = (int32_t)comm->size,
+                                     .global_rank = (int32_t)comm->global_rank,
+                                     .global_size = (int32_t)comm->global_size,
+                                     .node = (int32_t)comm->node,
+                                     .nodes = comm->nodes ? (int32_t)comm->nodes->nodes : 1,
+                                     .lane = (int32_t)settings->lane};
+    strcpy(traced.made_by, settings->lane ? "lane" : job->rejoin ? "group" : "create");
+    kolo_trace_set_node(traced.node, traced.nodes);
+    comm->waiter.trace = kolo_trace_add_comm(&traced);
+}
+
+/* Begins the trace of the process, if there is to be one. */
+static int begin_trace(const struct kolo_settings *settings) {
+    return kolo_trace_start(&(struct kolo_trace_process){.rank = (int32_t)settings->place.rank,
+                                                         .ranks = (int32_t)settings->place.size,
+                                                         .local_rank = (int32_t)settings->place.local_rank,
+                                                         .job = settings->title,
+                                                         .log_level = settings->log_level});
+}
+
 static int make(kolo_comm **comm, struct kolo_job *job, const struct kolo_settings *settings,
                 const struct kolo_layer_above *above) {
     struct kolo_settings local = *settings;
@@ -507,7 +536,12 @@ int kolo_comm_make(kolo_comm **result, const struct kolo_settings *settings, con
                    struct kolo_rejoin *rejoin) {
     struct kolo_job job = {.rejoin = rejoin};
     kolo_comm *comm = NULL;
-    const int rc = make(&comm, &job, settings, above);
+    int rc = begin_trace(settings);
+    kolo_trace_span_begin(KOLO_TRACE_CREATE, 0, 0, (uint64_t)settings->place.size, 0);
+    rc = rc < 0 ? rc : make(&comm, &job, settings, above);
+    if (rc == 0 && kolo_traces())
+        trace_comm(comm, &job, settings);
+    kolo_trace_span_end(KOLO_TRACE_CREATE, rc);
     if (rc < 0)
         kolo_log(settings->log_level, KOLO_LOG_ERROR, (int)settings->place.rank, "%s", kolo_error_message());
     if (job.remote)

@@ -258,6 +258,10 @@ static int adopt(kolo_comm *comm) {
     kolo_failure failure;
     kolo_failure_describe(comm, &failure);
     KOLO_POINT("failure.adopting");
+    if (kolo_traces() && kolo_comm_is_usable(comm))
+        kolo_trace_write(
+            kolo_trace_head(KOLO_TRACE_FAILURE, 0, 0, (unsigned)-failure.status, comm->waiter.trace, failure.rank), 0,
+            0);
     kolo_comm_break(comm);
     kolo_log(comm->log_level, level_of(failure.status), (int)comm->global_rank, "%s", failure.message);
     return kolo_fail(failure.status, "rank %u: %s", comm->global_rank, failure.message);

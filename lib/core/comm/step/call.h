@@ -37,6 +37,7 @@ struct kolo_call_state {
     uint8_t **targets;    /* [ranks]: destinations of a result, in memory that all have mapped */
     bool one_target;      /* all targets are the same memory, where one rank stores what all receive */
     bool reads;           /* sources are addresses in the other ranks' processes */
+    bool traces_stages;   /* kolo_call_stage puts the present call's stages into the trace */
     bool has_refused;     /* one of those could not be read, in the present call */
     uint8_t *unpacked;    /* one set of lines' payload a rank */
     uint8_t *stage;       /* KOLO_STREAMED_PIECE_BYTES for a piece of a result on its way to more than one place */

@@ -3,6 +3,23 @@
 
 #include <sched.h>
 
+void kolo_call_trace_begin(kolo_comm *comm, struct kolo_call_key key) {
+    const kolo_op op = kolo_call_key_op(key);
+    kolo_trace_call_begin(&comm->waiter.call,
+                          kolo_trace_head(KOLO_TRACE_CALL_BEGIN, key.collective - 1u, key.dtype,
+                                          op == KOLO_OPS_OWN ? KOLO_OPS : op, comm->waiter.trace, key.root),
+                          key.count, comm->call.number + 1);
+}
+
+void kolo_call_trace_end(kolo_comm *comm) {
+    struct kolo_failure_report report = {.status = 0};
+    if (!kolo_comm_is_usable(comm))
+        kolo_failure_unpack(kolo_load_relaxed(kolo_comm_failure_word(comm)), &report);
+    kolo_trace_call_end(&comm->waiter.call,
+                        kolo_trace_head(KOLO_TRACE_CALL_END, 0, 0, (unsigned)-report.status, comm->waiter.trace, 0),
+                        comm->call.number);
+}
+
 int kolo_step_await_all(kolo_comm *comm, uint64_t step) {
     for (uint32_t peer = kolo_rank_after(comm, comm->rank); peer != comm->rank; peer = kolo_rank_after(comm, peer)) {
         int rc = kolo_step_await(comm, peer, step);

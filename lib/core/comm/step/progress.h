@@ -25,8 +25,28 @@
 
 #include "comm/failure/failure.h"
 
+/* Put the begin and the end of the call into the trace. */
+void kolo_call_trace_begin(kolo_comm *comm, struct kolo_call_key key);
+void kolo_call_trace_end(kolo_comm *comm);
+
+/* Notes by which kolo_algorithm the call is made, which may take long. */
+static inline void kolo_call_trace_plan(kolo_comm *comm, uint32_t algorithm) {
+    if (!kolo_traces())
+        return;
+    comm->waiter.call.algorithm = algorithm;
+    kolo_trace_call_show(&comm->waiter.call);
+}
+
+/* Says which stage of a large call the rank begins; the stage lasts until the next one, a wait or the call's end. */
+static inline void kolo_call_stage(const kolo_comm *comm, kolo_trace_stage stage) {
+    if (__builtin_expect(comm->call.traces_stages, 0))
+        kolo_trace_write(kolo_trace_head(KOLO_TRACE_STAGE, stage, 0, 0, comm->waiter.trace, 0), 0, 0);
+}
+
 /* Begins a call: numbers it, and shows what it is to ranks that wait long for this one. */
 static inline __attribute__((always_inline)) void kolo_call_begin(kolo_comm *comm, struct kolo_call_key key) {
+    if (kolo_traces())
+        kolo_call_trace_begin(comm, key);
     KOLO_POINT("call.beginning");
     comm->call.number++;
     comm->call.stamp = kolo_stamp_after(comm->call.stamp, key);
@@ -44,6 +64,8 @@ static inline void kolo_call_leave(kolo_comm *comm) {
     kolo_show_relaxed(&signal->sent_bytes, comm->stats.sent_bytes);
     kolo_show_relaxed(&signal->received_bytes, comm->stats.received_bytes);
     kolo_show_release(&signal->ended, comm->call.number);
+    if (kolo_traces())
+        kolo_call_trace_end(comm);
 }
 
 /* Notes a call without a number that all ranks make in the same order: ranks that differ find out in the next wait. */
