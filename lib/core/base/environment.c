@@ -95,6 +95,9 @@ static const struct descriptor table[KOLO_VARIABLES] = {
                              "no trace"},
     [KOLO_VARIABLE_TRACE_BYTES] = {"KOLO_TRACE_BYTES",
                                    "size of a rank's trace, which keeps the newest events, 131072 or more", "4194304"},
+    [KOLO_VARIABLE_DUMP] = {"KOLO_DUMP",
+                            "directory to which a rank whose communicator fails writes the last calls of all ranks",
+                            "none"},
     [KOLO_VARIABLE_MPI] =
         {"KOLO_MPI",
          "on (1), off (0): whether libkolo-mpi.so makes an MPI program's collectives; comma-separated, verbose:"

@@ -37,6 +37,7 @@ typedef enum kolo_variable_index {
     KOLO_VARIABLE_LOG,
     KOLO_VARIABLE_TRACE,
     KOLO_VARIABLE_TRACE_BYTES,
+    KOLO_VARIABLE_DUMP,
     KOLO_VARIABLE_MPI,
     KOLO_VARIABLES
 } kolo_variable_index;

@@ -7,6 +7,7 @@
 
 #include "comm/channels/rings.h"
 #include "comm/failure/findings.h"
+#include "comm/failure/record.h"
 #include "comm/step/history.h"
 #include "comm/failure/watchdog.h"
 #include "sync/thread.h"
@@ -262,6 +263,7 @@ static int adopt(kolo_comm *comm) {
         kolo_trace_write(
             kolo_trace_head(KOLO_TRACE_FAILURE, 0, 0, (unsigned)-failure.status, comm->waiter.trace, failure.rank), 0,
             0);
+    kolo_failure_record(comm, &failure);
     kolo_comm_break(comm);
     kolo_log(comm->log_level, level_of(failure.status), (int)comm->global_rank, "%s", failure.message);
     return kolo_fail(failure.status, "rank %u: %s", comm->global_rank, failure.message);
