@@ -77,6 +77,8 @@ int launch_segment_create(const struct launch_options *options) {
     set_number("KOLO_SIZE", options->size);
     set_number("KOLO_LOCAL_SIZE", options->ranks);
     set_variable("KOLO_LOG", "warn", false);
+    if (options->trace_folder)
+        set_variable("KOLO_TRACE", options->trace_folder, true);
     unset_torchrun();
     unsetenv("KOLO_RENDEZVOUS");
     if (options->rendezvous != NULL) /* then ranks of other machines have to call the job the same */

@@ -68,6 +68,8 @@ static const command_option table[] = {
     {"--tag-output",
      "begin each line of output with [rank]; lines are never mixed, and one longer than 1 MiB is broken",
      TO_FLAG(options.tag_output)},
+    {"--trace DIR", "write a trace of what each rank does to files in DIR, for kolo-trace; DIR is created if need be",
+     TO_TEXT(options.trace_folder)},
     {"--timeout S", "end the job after S seconds, with exit code 124, and say which rank kept it from going on",
      TO_NUMBER(typed.timeout_s, 0.001, SECONDS_MAX)},
     {"--grace S",
@@ -130,6 +132,7 @@ static command_line line = {
         "\n"
         "Examples:\n"
         "  kolorun -n 4 kolo-perf allreduce --max 64M\n"
+        "  kolorun -n 4 --trace t ./train; kolo-trace t\n"
         "  kolorun -n 8 --output logs --timeout 600 ./train --epochs 10\n"
         "  kolorun -n 4 --on-failure continue kolo-train --on-failure shrink\n"
         "  kolorun -n 4 --on-failure restart kolo-train --elastic\n"

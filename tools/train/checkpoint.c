@@ -10,6 +10,7 @@
 
 #include "base/new_file.h"
 #include "complain.h"
+#include "kolo_trace.h"
 #include "messages.h"
 
 enum { VERSION = 1 };
@@ -163,11 +164,13 @@ void checkpoint_try(const char *path) {
 int checkpoint_save(const trainer *t, const char *path) {
     const int first = kolo_comm_rank(t->comm) == 0;
     char *image;
+    kolo_trace_begin("checkpoint");
     const int rc = make_image(t, first, &image);
     if (first && rc == 0 && path == NULL)
         message_print("step %zu is not saved: the rank that knew where is lost", t->steps);
     else if (first && rc == 0)
         write_file(path, image, ((const header *)(const void *)image)->file_bytes);
+    kolo_trace_end();
     free(image);
     return rc;
 }

@@ -1,6 +1,7 @@
 #include "mlp.h"
 
 #include "complain.h"
+#include "kolo_trace.h"
 #include "random.h"
 
 #include <cblas.h>
@@ -137,6 +138,7 @@ double mlp_gradient(mlp *model, const float *inputs, const int32_t *labels, size
                     enum mlp_store store) {
     const mlp_layer *last = &model->layers[MLP_LAYERS - 1];
     double loss_sum = 0;
+    kolo_trace_begin("forward");
     if (rows > 0)
         forward(model, inputs, rows);
     else if (store == MLP_REPLACE)
@@ -144,12 +146,15 @@ double mlp_gradient(mlp *model, const float *inputs, const int32_t *labels, size
     for (size_t row = 0; row < rows; row++)
         loss_sum += row_loss(last->values + row * last->outputs, last->outputs, (size_t)labels[row], scale,
                              last->gradient + row * last->outputs);
+    kolo_trace_end();
+    kolo_trace_begin("backward");
     for (int l = MLP_LAYERS - 1; l >= 0; l--) {
         if (rows > 0)
             layer_backward(model, l, inputs_of(model, l, inputs), rows, gradient, store);
         if (model->ready != NULL)
             model->ready(model->context, l);
     }
+    kolo_trace_end();
     return loss_sum;
 }
 

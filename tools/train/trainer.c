@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "complain.h"
+#include "kolo_trace.h"
 #include "now.h"
 #include "random.h"
 
@@ -160,8 +161,10 @@ static void send_layer(void *context, int l) {
 }
 
 static int update(trainer *t) {
-    return check(t->comm, kolo_optimizer_step(t->optimizer, t->gradient, t->model.parameters, NULL),
-                 "cannot update the parameters");
+    kolo_trace_begin("update");
+    const int rc = kolo_optimizer_step(t->optimizer, t->gradient, t->model.parameters, NULL);
+    kolo_trace_end();
+    return check(t->comm, rc, "cannot update the parameters");
 }
 
 /* What is left of the layers when the backward pass has ended: those that are not out yet, and waiting. */

@@ -21,6 +21,7 @@ from ._optimizers import Optimizer, Step
 from ._requests import Request, wait_all, wait_any
 from ._shared import Shared, SharedArray, share
 from ._tables import Table
+from ._trace import trace
 
 for _error in (Aborted, ArgumentError, Broken, Error, Mismatch, NoSpace, PeerDead, RankFailed, Timeout, Unsupported,
                VersionMismatch):
@@ -28,4 +29,4 @@ for _error in (Aborted, ArgumentError, Broken, Error, Mismatch, NoSpace, PeerDea
 
 __all__ = ["ANY", "Aborted", "ArgumentError", "Broken", "Buckets", "Comm", "Error", "Exact", "Failure", "Mismatch", "NoSpace",
            "Optimizer", "PeerDead", "RankFailed", "Received", "Request", "Shared", "SharedArray", "Step", "Table", "Timeout",
-           "Unsupported", "VersionMismatch", "__version__", "exact", "init", "join", "share", "unlisten", "wait_all", "wait_any"]
+           "Unsupported", "VersionMismatch", "__version__", "exact", "init", "join", "share", "trace", "unlisten", "wait_all", "wait_any"]
