@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include "base/clock.h"
+#include "base/probes.h"
 #include "sync/thread.h"
 
 enum {
@@ -176,11 +177,13 @@ int kolo_wait_slowly(kolo_waiter *waiter, const kolo_atomic_u64 *flag, uint64_t 
     wait.start_ns = kolo_clock_ns();
     if (kolo_traces())
         trace_wait(KOLO_TRACE_WAIT_BEGIN, waiter, &wait, kolo_trace_ticks());
+    KOLO_PROBE_WAIT_BEGIN(waiter->owner, peer);
     if (waiter->note)
         waiter->note(waiter, &wait, false);
     const int rc = wait_yielding(waiter, &wait, wait.start_ns) ? 0 : wait_asleep(waiter, &wait);
     wait.waited_ns = kolo_clock_ns() - wait.start_ns;
     waiter->waited_ns += (uint64_t)wait.waited_ns;
+    KOLO_PROBE_WAIT_END(waiter->owner, peer, rc, wait.waited_ns);
     if (waiter->note)
         waiter->note(waiter, &wait, true);
     if (kolo_traces())

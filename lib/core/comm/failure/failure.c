@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/probes.h"
 #include "comm/channels/rings.h"
 #include "comm/failure/findings.h"
 #include "comm/failure/record.h"
@@ -265,6 +266,7 @@ static int adopt(kolo_comm *comm) {
             0);
     kolo_failure_record(comm, &failure);
     kolo_comm_break(comm);
+    KOLO_PROBE_FAILURE(comm, comm->global_rank, failure.status, failure.rank);
     kolo_log(comm->log_level, level_of(failure.status), (int)comm->global_rank, "%s", failure.message);
     return kolo_fail(failure.status, "rank %u: %s", comm->global_rank, failure.message);
 }

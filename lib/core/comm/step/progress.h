@@ -23,6 +23,7 @@
 
 #include <string.h>
 
+#include "base/probes.h"
 #include "comm/failure/failure.h"
 
 /* Put the begin and the end of the call into the trace. */
@@ -54,6 +55,7 @@ static inline __attribute__((always_inline)) void kolo_call_begin(kolo_comm *com
     kolo_call_key_store(comm->history->keys[comm->call.number % (2 * KOLO_HISTORY)], key);
     KOLO_POINT("call.described");
     kolo_store_release(&comm->signal->calls, comm->call.number);
+    KOLO_PROBE_CALL_BEGIN(comm, comm->global_rank, key.collective - 1, key.count, comm->call.number);
     KOLO_POINT("call.begun");
 }
 
@@ -66,6 +68,7 @@ static inline void kolo_call_leave(kolo_comm *comm) {
     kolo_show_release(&signal->ended, comm->call.number);
     if (kolo_traces())
         kolo_call_trace_end(comm);
+    KOLO_PROBE_CALL_END(comm, comm->global_rank, comm->call.number);
 }
 
 /* Notes a call without a number that all ranks make in the same order: ranks that differ find out in the next wait. */
