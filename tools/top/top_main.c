@@ -137,6 +137,8 @@ static command_line line = {
         "communicator), ended\n"
         "  algbw    bytes of messages a second, of calls that have ended\n"
         "  wait     share of the interval spent in waits beyond spinning\n"
+        "  cpu      CPU time that its process used, spinning included, as a share of one CPU. Where wait and cpu of a "
+        "rank with one thread are above 100% together, its waits took at least the rest\n"
         "  for      the rank for which it is waiting, or waited longest in its last 64 calls in this interval\n"
         "  call     number of the present or last call, and what it is\n"
         "\n"
@@ -156,14 +158,18 @@ static command_line line = {
         "\n"
         "JSON\n"
         "  interval_s, and communicators, a list of: job, file, offset (the segment's inode and place in it), "
-        "segment_bytes, state (running, broken, ended), failure (null or status, rank, reporter), straggler (a rank "
+        "segment_bytes, state (running, broken, ended), age_s (of its oldest process), read_s (when, by "
+        "CLOCK_MONOTONIC), failure (null or status, rank, reporter), straggler (a rank "
         "or null), tables and ranks, a list of: rank, pid, process (state letter as in /proc; null: ended), state, "
         "calls "
         "(begun), calls_ended, steps, call (null or number, collective, count, dtype, op, root, for_s: since when it "
         "runs, null if that is not known or it has ended), calls_per_s, bytes_per_s, payload_bytes, sent_bytes, "
         "received_bytes, waited_s (since creation), waiting_share, waits_for, waits_s (now; null: for nobody), "
         "waited_most_for (in the interval), awaited_share (what the others waited for it, as a share of the "
-        "interval; above 1 if several did).\n"
+        "interval; above 1 if several did), cpu_s (of its process), cpu_share (of one CPU) and, with --once, "
+        "last_calls, a list of: number, collective, count, dtype, op, root, began_s, ended_s (by CLOCK_MONOTONIC; "
+        "null: not known), "
+        "waited_for, waited_s (of its longest wait).\n"
         "  tables is a list of: name, file (inode), state (running, ended, other version, damaged), layout and, unless "
         "it cannot be read, rows, shards, servers, memory_bytes, staleness (null: asynchronous), slowest_rank (null: "
         "no worker is left), slowest_clock, fastest_clock, waiting (how many workers wait for the slowest) and ranks, "
@@ -183,7 +189,7 @@ static command_line line = {
 /* False where it cannot be written. */
 static bool show(const top_sample *sample) {
     if (options.json)
-        top_report_json(sample);
+        top_report_json(stdout, sample, options.once);
     else {
         if (!options.once && isatty(STDOUT_FILENO))
             fputs("\033[H\033[2J", stdout);

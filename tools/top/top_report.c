@@ -60,7 +60,13 @@ static bool counts_bytes(kolo_collective collective) {
 
 /* "#17 allreduce 1024 f32 sum" */
 static const char *format_call(char *text, size_t text_bytes, const top_rank *rank) {
-    const kolo_watched_call *call = &rank->call;
+    const kolo_watched_call *call = top_rank_call(rank);
+    if (rank->seen.calls == 0)
+        return "none yet";
+    if (!call) {
+        snprintf(text, text_bytes, "#%" PRIu64 " ?", rank->seen.calls);
+        return text;
+    }
     const char *name = kolo_name(KOLO_NAME_COLLECTIVE, call->collective);
     const bool has_op = kolo_collective_has(call->collective) & KOLO_HAS_OP;
     char root[16] = "", count[40] = "";
@@ -68,11 +74,7 @@ static const char *format_call(char *text, size_t text_bytes, const top_rank *ra
         snprintf(root, sizeof root, " root %d", call->root);
     if (!(kolo_collective_has(call->collective) & KOLO_HAS_COUNTS))
         snprintf(count, sizeof count, " %s", top_count_text(call->count).text);
-    if (rank->seen.calls == 0)
-        return "none yet";
-    if (!rank->has_call || !name)
-        snprintf(text, text_bytes, "#%" PRIu64 " ?", rank->seen.calls);
-    else if (call->collective == KOLO_BARRIER || (call->collective == KOLO_TABLE && call->count == 0))
+    if (call->collective == KOLO_BARRIER || (call->collective == KOLO_TABLE && call->count == 0))
         snprintf(text, text_bytes, "#%" PRIu64 " %s", call->number, name);
     else
         snprintf(text, text_bytes, "#%" PRIu64 " %s%s %s%s%s%s", call->number, name, count,
@@ -111,14 +113,16 @@ static top_tint rank_tint(const top_comm *comm, int index) {
 static void print_rank(const top_comm *comm, int index) {
     const top_rank *rank = &comm->ranks[index];
     const top_tint as = rank_tint(comm, index);
-    char call[128], peer[24] = "-";
+    char call[128], peer[24] = "-", cpu[24] = "-";
     const int waits_for = rank->seen.waits_for >= 0 ? rank->seen.waits_for : rank->waited_most_for;
     if (waits_for >= 0)
         snprintf(peer, sizeof peer, "%d", waits_for);
-    printf("%s%c%4d %8d %-7.7s %7s %8s %4.0f%% %4s %.30s%s\n", top_tint_begin(as), index == comm->straggler ? '*' : ' ',
-           index, rank->seen.pid, top_rank_state(rank), top_rate_text(rank->calls_per_s, "").text,
-           top_rate_text(rank->bytes_per_s, "B/s").text, 100 * rank->waiting_share, peer,
-           format_call(call, sizeof call, rank), top_tint_end(as));
+    if (rank->cpu_share >= 0)
+        snprintf(cpu, sizeof cpu, "%.0f%%", 100 * rank->cpu_share);
+    printf("%s%c%4d %7d %-7.7s %6s %8s %3.0f%% %4s %3s %.28s%s\n", top_tint_begin(as),
+           index == comm->straggler ? '*' : ' ', index, rank->seen.pid, top_rank_state(rank),
+           top_rate_text(rank->calls_per_s, "").text, top_rate_text(rank->bytes_per_s, "B/s").text,
+           100 * rank->waiting_share, cpu, peer, format_call(call, sizeof call, rank), top_tint_end(as));
 }
 
 /* 80 columns at most. */
@@ -126,7 +130,8 @@ void top_report_table(const top_sample *sample) {
     for (int i = 0; i < sample->count; i++) {
         const top_comm *comm = &sample->comms[i];
         print_heading(comm);
-        printf(" %4s %8s %-7s %7s %8s %5s %4s %s\n", "rank", "pid", "state", "calls/s", "algbw", "wait", "for", "call");
+        printf(" %4s %7s %-7s %6s %8s %4s %4s %3s %s\n", "rank", "pid", "state", "call/s", "algbw", "wait", "cpu",
+               "for", "call");
         for (int rank = 0; rank < comm->seen.ranks; rank++)
             print_rank(comm, rank);
         top_tables_print(sample, comm);
@@ -146,62 +151,98 @@ static quantity_text rank_text(int rank) {
     return top_number_text(rank >= 0, rank, 0);
 }
 
-static void print_call_json(const top_comm *comm, const top_rank *rank) {
-    const kolo_watched_call *call = &rank->call;
-    const double for_s = ((double)comm->seen.read_ns - (double)call->began_ns) * NS;
-    if (!rank->has_call || call->collective == KOLO_COLLECTIVES)
-        printf("\"call\": null, ");
-    else
-        printf("\"call\": {\"number\": %" PRIu64 ", \"collective\": \"%s\", \"count\": %" PRIu64
-               ", \"dtype\": \"%s\", \"op\": \"%s\", \"root\": %d, \"for_s\": %s}, ",
-               call->number, kolo_name(KOLO_NAME_COLLECTIVE, call->collective), call->count,
-               kolo_dtype_name(call->dtype), kolo_op_name(call->op), call->root,
-               top_number_text(is_in_call(rank) && call->began_ns, for_s, 6).text);
+/* Leaves the object open. */
+static void begin_call_json(FILE *to, const kolo_watched_call *call) {
+    fprintf(to,
+            "{\"number\": %" PRIu64 ", \"collective\": \"%s\", \"count\": %" PRIu64
+            ", \"dtype\": \"%s\", \"op\": \"%s\", \"root\": %d, ",
+            call->number, kolo_name(KOLO_NAME_COLLECTIVE, call->collective), call->count, kolo_dtype_name(call->dtype),
+            kolo_op_name(call->op), call->root);
 }
 
-static void print_rank_json(const top_comm *comm, int index) {
+static void print_call_json(FILE *to, const top_comm *comm, const top_rank *rank) {
+    const kolo_watched_call *call = top_rank_call(rank);
+    if (!call) {
+        fprintf(to, "\"call\": null, ");
+        return;
+    }
+    const double for_s = ((double)comm->seen.read_ns - (double)call->began_ns) * NS;
+    fprintf(to, "\"call\": ");
+    begin_call_json(to, call);
+    fprintf(to, "\"for_s\": %s}, ", top_number_text(is_in_call(rank) && call->began_ns, for_s, 6).text);
+}
+
+/* Those of which it is known what they are, from the oldest on. */
+static void print_last_calls_json(FILE *to, const top_rank *rank) {
+    const char *separator = "";
+    fprintf(to, ", \"last_calls\": [");
+    for (int i = 0; i < rank->last_calls_count; i++) {
+        const kolo_watched_call *call = &rank->last_calls[i];
+        if (call->collective == KOLO_COLLECTIVES)
+            continue;
+        fputs(separator, to);
+        separator = ", ";
+        begin_call_json(to, call);
+        fprintf(to, "\"began_s\": %s, \"ended_s\": %s, \"waited_for\": %s, \"waited_s\": %.9f}",
+                top_number_text(call->began_ns != 0, (double)call->began_ns * NS, 9).text,
+                top_number_text(call->ended_ns != 0, (double)call->ended_ns * NS, 9).text,
+                rank_text(call->waited_for).text, (double)call->waited_ns * NS);
+    }
+    putc(']', to);
+}
+
+static void print_rank_json(FILE *to, const top_comm *comm, int index, bool with_last_calls) {
     const top_rank *rank = &comm->ranks[index];
     const kolo_watched_rank *seen = &rank->seen;
-    printf("%s{\"rank\": %d, \"pid\": %d, \"process\": %s, \"state\": \"%s\", \"calls\": %" PRIu64
-           ", \"calls_ended\": %" PRIu64 ", \"steps\": %" PRIu64 ", ",
-           index ? ", " : "", index, seen->pid, top_process_text(seen->process).text, top_rank_state(rank), seen->calls,
-           seen->calls_ended, seen->steps);
-    print_call_json(comm, rank);
-    printf("\"calls_per_s\": %.3f, \"bytes_per_s\": %.0f, \"payload_bytes\": %" PRIu64 ", \"sent_bytes\": %" PRIu64
-           ", \"received_bytes\": %" PRIu64 ", \"waited_s\": %.6f, \"waiting_share\": %.4f, \"waits_for\": %s, "
-           "\"waits_s\": %s, \"waited_most_for\": %s, \"awaited_share\": %.4f}",
-           rank->calls_per_s, rank->bytes_per_s, seen->payload_bytes, seen->sent_bytes, seen->received_bytes,
-           (double)seen->waited_ns * NS, rank->waiting_share, rank_text(seen->waits_for).text,
-           top_number_text(seen->waits_for >= 0, (double)(comm->seen.read_ns - seen->waits_since_ns) * NS, 6).text,
-           rank_text(rank->waited_most_for).text, rank->awaited_share);
+    fprintf(to,
+            "%s{\"rank\": %d, \"pid\": %d, \"process\": %s, \"state\": \"%s\", \"calls\": %" PRIu64
+            ", \"calls_ended\": %" PRIu64 ", \"steps\": %" PRIu64 ", ",
+            index ? ", " : "", index, seen->pid, top_process_text(seen->process).text, top_rank_state(rank),
+            seen->calls, seen->calls_ended, seen->steps);
+    print_call_json(to, comm, rank);
+    fprintf(to,
+            "\"calls_per_s\": %.3f, \"bytes_per_s\": %.0f, \"payload_bytes\": %" PRIu64 ", \"sent_bytes\": %" PRIu64
+            ", \"received_bytes\": %" PRIu64 ", \"waited_s\": %.6f, \"waiting_share\": %.4f, \"waits_for\": %s, "
+            "\"waits_s\": %s, \"waited_most_for\": %s, \"awaited_share\": %.4f, \"cpu_s\": %s, \"cpu_share\": %s",
+            rank->calls_per_s, rank->bytes_per_s, seen->payload_bytes, seen->sent_bytes, seen->received_bytes,
+            (double)seen->waited_ns * NS, rank->waiting_share, rank_text(seen->waits_for).text,
+            top_number_text(seen->waits_for >= 0, (double)(comm->seen.read_ns - seen->waits_since_ns) * NS, 6).text,
+            rank_text(rank->waited_most_for).text, rank->awaited_share,
+            top_number_text(rank->cpu_s >= 0, rank->cpu_s, 6).text,
+            top_number_text(rank->cpu_share >= 0, rank->cpu_share, 4).text);
+    if (with_last_calls)
+        print_last_calls_json(to, rank);
+    putc('}', to);
 }
 
-static void print_comm_json(const top_sample *sample, const top_comm *comm) {
+static void print_comm_json(FILE *to, const top_sample *sample, const top_comm *comm, bool with_last_calls) {
     const kolo_watched_comm *seen = &comm->seen;
-    printf("{\"job\": \"%s\", \"file\": %" PRIu64 ", \"offset\": %" PRIu64 ", \"segment_bytes\": %" PRIu64
-           ", \"state\": \"%s\", \"failure\": ",
-           seen->job, seen->file, seen->offset, seen->segment_bytes, comm_state(comm));
+    fprintf(to,
+            "{\"job\": \"%s\", \"file\": %" PRIu64 ", \"offset\": %" PRIu64 ", \"segment_bytes\": %" PRIu64
+            ", \"state\": \"%s\", \"age_s\": %s, \"read_s\": %.9f, \"failure\": ",
+            seen->job, seen->file, seen->offset, seen->segment_bytes, comm_state(comm),
+            top_number_text(seen->age_s >= 0, seen->age_s, 2).text, (double)seen->read_ns * NS);
     if (seen->failure)
-        printf("{\"status\": \"%s\", \"rank\": %d, \"reporter\": %d}, ", kolo_strerror(seen->failure),
-               seen->failure_rank, seen->failure_reporter);
+        fprintf(to, "{\"status\": \"%s\", \"rank\": %d, \"reporter\": %d}, ", kolo_strerror(seen->failure),
+                seen->failure_rank, seen->failure_reporter);
     else
-        printf("null, ");
-    printf("\"straggler\": %s, \"ranks\": [", rank_text(comm->straggler).text);
+        fprintf(to, "null, ");
+    fprintf(to, "\"straggler\": %s, \"ranks\": [", rank_text(comm->straggler).text);
     for (int rank = 0; rank < seen->ranks; rank++)
-        print_rank_json(comm, rank);
-    printf("], ");
-    top_tables_print_json(sample, comm);
-    putchar('}');
+        print_rank_json(to, comm, rank, with_last_calls);
+    fprintf(to, "], ");
+    top_tables_print_json(to, sample, comm);
+    putc('}', to);
 }
 
-void top_report_json(const top_sample *sample) {
-    printf("{\"interval_s\": %.6f, \"communicators\": [", sample->count ? sample->comms[0].interval_s : 0.0);
+void top_report_json(FILE *to, const top_sample *sample, bool with_last_calls) {
+    fprintf(to, "{\"interval_s\": %.6f, \"communicators\": [", sample->count ? sample->comms[0].interval_s : 0.0);
     for (int i = 0; i < sample->count; i++) {
         if (i)
-            printf(", ");
-        print_comm_json(sample, &sample->comms[i]);
+            fprintf(to, ", ");
+        print_comm_json(to, sample, &sample->comms[i], with_last_calls);
     }
-    puts("]}");
+    fprintf(to, "]}\n");
 }
 
 /* Communicators of one name that have a process in common. */

@@ -1,8 +1,10 @@
-/* Printing a sample, as tables or as JSON, and what reports of communicators and of tables have in common. */
+/* Printing a sample, as tables or as JSON, and what reports of communicators and of tables have in
+ * common. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "printed_text.h"
 #include "top_sample.h"
@@ -13,7 +15,7 @@ void top_report_set_colour(bool on);
 void top_report_table(const top_sample *sample);
 
 /* One object on one line. */
-void top_report_json(const top_sample *sample);
+void top_report_json(FILE *to, const top_sample *sample, bool with_last_calls);
 
 /* The list of a user's running jobs, which kolo-top shows where it is not told at which to look, as a table or as one
  * JSON object; the program's exit status. */
@@ -37,6 +39,8 @@ quantity_text top_rate_text(double rate, const char *unit);
 /* In full below a million. */
 quantity_text top_count_text(uint64_t count);
 
+bool top_table_is_of(const top_table *table, const top_comm *comm);
+
 /* Those tables of the sample that are of `comm`: for people, and as a member "tables" of an object in JSON. */
 void top_tables_print(const top_sample *sample, const top_comm *comm);
-void top_tables_print_json(const top_sample *sample, const top_comm *comm);
+void top_tables_print_json(FILE *to, const top_sample *sample, const top_comm *comm);

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "messages.h"
 
@@ -24,6 +25,11 @@ const char *top_rank_state(const top_rank *rank) {
     if (seen->waits_for >= 0)
         return "waiting";
     return seen->calls > seen->calls_ended ? "in call" : "between calls";
+}
+
+const kolo_watched_call *top_rank_call(const top_rank *rank) {
+    const kolo_watched_call *last = rank->last_calls_count ? &rank->last_calls[rank->last_calls_count - 1] : NULL;
+    return last && last->number == rank->seen.calls && last->collective != KOLO_COLLECTIVES ? last : NULL;
 }
 
 /* How much of `from` .. `to` lies in the interval that ends at `now` and has `interval_s`. */
@@ -55,18 +61,17 @@ static int end_of_chain(const top_comm *comm, int rank) {
 }
 
 /* Adds to `waited`, one a rank, what `rank` waited for it in the interval. */
-static void add_waits(const kolo_watch *watch, int index, const top_comm *comm, int rank, double *waited) {
+static void add_waits(const top_comm *comm, int rank, double *waited) {
     const kolo_watched_rank *seen = &comm->ranks[rank].seen;
     const int64_t now = comm->seen.read_ns;
-    for (uint64_t back = 0; back < KOLO_WATCH_CALLS && back < seen->calls; back++) {
-        kolo_watched_call call = {.call_bytes = sizeof call};
-        if (kolo_watch_call(watch, index, rank, seen->calls - back, &call) < 0 || call.waited_for < 0 ||
-            call.began_ns == 0)
+    for (int i = 0; i < comm->ranks[rank].last_calls_count; i++) {
+        const kolo_watched_call *call = &comm->ranks[rank].last_calls[i];
+        if (call->waited_for < 0 || call->began_ns == 0)
             continue;
-        const int64_t end = call.ended_ns ? call.ended_ns : now;
-        const double most = overlap_s(call.began_ns, end, now, comm->interval_s);
-        const double length = (double)call.waited_ns * NS;
-        waited[call.waited_for] += length < most ? length : most;
+        const int64_t end = call->ended_ns ? call->ended_ns : now;
+        const double most = overlap_s(call->began_ns, end, now, comm->interval_s);
+        const double length = (double)call->waited_ns * NS;
+        waited[call->waited_for] += length < most ? length : most;
     }
     const int peer = end_of_chain(comm, rank);
     if (peer >= 0)
@@ -74,12 +79,12 @@ static void add_waits(const kolo_watch *watch, int index, const top_comm *comm, 
 }
 
 /* Who waited for whom, and who kept the others waiting most. */
-static void find_straggler(const kolo_watch *watch, int index, top_comm *comm, double *waited) {
+static void find_straggler(top_comm *comm, double *waited) {
     const int ranks = comm->seen.ranks;
     for (int rank = 0; rank < ranks; rank++) {
         for (int peer = 0; peer < ranks; peer++)
             waited[peer] = 0;
-        add_waits(watch, index, comm, rank, waited);
+        add_waits(comm, rank, waited);
         double most = 0;
         for (int peer = 0; peer < ranks; peer++) {
             if (peer == rank)
@@ -107,6 +112,15 @@ static double waited_ns(const kolo_watched_rank *seen, int64_t now) {
     return (double)seen->waited_ns + (seen->waits_for >= 0 ? (double)(now - seen->waits_since_ns) : 0);
 }
 
+/* Of all threads of a process. */
+static double cpu_s(const kolo_watched_rank *seen) {
+    clockid_t clock;
+    struct timespec used;
+    if (seen->process == '\0' || clock_getcpuclockid(seen->pid, &clock) != 0 || clock_gettime(clock, &used) < 0)
+        return -1;
+    return (double)used.tv_sec + (double)used.tv_nsec * NS;
+}
+
 double top_rate(uint64_t now, uint64_t before, double interval_s) {
     return now > before ? (double)(now - before) / interval_s : 0;
 }
@@ -121,6 +135,8 @@ static void compare(top_comm *comm, const top_comm *before) {
         const double waited = waited_ns(now, comm->seen.read_ns) - waited_ns(then, before->seen.read_ns);
         const double share = waited * NS / comm->interval_s;
         rank->waiting_share = share < 0 ? 0 : share > 1 ? 1 : share;
+        if (rank->cpu_s >= before->ranks[i].cpu_s && before->ranks[i].cpu_s >= 0 && now->pid == then->pid)
+            rank->cpu_share = (rank->cpu_s - before->ranks[i].cpu_s) / comm->interval_s;
     }
 }
 
@@ -130,6 +146,16 @@ static const top_comm *find_before(const top_sample *before, const kolo_watched_
             before->comms[i].seen.ranks == seen->ranks)
             return &before->comms[i];
     return NULL;
+}
+
+static void take_last_calls(top_rank *rank, const kolo_watch *watch, int comm, int index) {
+    const uint64_t calls = rank->seen.calls;
+    for (uint64_t back = calls < KOLO_WATCH_CALLS ? calls : KOLO_WATCH_CALLS; back-- > 0;) {
+        kolo_watched_call *call = &rank->last_calls[rank->last_calls_count];
+        *call = (kolo_watched_call){.call_bytes = sizeof *call};
+        if (kolo_watch_call(watch, comm, index, calls - back, call) == 0)
+            rank->last_calls_count++;
+    }
 }
 
 static bool take_comm(top_comm *comm, kolo_watch *watch, int index, const top_sample *before) {
@@ -142,16 +168,18 @@ static bool take_comm(top_comm *comm, kolo_watch *watch, int index, const top_sa
     for (int i = 0; good && i < comm->seen.ranks; i++) {
         top_rank *rank = &comm->ranks[i];
         rank->seen.rank_bytes = sizeof rank->seen;
-        rank->call.call_bytes = sizeof rank->call;
         rank->waited_most_for = -1;
         good = kolo_watch_rank(watch, index, i, &rank->seen) == 0;
-        rank->has_call = good && kolo_watch_call(watch, index, i, rank->seen.calls, &rank->call) == 0;
+        if (good)
+            take_last_calls(rank, watch, index, i);
+        rank->cpu_s = cpu_s(&rank->seen);
+        rank->cpu_share = -1;
     }
     const top_comm *then = find_before(before, &comm->seen);
     if (good && then)
         compare(comm, then);
     if (good && comm->interval_s > 0)
-        find_straggler(watch, index, comm, waited);
+        find_straggler(comm, waited);
     free(waited);
     return good;
 }

@@ -11,10 +11,12 @@
 
 typedef struct top_rank {
     kolo_watched_rank seen;
-    bool has_call;
-    kolo_watched_call call; /* the last one begun */
+    kolo_watched_call last_calls[KOLO_WATCH_CALLS]; /* those that can be read, from the oldest on */
+    int last_calls_count;
+    double cpu_s; /* user and system time of its process; -1: it has none any more */
     double calls_per_s;
     double bytes_per_s;
+    double cpu_share;      /* of one CPU in the interval; above 1 if several threads ran; -1: not known */
     double waiting_share;  /* of the interval, 0 .. 1 */
     double awaited_share;  /* what the others waited for it */
     double waited_known_s; /* in the interval, of waits of which it is known for whom */
@@ -69,6 +71,9 @@ void top_sample_free(top_sample *sample);
 
 /* True if all communicators are over. */
 bool top_sample_over(const top_sample *sample);
+
+/* The last call that the rank has begun; NULL: it is not known. */
+const kolo_watched_call *top_rank_call(const top_rank *rank);
 
 /* "in call", "waiting", ... */
 const char *top_rank_state(const top_rank *rank);

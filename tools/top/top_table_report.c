@@ -79,66 +79,72 @@ static void print_table(const top_table *table) {
         print_rank(table, rank);
 }
 
-static bool is_of(const top_table *table, const top_comm *comm) {
+bool top_table_is_of(const top_table *table, const top_comm *comm) {
     return table->seen.file == comm->seen.file && table->seen.offset == comm->seen.offset;
 }
 
 void top_tables_print(const top_sample *sample, const top_comm *comm) {
     for (int i = 0; i < sample->tables_count; i++)
-        if (is_of(&sample->tables[i], comm))
+        if (top_table_is_of(&sample->tables[i], comm))
             print_table(&sample->tables[i]);
 }
 
-static void print_rank_json(const top_table *table, int index) {
+static void print_rank_json(FILE *to, const top_table *table, int index) {
     const top_table_rank *rank = &table->ranks[index];
     const kolo_watched_table_rank *seen = &rank->seen;
     const double waits_s = ((double)table->seen.read_ns - (double)seen->waits_since_ns) * NS;
-    printf("%s{\"rank\": %d, \"pid\": %d, \"process\": %s, \"state\": \"%s\", \"server\": %s, \"clock\": %" PRIu64 ", ",
-           index ? ", " : "", index, seen->pid, top_process_text(seen->process).text, top_table_rank_state(rank),
-           seen->server ? "true" : "false", seen->clock);
-    printf("\"ahead\": %s, \"waits_for\": %s, \"waits_s\": %s, \"pulled\": %" PRIu64 ", \"pushed\": %" PRIu64
-           ", \"applied\": %" PRIu64 ", ",
-           top_number_text(is_worker_there(rank), (double)(seen->clock - table->seen.slowest_clock), 0).text,
-           top_number_text(seen->waits_for >= 0, seen->waits_for, 0).text,
-           top_number_text(seen->waits_for >= 0, waits_s, 6).text, seen->pulled, seen->pushed, seen->applied);
-    printf("\"pulled_per_s\": %.3f, \"pushed_per_s\": %.3f, \"applied_per_s\": %.3f, \"waited_s\": %.6f, "
-           "\"waiting_share\": %.4f}",
-           rank->pulled_per_s, rank->pushed_per_s, rank->applied_per_s, (double)seen->waited_ns * NS,
-           rank->waiting_share);
+    fprintf(to,
+            "%s{\"rank\": %d, \"pid\": %d, \"process\": %s, \"state\": \"%s\", \"server\": %s, \"clock\": %" PRIu64
+            ", ",
+            index ? ", " : "", index, seen->pid, top_process_text(seen->process).text, top_table_rank_state(rank),
+            seen->server ? "true" : "false", seen->clock);
+    fprintf(to,
+            "\"ahead\": %s, \"waits_for\": %s, \"waits_s\": %s, \"pulled\": %" PRIu64 ", \"pushed\": %" PRIu64
+            ", \"applied\": %" PRIu64 ", ",
+            top_number_text(is_worker_there(rank), (double)(seen->clock - table->seen.slowest_clock), 0).text,
+            top_number_text(seen->waits_for >= 0, seen->waits_for, 0).text,
+            top_number_text(seen->waits_for >= 0, waits_s, 6).text, seen->pulled, seen->pushed, seen->applied);
+    fprintf(to,
+            "\"pulled_per_s\": %.3f, \"pushed_per_s\": %.3f, \"applied_per_s\": %.3f, \"waited_s\": %.6f, "
+            "\"waiting_share\": %.4f}",
+            rank->pulled_per_s, rank->pushed_per_s, rank->applied_per_s, (double)seen->waited_ns * NS,
+            rank->waiting_share);
 }
 
-static void print_table_json(const top_table *table) {
+static void print_table_json(FILE *to, const top_table *table) {
     const kolo_watched_table *seen = &table->seen;
-    printf("{\"name\": ");
-    json_text_print(stdout, seen->name);
-    printf(", \"file\": %" PRIu64 ", \"state\": \"%s\", \"layout\": %u", seen->table_file, table_state(seen),
-           seen->layout);
+    fprintf(to, "{\"name\": ");
+    json_text_print(to, seen->name);
+    fprintf(to, ", \"file\": %" PRIu64 ", \"state\": \"%s\", \"layout\": %u", seen->table_file, table_state(seen),
+            seen->layout);
     if (seen->status == 0) {
-        printf(", \"rows\": %" PRIu64 ", \"shards\": %d, \"servers\": %d, \"memory_bytes\": %" PRIu64
-               ", \"staleness\": %s, ",
-               seen->rows, seen->shards, seen->servers, seen->memory_bytes,
-               top_number_text(seen->staleness != KOLO_STALENESS_UNBOUNDED, (double)seen->staleness, 0).text);
-        printf("\"slowest_rank\": %s, \"slowest_clock\": %" PRIu64 ", \"fastest_clock\": %" PRIu64
-               ", \"waiting\": %d, \"ranks\": [",
-               top_number_text(seen->slowest_rank >= 0, seen->slowest_rank, 0).text, seen->slowest_clock,
-               seen->fastest_clock, seen->waiting);
+        fprintf(to,
+                ", \"rows\": %" PRIu64 ", \"shards\": %d, \"servers\": %d, \"memory_bytes\": %" PRIu64
+                ", \"staleness\": %s, ",
+                seen->rows, seen->shards, seen->servers, seen->memory_bytes,
+                top_number_text(seen->staleness != KOLO_STALENESS_UNBOUNDED, (double)seen->staleness, 0).text);
+        fprintf(to,
+                "\"slowest_rank\": %s, \"slowest_clock\": %" PRIu64 ", \"fastest_clock\": %" PRIu64
+                ", \"waiting\": %d, \"ranks\": [",
+                top_number_text(seen->slowest_rank >= 0, seen->slowest_rank, 0).text, seen->slowest_clock,
+                seen->fastest_clock, seen->waiting);
         for (int rank = 0; rank < seen->ranks; rank++)
-            print_rank_json(table, rank);
-        putchar(']');
+            print_rank_json(to, table, rank);
+        putc(']', to);
     }
-    putchar('}');
+    putc('}', to);
 }
 
-void top_tables_print_json(const top_sample *sample, const top_comm *comm) {
+void top_tables_print_json(FILE *to, const top_sample *sample, const top_comm *comm) {
     bool is_first = true;
-    printf("\"tables\": [");
+    fprintf(to, "\"tables\": [");
     for (int i = 0; i < sample->tables_count; i++) {
-        if (!is_of(&sample->tables[i], comm))
+        if (!top_table_is_of(&sample->tables[i], comm))
             continue;
         if (!is_first)
-            printf(", ");
+            fprintf(to, ", ");
         is_first = false;
-        print_table_json(&sample->tables[i]);
+        print_table_json(to, &sample->tables[i]);
     }
-    putchar(']');
+    putc(']', to);
 }
