@@ -40,8 +40,9 @@ PRELOADED = "lib/bindings/mpi/"  # has the library within itself, too
 PRELOADED_SEES = ("base", "sync", "shm")
 SEES_ONE = {("tools/command_line.c", "base/name_distance.h"),  # which name is meant, the same for variables and options
             (PRELOADED + "mpi_life.c", "comm/creation/launcher.h"),  # the ranks beside this one, before MPI_Init tells
-            # how a file is replaced, the same for tables, training states and profiles
-            ("tools/train/checkpoint.c", "base/new_file.h"), ("tools/tune/tune_profile.c", "base/new_file.h")}
+            # how a file is replaced, the same for tables, training states, profiles and metrics
+            ("tools/train/checkpoint.c", "base/new_file.h"), ("tools/tune/tune_profile.c", "base/new_file.h"),
+            ("tools/top/top_main.c", "base/new_file.h")}
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 

@@ -9,6 +9,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "base/new_file.h"
 #include "command_line.h"
 #include "messages.h"
 #include "now.h"
@@ -105,6 +106,8 @@ static struct {
     double interval_s;
     bool once;
     bool json;
+    bool prometheus;
+    const char *file; /* NULL: standard output */
 } options = {.interval_s = 1};
 
 static const command_option table[] = {
@@ -112,6 +115,10 @@ static const command_option table[] = {
     {"--once", "read twice, an interval apart, show what happened between, and end", TO_FLAG(options.once)},
     {"--json", "print an object for each reading, on a line of its own, instead of tables; for the list, one object",
      TO_FLAG(options.json)},
+    {"--prometheus", "read once, and print counters in Prometheus' text format; without PID or JOB of all your jobs",
+     TO_FLAG(options.prometheus)},
+    {"-o, --output FILE", "replace FILE by the output of --prometheus, or of --once --json, as soon as it is complete",
+     TO_TEXT(options.file)},
 };
 
 static command_line line = {
@@ -181,15 +188,60 @@ static command_line line = {
         "  The list: jobs, a list of: job, pid (of its first rank), ranks (on this machine), communicators, state "
         "(running, stopped, broken), age_s.\n"
         "\n"
+        "Prometheus\n"
+        "  Labels are job, communicator (file+offset), rank; of tables table and file, too. A cron job for the "
+        "textfile collector of Prometheus' node_exporter runs: kolo-top --prometheus -o DIRECTORY/kolo.prom\n"
+        "\n"
         "Exit status: 0 done, also when the job ends meanwhile; 1 if there is no such job; 2 for a wrong option.\n"
         "\n"
         "example: KOLO_JOB=digits kolorun -n 2 kolo-train & sleep 5; kolo-top digits",
 };
 
+static void report(FILE *to, const top_sample *sample) {
+    if (options.prometheus)
+        top_report_prometheus(to, sample);
+    else
+        top_report_json(to, sample, options.once);
+}
+
+/* A signal that ends the program waits meanwhile, so that no temporary file is left behind. False with a message. */
+static bool write_file(const char *text, size_t bytes) {
+    sigset_t signals, before;
+    struct kolo_new_file file;
+    sigfillset(&signals);
+    sigprocmask(SIG_BLOCK, &signals, &before);
+    const bool good = kolo_new_file_write(&file, options.file, text, bytes) == 0 && kolo_new_file_name(&file) == 0;
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    if (!good)
+        message_print("%s", file.message);
+    return good;
+}
+
+/* False with a message. */
+static bool report_to_file(const top_sample *sample) {
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *to = open_memstream(&text, &bytes);
+    bool good = to != NULL;
+    if (to) {
+        report(to, sample);
+        good = !ferror(to);
+        good = fclose(to) == 0 && good;
+    }
+    if (good)
+        good = write_file(text, bytes);
+    else
+        message_print("out of memory");
+    free(text);
+    return good;
+}
+
 /* False where it cannot be written. */
 static bool show(const top_sample *sample) {
-    if (options.json)
-        top_report_json(stdout, sample, options.once);
+    if (options.file)
+        return report_to_file(sample);
+    if (options.json || options.prometheus)
+        report(stdout, sample);
     else {
         if (!options.once && isatty(STDOUT_FILENO))
             fputs("\033[H\033[2J", stdout);
@@ -224,16 +276,38 @@ static int follow(top_watch *watched) {
     return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
+/* Shows one reading, which counters need no other beside; the program's exit status. */
+static int show_now(const top_watch *watched) {
+    const top_sample none = {0};
+    top_sample sample;
+    const bool good = top_sample_take(&sample, watched, &none) && show(&sample);
+    top_sample_free(&sample);
+    return good ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+static void check_options(const char *target) {
+    if (options.prometheus && (options.json || command_line_has(&line, "--interval")))
+        command_line_refuse(&line, "--prometheus reads once, in a format of its own: neither --json nor --interval");
+    if (options.file && !options.prometheus && !(options.json && options.once))
+        command_line_refuse(&line, "--output is for --prometheus, and for --once --json");
+    if (!target && !options.prometheus && (options.once || command_line_has(&line, "--interval")))
+        command_line_refuse(&line, "--once and --interval are for one job: give a process or a job's name");
+}
+
 int main(int argc, char **argv) {
     const char *target = *command_line_read(&line, argc, argv);
     top_watch watched;
-    if (!target && (options.once || command_line_has(&line, "--interval")))
-        command_line_refuse(&line, "--once and --interval are for one job: give a process or a job's name");
-    if (!target)
+    check_options(target);
+    if (!target && !options.prometheus)
         return top_list_print(options.json);
     if (top_watch_open(&watched, target) < 0) {
         message_print("%s; kolo-top alone lists your jobs", kolo_error_message());
         return EXIT_FAILURE;
+    }
+    if (options.prometheus) {
+        const int exit_code = show_now(&watched);
+        kolo_watch_close(watched.watch);
+        return exit_code;
     }
     top_report_set_colour(!options.json && terminal_has_colour(STDOUT_FILENO));
     if (!options.once && !options.json)

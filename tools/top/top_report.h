@@ -1,4 +1,4 @@
-/* Printing a sample, as tables or as JSON, and what reports of communicators and of tables have in
+/* Printing a sample, as tables, as JSON or for Prometheus, and what reports of communicators and of tables have in
  * common. */
 #pragma once
 
@@ -16,6 +16,9 @@ void top_report_table(const top_sample *sample);
 
 /* One object on one line. */
 void top_report_json(FILE *to, const top_sample *sample, bool with_last_calls);
+
+/* Counters of all communicators and tables, in Prometheus' text format. */
+void top_report_prometheus(FILE *to, const top_sample *sample);
 
 /* The list of a user's running jobs, which kolo-top shows where it is not told at which to look, as a table or as one
  * JSON object; the program's exit status. */
