@@ -1,9 +1,10 @@
 """Every operation of the backend on every type, inline and in the background, on tensors that are contiguous or not,
-against a reference that each rank computes from all ranks' inputs."""
+against a reference that each rank computes from all ranks' inputs. And what PyTorch's profiler shows of them."""
 
 import functools
 import itertools
 import operator
+import time
 import unittest
 
 import torch_ranks
@@ -313,7 +314,88 @@ def operations():
     print(f"{ranks.cases} cases")
 
 
+def profile():
+    return torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True)
+
+
+def ranges(profiler):
+    """Those of kolo's operations, in the order of issue."""
+    return [event for event in profiler.events() if event.name.startswith("kolo:")]
+
+
+def profiled():
+    """Every operation is there, under its name and with the shapes of its inputs."""
+    dist.init_process_group("kolo")
+    rank = dist.get_rank()
+    x, whole, both = torch.ones(3), torch.ones(6), [torch.ones(3), torch.ones(3)]
+    to_scatter, gathered = (both, list(both)) if rank == 0 else (None, None)
+    cases = [
+        ("all_reduce", [[4, 5]], functools.partial(dist.all_reduce, torch.ones(4, 5))),
+        ("all_reduce", [[3]], functools.partial(dist.all_reduce, strided(x))),
+        ("broadcast", [[3]], functools.partial(dist.broadcast, x, 0)),
+        ("reduce", [[3]], functools.partial(dist.reduce, x, 0)),
+        ("all_gather", [[3]], functools.partial(dist.all_gather, both, x)),
+        ("_allgather_base", [[3]], functools.partial(dist.all_gather_into_tensor, whole, x)),
+        ("gather", [[3]], functools.partial(dist.gather, x, gathered, 0)),
+        ("scatter", [[3], [3]] if rank == 0 else [], functools.partial(dist.scatter, x, to_scatter, 0)),
+        ("reduce_scatter", [[3], [3]], functools.partial(dist.reduce_scatter, x, both)),
+        ("_reduce_scatter_base", [[6]], functools.partial(dist.reduce_scatter_tensor, x, whole)),
+        ("all_to_all", [[6]], functools.partial(dist.all_to_all_single, torch.ones(6), whole)),
+        ("all_to_all", [[3], [3]], functools.partial(dist.all_to_all, [x, x + 1], both)),
+        ("barrier", [], dist.barrier),
+        ("sparse_all_reduce", [[3, 3]], lambda async_op: dist.all_reduce(torch.eye(3).to_sparse())),
+    ]
+    wanted = []
+    with profile() as profiler:
+        for name, shapes, call in cases:
+            for is_async in (False, True):
+                work = call(async_op=is_async)
+                if is_async and work:
+                    work.wait()
+                wanted.append((f"kolo:{name}", shapes))
+        for source in (0, None):
+            dist.send(x, 1) if rank == 0 else dist.recv(x, source)
+            wanted.append(("kolo:send" if rank == 0 else "kolo:recv" if source == 0 else "kolo:recvAnySource", [[3]]))
+        if torch_ranks.VERSION >= (2, 1):
+            with dist._coalescing_manager(async_ops=True) as manager:
+                for tensor in (x, torch.ones(2, 2)):
+                    dist.all_reduce(tensor)
+            manager.wait()
+            wanted.append(("kolo:all_reduce", [[3], [2, 2]]))
+        for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, x, 1 - rank),
+                                            dist.P2POp(dist.irecv, whole, 1 - rank)]):
+            work.wait()
+        wanted += [("kolo:send", [[3]]), ("kolo:recv", [[6]])]
+    found = [(event.name, event.input_shapes) for event in ranges(profiler)]
+    assert found == wanted, f"{found}, not {wanted}"
+
+
+def profiled_until_complete():
+    """A range ends when its operation is complete, and not before, whenever its work is waited for."""
+    dist.init_process_group("kolo")
+    rank, late_s, end_s = dist.get_rank(), 0.3, 2
+    dist.barrier()
+    with profile() as profiler:
+        begun = time.monotonic()
+        time.sleep(late_s * rank)
+        x = torch.ones(3)
+        works = [dist.all_reduce(x, async_op=True), dist.all_reduce(strided(x), async_op=True), dist.barrier(async_op=True),
+                 dist.irecv(x, 1) if rank == 0 else dist.isend(x, 0)]
+        time.sleep(begun + end_s - time.monotonic())
+        for work in works:
+            work.wait()
+    took_s = {(event.name, i): event.time_range.elapsed_us() / 1e6 for i, event in enumerate(ranges(profiler))}
+    assert len(took_s) == 4, took_s
+    for name, seconds in took_s.items():
+        assert seconds < end_s / 2 + late_s, (name, seconds)
+        assert rank or seconds > late_s / 2, (name, seconds)
+
+
 class Operations(torch_ranks.JobTest):
+    def test_profiler(self):
+        self.run_ranks(profiled, 2)
+        self.run_ranks(profiled_until_complete, 2)
+
     def test_against_reference(self):
         for ranks in (1, 2, 3, 4):
             with self.subTest(ranks=ranks):

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include <ATen/record_function.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "tensor_pool.h"
@@ -95,7 +96,7 @@ WorkPointer KoloBackend::done() const {
     return {};
 #else
     /* A work without requests. */
-    const auto work = c10::make_intrusive<KoloWork>(c10d::OpType::UNKNOWN, sequence_, nullptr, Tensors(), Tensors());
+    const auto work = c10::make_intrusive<KoloWork>(c10d::OpType::UNKNOWN, sequence_, Tensors());
     watcher_->add(work);
     work->wait();
     return work;
@@ -217,13 +218,14 @@ WorkPointer KoloBackend::allreduce_sparse(Tensors &tensors, const c10d::Allreduc
     TORCH_CHECK(tensors[0].device().is_cpu(), "kolo: the tensor is on ", tensors[0].device());
     const auto lock = alone();
     const uint64_t sequence = ++sequence_;
+    RECORD_USER_SCOPE_WITH_INPUTS("kolo:sparse_all_reduce", (std::vector<c10::IValue>{tensors[0]}));
     {
-        const PlainMemory guard;
+        const PlainMemory no_graph;
         tensors[0].copy_(sum_sparse(tensors[0]));
     }
     if (!is_async(options))
         return done();
-    const auto work = c10::make_intrusive<KoloWork>(c10d::OpType::ALLREDUCE, sequence, nullptr, tensors, tensors);
+    const auto work = c10::make_intrusive<KoloWork>(c10d::OpType::ALLREDUCE, sequence, tensors);
     watcher_->add(work);
     work->wait();
     return work;
@@ -232,6 +234,7 @@ WorkPointer KoloBackend::allreduce_sparse(Tensors &tensors, const c10d::Allreduc
 /* Through the store. */
 
 void KoloBackend::monitoredBarrier(const c10d::BarrierOptions &options, bool wait_all_ranks) {
+    RECORD_USER_SCOPE("kolo:monitored_barrier");
     using Clock = std::chrono::steady_clock;
     const auto timeout = options.timeout == c10d::kUnsetTimeout ? timeout_.load() : options.timeout;
     const auto end = Clock::now() + timeout;

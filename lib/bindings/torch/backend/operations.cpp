@@ -11,6 +11,7 @@
 #include "elements.h"
 
 #include <ATen/MemoryOverlap.h>
+#include <ATen/ThreadLocalState.h>
 #include <ATen/record_function.h>
 
 namespace kolo_torch {
@@ -20,7 +21,7 @@ class Issue {
   public:
     Issue(KoloBackend &backend, c10d::OpType type, const char *title, bool is_async, at::TensorList inputs,
           at::TensorList outputs)
-        : lock_(backend.alone()), comm(backend.comm()), backend_(backend), recording_(at::RecordScope::USER_SCOPE) {
+        : lock_(backend.alone()), comm(backend.comm()), backend_(backend) {
         const uint64_t sequence = ++backend.sequence_;
         if (backend.coalesced_) {
             work_ = backend.coalesced_;
@@ -28,12 +29,15 @@ class Issue {
                 work_->add_output(output);
         } else if (is_async) {
             backend.watcher_->sweep();
-            work_ = c10::make_intrusive<KoloWork>(type, sequence, title, inputs, outputs);
+            work_ = c10::make_intrusive<KoloWork>(type, sequence, outputs);
             backend.watcher_->add(work_);
-        } else if (recording_.isActive()) {
-            recording_._setAsync(); /* as other backends' events are marked */
-            recorded_.assign(inputs.begin(), inputs.end());
-            recording_.before(title, c10::ArrayRef<const c10::IValue>(recorded_.data(), recorded_.size()));
+        }
+        auto callbacks = at::getStepCallbacksUnlessEmpty(at::RecordScope::USER_SCOPE);
+        if (__builtin_expect(callbacks.has_value(), 0)) {
+            const std::vector<c10::IValue> recorded(inputs.begin(), inputs.end());
+            recording_ = std::make_shared<at::RecordFunction>(std::move(*callbacks));
+            recording_->_setAsync(); /* as other backends' events are marked */
+            recording_->before(title, c10::ArrayRef<const c10::IValue>(recorded.data(), recorded.size()));
         }
     }
 
@@ -103,6 +107,7 @@ class Issue {
     /* Messages go on beside the collectives, so that they have no place in the order of steps: what the tensor has now.
      */
     at::Tensor message(const at::Tensor &tensor) {
+        is_message_ = true;
         if (tensor.is_contiguous())
             return input(tensor);
         const PlainMemory guard;
@@ -119,11 +124,26 @@ class Issue {
     }
 
     WorkPointer work() {
+        if (work_ && recording_)
+            end_recording();
         is_issued_ = true;
         return work_ ? WorkPointer(work_) : backend_.done();
     }
 
   private:
+    /* The profiler's range ends when the operation is complete, whether somebody waits for it or not: a collective's in
+     * a step behind it, a message's when the watcher settles it. One that fails ends with its work. */
+    void end_recording() {
+        const auto end = at::wrapPropagateTLSState([recording = std::move(recording_)] { recording->end(); });
+        work_->at_end(end);
+        if (!is_message_)
+            step(end);
+        else if (work_ == backend_.coalesced_)
+            work_->has_recorded_messages = true;
+        else
+            work_->settle_when_complete();
+    }
+
     std::unique_lock<std::mutex> lock_;
 
   public:
@@ -131,10 +151,10 @@ class Issue {
 
   private:
     KoloBackend &backend_;
-    at::RecordFunction recording_; /* what a profiler sees of it */
-    std::vector<c10::IValue> recorded_;
-    c10::intrusive_ptr<KoloWork> work_; /* NULL: it is done at once */
-    bool is_issued_ = false;            /* all of it */
+    std::shared_ptr<at::RecordFunction> recording_; /* what a profiler sees of it; NULL: there is none */
+    c10::intrusive_ptr<KoloWork> work_;             /* NULL: it is done at once */
+    bool is_message_ = false;
+    bool is_issued_ = false; /* all of it */
 };
 
 namespace {
@@ -632,14 +652,17 @@ void KoloBackend::startCoalescing() {
     const auto lock = alone();
     TORCH_CHECK(!coalesced_, "kolo: operations are being coalesced already");
     comm();
-    coalesced_ = c10::make_intrusive<KoloWork>(COALESCED, sequence_, nullptr, Tensors(), Tensors());
+    coalesced_ = c10::make_intrusive<KoloWork>(COALESCED, sequence_, Tensors());
     watcher_->add(coalesced_);
 }
 
 WorkPointer KoloBackend::endCoalescing() {
     const auto lock = alone();
     TORCH_CHECK(coalesced_, "kolo: no operations are being coalesced");
-    return std::move(coalesced_);
+    const auto work = std::move(coalesced_);
+    if (work->has_recorded_messages)
+        work->settle_when_complete();
+    return work;
 }
 
 void KoloBackend::endCoalescing(std::vector<WorkPointer> &) {

@@ -93,6 +93,11 @@ void KoloWork::settle_if_free() {
         settle();
 }
 
+void KoloWork::settle_when_complete() {
+    if (claim(Claim::WATCHER))
+        watcher_->watch(this);
+}
+
 void KoloWork::settle_at_end() {
     {
         std::lock_guard<std::mutex> lock(claim_mutex_);
@@ -106,8 +111,8 @@ void KoloWork::settle_at_end() {
 bool KoloWork::wait(std::chrono::milliseconds timeout) {
     if (timeout == kNoTimeout || watcher_->is_here())
         settle_if_free();
-    else if (claim(Claim::WATCHER))
-        watcher_->watch(this);
+    else
+        settle_when_complete();
     await_settled(timeout);
     raise_interruption();
     return Work::wait(timeout); /* rethrows */
@@ -171,9 +176,12 @@ void KoloWork::settle() {
     } catch (...) {
         error = std::current_exception();
     }
+    for (const auto &function : at_end_)
+        function();
     requests_.clear();
     steps_.clear();
     when_received_.clear();
+    at_end_.clear();
     kept_.clear();
     finish(error);
     c10::intrusive_ptr<c10::ivalue::Future> future;

@@ -57,8 +57,8 @@ class Step {
 
 class KoloWork : public c10d::Work {
   public:
-    KoloWork(c10d::OpType type, uint64_t sequence, const char *title, at::TensorList inputs, at::TensorList outputs)
-        : Work(-1, type, title, inputs.vec()), outputs_(outputs.vec()), sequence_(sequence) {}
+    KoloWork(c10d::OpType type, uint64_t sequence, at::TensorList outputs)
+        : Work(-1, type), outputs_(outputs.vec()), sequence_(sequence) {}
 
     bool isCompleted() override;
     bool isSuccess() const override;
@@ -91,14 +91,19 @@ class KoloWork : public c10d::Work {
     void add_output(const at::Tensor &tensor) {
         outputs_.push_back(tensor);
     }
+    void at_end(std::function<void()> function) { /* whether it succeeds or not */
+        at_end_.push_back(std::move(function));
+    }
     kolo_received *received(); /* place for what a receive tells */
+    bool has_recorded_messages = false;
     void watch_with(std::shared_ptr<Watcher> watcher) {
         watcher_ = std::move(watcher);
     }
 
     /* If nobody else does: waits for the requests and tells all who wait. */
     void settle_if_free();
-    void settle_at_end(); /* also what the watcher has claimed, which is no more */
+    void settle_when_complete(); /* by the watcher, if nobody else does before */
+    void settle_at_end();        /* also what the watcher has claimed, which is no more */
     /* Returns whether it is settled; does it if nobody has claimed it and the requests are complete. */
     bool poll(bool for_watcher);
     void give_up_claim(); /* the watcher's */
@@ -113,7 +118,7 @@ class KoloWork : public c10d::Work {
     std::vector<kolo_request *> requests_;
     std::vector<at::Tensor> outputs_, kept_;
     std::deque<Step> steps_; /* kolo has their addresses */
-    std::vector<std::function<void()>> when_received_;
+    std::vector<std::function<void()>> when_received_, at_end_;
     std::deque<kolo_received> received_;
     std::shared_ptr<Watcher> watcher_;
     c10::intrusive_ptr<c10::ivalue::Future> future_;
