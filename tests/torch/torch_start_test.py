@@ -102,6 +102,26 @@ def with_name_gloo():
         assert kolo4py.torch.stats(group)["calls"] == 0
 
 
+def with_debug_detail():
+    """PyTorch compares the ranks' calls by Gloo before it makes them: calls that differ do not even reach kolo."""
+    import kolo4py.torch
+    dist.set_debug_level_from_env()
+    meet("kolo")
+    assert type(dist.group.WORLD._get_backend(torch.device("cpu"))) is not kolo4py.torch.load().Backend
+    model = DistributedDataParallel(torch.nn.Linear(3, 3))
+    model(torch.full((2, 3), dist.get_rank() + 1.0)).sum().backward()
+    assert model.module.weight.grad.tolist() == [[3.0] * 3] * 3, model.module.weight.grad
+    calls = kolo4py.torch.stats()["calls"]
+    assert calls > 0
+    shape = dist.get_rank() + 2
+    with unittest.TestCase().assertRaisesRegex(RuntimeError, rf"TensorShape=\[{shape}\].*TensorShape=\[{5 - shape}\]"):
+        dist.all_reduce(torch.ones(shape))
+    assert kolo4py.torch.stats()["calls"] == calls
+    x = torch.ones(2)
+    dist.all_reduce(x)
+    assert x.tolist() == [2.0, 2.0]
+
+
 def with_other_version():
     import kolo4py._library
     kolo4py._library.VERSION = "0.0.0"
@@ -149,6 +169,9 @@ class Start(torch_ranks.JobTest):
 
     def test_name_gloo(self):
         self.run_ranks(with_name_gloo, 2)
+
+    def test_debug_detail(self):
+        self.run_ranks(with_debug_detail, 2, TORCH_DISTRIBUTED_DEBUG="DETAIL")
 
     def test_other_version(self):
         self.run_ranks(with_other_version, 1)

@@ -121,6 +121,7 @@ def backend(group: Any = None) -> Any:
     from torch.distributed import distributed_c10d as c10d
     group = group or c10d._get_default_group()
     found = group._get_backend(torch.device("cpu")) if hasattr(group, "_get_backend") else group
+    found = getattr(found, "wrapped_pg", found)  # of TORCH_DISTRIBUTED_DEBUG=DETAIL, which checks calls before they are made
     if not isinstance(found, load().Backend):
         raise TypeError(f"the process group's backend is {type(found).__name__}, not kolo's")
     return found
