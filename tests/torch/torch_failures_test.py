@@ -1,6 +1,7 @@
 """A rank of a DistributedDataParallel job is killed: every other one raises within a second, with its number; then
 shrink_group goes on training. Also other ends: abort, shutdown, timeouts, calls that differ. And random programs of
-operations, in which ranks come late, abort, leave or die: what succeeds is right, and what is over is left alone.
+operations, in which ranks come late, abort, leave or die: what succeeds is right, and what is over is left alone. And
+PyTorch's Flight Recorder: `torchfrtrace` names the rank that is missing, or calls something else.
 
     torch_failures_test.py [--seed FIRST]    the random programs alone, from that seed on"""
 
@@ -16,6 +17,7 @@ import re
 import select
 import signal
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -232,6 +234,47 @@ def different_calls():
         else:
             dist.broadcast(torch.ones(4), 0)
         dist.barrier()
+
+
+def recorded(is_stopped):
+    """Healthy operations of all kinds, and then one for which rank 1 does not come, or makes another one."""
+    dist.init_process_group("kolo", timeout=datetime.timedelta(seconds=1))
+    rank, size, x = dist.get_rank(), dist.get_world_size(), torch.ones(3)
+    pids = [None] * size
+    dist.all_gather_object(pids, os.getpid())
+    others = dist.new_group([0, 2])
+    if rank != VICTIM:
+        dist.all_reduce(x, group=others)
+    dist.all_reduce(x)
+    dist.all_reduce(x, async_op=True).wait()
+    dist.broadcast(x, 1)
+    dist.all_gather([torch.ones(3, 2) for _ in range(size)], torch.ones(3, 2))
+    dist.all_gather([torch.ones(i) for i in range(size)], torch.ones(rank))
+    dist.all_gather_into_tensor(torch.ones(3 * size), x)
+    dist.reduce_scatter(x, [torch.ones(3) for _ in range(size)])
+    dist.reduce_scatter_tensor(x, torch.ones(3 * size))
+    dist.gather(x, [torch.ones(3) for _ in range(size)] if rank == 0 else None, 0)
+    dist.scatter(x, [torch.ones(3) for _ in range(size)] if rank == 0 else None, 0)
+    dist.all_to_all_single(torch.ones(size), torch.ones(size))
+    for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, x, (rank + 1) % size),
+                                        dist.P2POp(dist.irecv, torch.ones(3), (rank - 1) % size)]):
+        work.wait()
+    dist.barrier()
+    if is_stopped and rank == VICTIM:
+        os.kill(os.getpid(), signal.SIGSTOP)
+        return
+    with unittest.TestCase().assertRaisesRegex(torch_ranks.BackendError, "rank 1.*stopped" if is_stopped else "rank 1.*broad"):
+        if rank == VICTIM:
+            dist.broadcast(torch.ones(7), 0)
+        else:
+            dist.all_reduce(torch.ones(4, 4), async_op=True).wait()
+    if is_stopped and rank == 0:
+        os.kill(pids[VICTIM], signal.SIGCONT)
+
+
+def read_records(folder):
+    from torch.distributed.flight_recorder import fr_trace
+    fr_trace.main([folder])
 
 
 def over():
@@ -545,6 +588,19 @@ class Failures(torch_ranks.JobTest):
                        different_calls, over):
             with self.subTest(ending=ending.__name__):
                 self.run_ranks(ending, 2)
+
+    @unittest.skipIf(torch_ranks.VERSION < (2, 13), "this PyTorch exports no writer")
+    def test_flight_recorder(self):
+        for is_stopped, found in ((True, r"Not all ranks joining collective, .*?missing ranks: \{1\}"),
+                                  (False, "Culprit rank 1; .*'all_reduce' does not match found collective type: 'broadcast'")):
+            with self.subTest(is_stopped=is_stopped), tempfile.TemporaryDirectory() as folder:
+                self.run_ranks(recorded, 3, is_stopped, TORCH_FR_BUFFER_SIZE="100",
+                               TORCH_FR_DUMP_TEMP_FILE=os.path.join(folder, "rank_"))
+                self.assertEqual([f"rank_{rank}" for rank in range(3)], sorted(os.listdir(folder)))
+                told = self.run_ranks(read_records, 1, folder)[0]
+                self.assertRegex(told, f"(?s){found}")
+                self.assertRegex(told, r"input sizes: \[\[4, 4\]\]")
+                self.assertEqual(1, told.count("internal record id"), told)
 
     def test_interrupts(self):
         tensor, later = "torch.ones(1 << 20)", "[dist.barrier(async_op=True), time.sleep(0.1)]"

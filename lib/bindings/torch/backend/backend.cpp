@@ -17,11 +17,13 @@ namespace kolo_torch {
 
 /* Life. */
 
-KoloBackend::KoloBackend(Meeting meeting, std::chrono::milliseconds timeout)
+KoloBackend::KoloBackend(Meeting meeting, std::chrono::milliseconds timeout, std::vector<uint64_t> global_ranks)
     : Base(kolo_comm_rank(meeting.communicator->comm), kolo_comm_size(meeting.communicator->comm)),
       communicator_(meeting.communicator), store_(std::move(meeting.store)),
       watcher_(std::make_shared<Watcher>(std::move(meeting.communicator))), pool_(std::make_shared<TensorPool>()),
-      timeout_(timeout) {
+      timeout_(timeout), global_ranks_(std::move(global_ranks)) {
+    for (int r = 0; global_ranks_.size() < static_cast<size_t>(size_); r++)
+        global_ranks_.push_back(static_cast<uint64_t>(r));
 #if KOLO_TORCH(2, 6)
     options_ = c10::make_intrusive<Options>("kolo", timeout);
 #endif
@@ -66,6 +68,21 @@ bool KoloBackend::is_in_handler() const {
     return communicator && kolo_torch::is_in_handler(communicator->comm);
 }
 
+bool KoloBackend::has_failed() const {
+    const auto communicator = this->communicator(false);
+    kolo_failure failure = {};
+    failure.failure_bytes = sizeof failure;
+    return communicator && kolo_comm_failure(communicator->comm, &failure) == 0 && failure.status != 0;
+}
+
+const std::shared_ptr<const Group> &KoloBackend::group() {
+#if KOLO_TORCH(2, 13)
+    if (!group_)
+        group_ = std::make_shared<Group>(Group{{pg_uid_, pg_desc_}, global_ranks_, rank_, timeout_.load()});
+#endif
+    return group_;
+}
+
 std::unique_lock<std::mutex> KoloBackend::alone() {
     if (is_in_handler())
         throw_error("kolo: a signal handler uses the process group in which a call waits: it can raise, destroy the "
@@ -78,6 +95,9 @@ void KoloBackend::shutdown() {
         abort();
         return;
     }
+    FlightRecord *const record = FlightRecord::get();
+    if (record && has_failed()) /* another rank may have noticed it first */
+        record->write();
     {
         std::lock_guard<std::mutex> lock(mutex_), life_lock(life_mutex_);
         communicator_.reset(); /* the watcher has it, too */
@@ -284,6 +304,13 @@ void KoloBackend::monitoredBarrier(const c10d::BarrierOptions &options, bool wai
 
 #if KOLO_TORCH(2, 6)
 
+std::vector<uint64_t> KoloBackend::global_ranks_of(const std::vector<int> &ranks) const {
+    std::vector<uint64_t> global;
+    for (const int rank : ranks)
+        global.push_back(global_ranks_[static_cast<size_t>(rank)]);
+    return global;
+}
+
 c10::intrusive_ptr<c10d::Backend> KoloBackend::split(const c10::intrusive_ptr<c10d::Store> &store,
                                                      const std::vector<int> &ranks,
                                                      const c10::intrusive_ptr<Options> &options) {
@@ -292,7 +319,8 @@ c10::intrusive_ptr<c10d::Backend> KoloBackend::split(const c10::intrusive_ptr<c1
         return {};
     const auto timeout = options ? options->timeout : timeout_.load();
     return c10::make_intrusive<KoloBackend>(
-        meet(store, static_cast<int>(own - ranks.begin()), static_cast<int>(ranks.size()), timeout), timeout);
+        meet(store, static_cast<int>(own - ranks.begin()), static_cast<int>(ranks.size()), timeout), timeout,
+        global_ranks_of(ranks));
 }
 
 c10d::ErrorType KoloBackend::getError() {
@@ -328,7 +356,7 @@ c10::intrusive_ptr<c10d::Backend> KoloBackend::shrink(const std::vector<int64_t>
     if (survivors != left)
         throw_error(c10::str("kolo: of the group's ranks ", survivors, " are left, not ", left,
                              ", which were to be: exclude all others"));
-    return c10::make_intrusive<KoloBackend>(Meeting{communicator, store}, timeout);
+    return c10::make_intrusive<KoloBackend>(Meeting{communicator, store}, timeout, global_ranks_of(left));
 }
 
 #endif

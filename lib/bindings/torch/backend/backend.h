@@ -9,6 +9,7 @@
  */
 #pragma once
 
+#include "flight_record.h"
 #include "work.h"
 
 namespace kolo_torch {
@@ -21,7 +22,8 @@ using WorkPointer = c10::intrusive_ptr<c10d::Work>;
 
 class KoloBackend : public Base {
   public:
-    KoloBackend(Meeting meeting, std::chrono::milliseconds timeout);
+    /* global_ranks: of the group's members in the whole job; empty: it is the whole job. */
+    KoloBackend(Meeting meeting, std::chrono::milliseconds timeout, std::vector<uint64_t> global_ranks = {});
     ~KoloBackend() override;
 
     const std::string getBackendName() const override {
@@ -103,12 +105,15 @@ class KoloBackend : public Base {
   private:
     friend class Issue;
 
-    WorkPointer done() const; /* what an operation returns that was done inline */
+    std::vector<uint64_t> global_ranks_of(const std::vector<int> &ranks) const;
+    const std::shared_ptr<const Group> &group(); /* for the Flight Recorder */
+    WorkPointer done() const;                    /* what an operation returns that was done inline */
     at::Tensor sum_sparse(const at::Tensor &tensor);
 
     /* For who issues, or changes what only one may; throws in a signal handler amid such a call. */
     std::unique_lock<std::mutex> alone();
     bool is_in_handler() const;
+    bool has_failed() const; /* and not ended */
 
     /* Lives while the caller has it. Once it has ended NULL, or throws. */
     std::shared_ptr<Communicator> communicator(bool must_be_there) const;
@@ -124,6 +129,8 @@ class KoloBackend : public Base {
     c10::intrusive_ptr<KoloWork> coalesced_; /* between start_coalescing and end_coalescing */
     std::atomic<uint64_t> sequence_{0};
     uint64_t monitored_barriers_ = 0, shrinks_ = 0;
+    std::vector<uint64_t> global_ranks_;
+    std::shared_ptr<const Group> group_; /* from the first operation that is recorded on */
 #if KOLO_TORCH(2, 6)
     c10::intrusive_ptr<Options> options_;
 #endif

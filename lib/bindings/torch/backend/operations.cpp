@@ -21,7 +21,8 @@ class Issue {
   public:
     Issue(KoloBackend &backend, c10d::OpType type, const char *title, bool is_async, at::TensorList inputs,
           at::TensorList outputs)
-        : lock_(backend.alone()), comm(backend.comm()), backend_(backend) {
+        : lock_(backend.alone()), comm(backend.comm()), backend_(backend), is_message_(c10d::isP2POp(type)),
+          record_(is_message_ ? nullptr : FlightRecord::get()) {
         const uint64_t sequence = ++backend.sequence_;
         if (backend.coalesced_) {
             work_ = backend.coalesced_;
@@ -39,11 +40,15 @@ class Issue {
             recording_->_setAsync(); /* as other backends' events are marked */
             recording_->before(title, c10::ArrayRef<const c10::IValue>(recorded.data(), recorded.size()));
         }
+        if (__builtin_expect(record_ != nullptr, 0))
+            number_ = record_->begin(backend.group(), title, inputs, outputs);
     }
 
     ~Issue() { /* thrown out of: the caller may do with its tensors what it likes */
         if (work_ && work_ != backend_.coalesced_ && !is_issued_)
             work_->settle_if_free();
+        if (record_ && !is_issued_ && backend_.has_failed())
+            record_->write();
     }
 
     /* Calls kolo: `function` gets a place for the request, or NULL where it is to be done at once. */
@@ -107,7 +112,6 @@ class Issue {
     /* Messages go on beside the collectives, so that they have no place in the order of steps: what the tensor has now.
      */
     at::Tensor message(const at::Tensor &tensor) {
-        is_message_ = true;
         if (tensor.is_contiguous())
             return input(tensor);
         const PlainMemory guard;
@@ -124,20 +128,29 @@ class Issue {
     }
 
     WorkPointer work() {
-        if (work_ && recording_)
-            end_recording();
+        if (work_ && (recording_ || record_))
+            note_end();
+        else if (record_)
+            record_->complete(number_);
         is_issued_ = true;
         return work_ ? WorkPointer(work_) : backend_.done();
     }
 
   private:
-    /* The profiler's range ends when the operation is complete, whether somebody waits for it or not: a collective's in
-     * a step behind it, a message's when the watcher settles it. One that fails ends with its work. */
-    void end_recording() {
-        const auto end = at::wrapPropagateTLSState([recording = std::move(recording_)] { recording->end(); });
+    /* What is recorded ends when the operation is complete, whether somebody waits for it or not: a collective in a
+     * step behind it, a message when the watcher settles it. A range of the profiler's whose operation fails ends, too.
+     */
+    void note_end() {
+        const auto end = at::wrapPropagateTLSState(
+            [recording = std::move(recording_), record = record_, number = number_](bool succeeded) {
+                if (recording)
+                    recording->end();
+                if (record && succeeded)
+                    record->complete(number);
+            });
         work_->at_end(end);
         if (!is_message_)
-            step(end);
+            step([end] { end(true); });
         else if (work_ == backend_.coalesced_)
             work_->has_recorded_messages = true;
         else
@@ -151,10 +164,12 @@ class Issue {
 
   private:
     KoloBackend &backend_;
+    const bool is_message_;
+    FlightRecord *const record_;                    /* NULL: it is not recorded */
+    uint64_t number_ = 0;                           /* in the record */
     std::shared_ptr<at::RecordFunction> recording_; /* what a profiler sees of it; NULL: there is none */
     c10::intrusive_ptr<KoloWork> work_;             /* NULL: it is done at once */
-    bool is_message_ = false;
-    bool is_issued_ = false; /* all of it */
+    bool is_issued_ = false;                        /* all of it */
 };
 
 namespace {

@@ -19,11 +19,14 @@ PYBIND11_MODULE(KOLO_TORCH_MODULE, module) {
     py::class_<KoloBackend, c10::intrusive_ptr<KoloBackend>, kolo_torch::Base>(module, "Backend",
                                                                                "kolo for a process group.")
         .def(py::init([](const c10::intrusive_ptr<c10d::Store> &store, int rank, int size,
-                         std::chrono::milliseconds timeout) {
-                 return c10::make_intrusive<KoloBackend>(kolo_torch::meet(store, rank, size, timeout), timeout);
+                         std::chrono::milliseconds timeout, std::vector<uint64_t> global_ranks) {
+                 return c10::make_intrusive<KoloBackend>(kolo_torch::meet(store, rank, size, timeout), timeout,
+                                                         std::move(global_ranks));
              }),
-             py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"), Release(),
-             "Makes a communicator with the other ranks, which find each other by the store.")
+             py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"),
+             py::arg("global_ranks") = std::vector<uint64_t>(), Release(),
+             "Makes a communicator with the other ranks, which find each other by the store. Global ranks are those of "
+             "the members in the whole job.")
         .def_property_readonly(
             "comm", [](const KoloBackend &self) { return reinterpret_cast<uintptr_t>(self.comm()); },
             "The address of the kolo_comm, which lives until the group is destroyed.")

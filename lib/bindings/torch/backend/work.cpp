@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "flight_record.h"
 #include "work.h"
 
 #include <poll.h>
@@ -168,8 +169,11 @@ void KoloWork::settle() {
         }
         for (const Step &step : steps_)
             step.check();
-        if (first < 0)
+        if (first < 0) {
+            if (FlightRecord *const record = FlightRecord::get())
+                record->write();
             throw_error(error_text(first, message));
+        }
         const PlainMemory guard;
         for (const auto &function : when_received_)
             function();
@@ -177,7 +181,7 @@ void KoloWork::settle() {
         error = std::current_exception();
     }
     for (const auto &function : at_end_)
-        function();
+        function(!error);
     requests_.clear();
     steps_.clear();
     when_received_.clear();

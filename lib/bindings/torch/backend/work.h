@@ -91,7 +91,7 @@ class KoloWork : public c10d::Work {
     void add_output(const at::Tensor &tensor) {
         outputs_.push_back(tensor);
     }
-    void at_end(std::function<void()> function) { /* whether it succeeds or not */
+    void at_end(std::function<void(bool succeeded)> function) {
         at_end_.push_back(std::move(function));
     }
     kolo_received *received(); /* place for what a receive tells */
@@ -118,7 +118,8 @@ class KoloWork : public c10d::Work {
     std::vector<kolo_request *> requests_;
     std::vector<at::Tensor> outputs_, kept_;
     std::deque<Step> steps_; /* kolo has their addresses */
-    std::vector<std::function<void()>> when_received_, at_end_;
+    std::vector<std::function<void()>> when_received_;
+    std::vector<std::function<void(bool)>> at_end_;
     std::deque<kolo_received> received_;
     std::shared_ptr<Watcher> watcher_;
     c10::intrusive_ptr<c10::ivalue::Future> future_;

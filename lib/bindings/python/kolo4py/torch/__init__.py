@@ -47,13 +47,19 @@ def _create(store: Any, rank: int, size: int, timeout: Any) -> Any:
     return load().Backend(store, rank, size, timeout)
 
 
+def _create_of(options: Any, _backends_own: Any) -> Any:
+    return load().Backend(options.store, options.group_rank, options.group_size, options.timeout,
+                          options.global_ranks_in_group)
+
+
 def register() -> None:
     """Makes "kolo" a name of a backend. Happens by itself where kolo4py is installed."""
     from torch.distributed import distributed_c10d as c10d
     if "KOLO" in c10d.Backend._plugins:
         return
+    tells_more = hasattr(getattr(c10d, "_DistributedBackendOptions", None), "global_ranks_in_group")
     try:
-        c10d.Backend.register_backend("kolo", _create, devices=["cpu"])
+        c10d.Backend.register_backend("kolo", _create_of if tells_more else _create, tells_more, devices=["cpu"])
     except TypeError:  # PyTorch 1.13
         c10d.Backend.register_backend("kolo", _create)
     if hasattr(c10d, "_create_shrunk_process_group"):

@@ -13,8 +13,8 @@ import sysconfig
 import tempfile
 from typing import List, NamedTuple, Tuple
 
-SOURCES = ("communicator.cpp", "interrupts.cpp", "elements.cpp", "work.cpp", "backend.cpp", "operations.cpp",
-           "python_module.cpp")
+SOURCES = ("communicator.cpp", "interrupts.cpp", "elements.cpp", "flight_record.cpp", "work.cpp",
+           "backend.cpp", "operations.cpp", "python_module.cpp")
 
 
 class Torch(NamedTuple):
