@@ -3,7 +3,10 @@ against a reference that each rank computes from all ranks' inputs. And what PyT
 
 import functools
 import itertools
+import json
 import operator
+import os
+import tempfile
 import time
 import unittest
 
@@ -345,7 +348,7 @@ def profiled():
         ("barrier", [], dist.barrier),
         ("sparse_all_reduce", [[3, 3]], lambda async_op: dist.all_reduce(torch.eye(3).to_sparse())),
     ]
-    wanted = []
+    wanted, begun_ns = [], time.time_ns()
     with profile() as profiler:
         for name, shapes, call in cases:
             for is_async in (False, True):
@@ -368,6 +371,23 @@ def profiled():
         wanted += [("kolo:send", [[3]]), ("kolo:recv", [[6]])]
     found = [(event.name, event.input_shapes) for event in ranges(profiler)]
     assert found == wanted, f"{found}, not {wanted}"
+    if torch_ranks.VERSION >= (2, 5):
+        exported_in_utc(profiler, begun_ns, time.time_ns())
+
+
+def exported_in_utc(profiler, begin_ns, end_ns):
+    """So that it can be laid beside kolo-trace's timeline."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "profile.json")
+        profiler.export_chrome_trace(path)
+        with open(path) as exported:
+            told = json.load(exported)
+    times = [event["ts"] for event in told["traceEvents"] if event["name"] == "kolo:all_reduce"]
+    clocks_differ_ns = 1e6
+    for ts in times:
+        ns = told["baseTimeNanoseconds"] + ts * 1000
+        assert begin_ns - clocks_differ_ns < ns < end_ns + clocks_differ_ns, (begin_ns, ns, end_ns)
+    assert times
 
 
 def profiled_until_complete():
