@@ -24,7 +24,7 @@ KoloBackend::KoloBackend(Meeting meeting, std::chrono::milliseconds timeout, std
       timeout_(timeout), global_ranks_(std::move(global_ranks)) {
     for (int r = 0; global_ranks_.size() < static_cast<size_t>(size_); r++)
         global_ranks_.push_back(static_cast<uint64_t>(r));
-#if KOLO_TORCH(2, 6)
+#if KOLO_TORCH(2, 7)
     options_ = c10::make_intrusive<Options>("kolo", timeout);
 #endif
     init();
@@ -125,7 +125,7 @@ WorkPointer KoloBackend::done() const {
 
 void KoloBackend::setTimeout(std::chrono::milliseconds timeout) {
     timeout_ = timeout;
-#if KOLO_TORCH(2, 6)
+#if KOLO_TORCH(2, 7)
     options_->timeout = timeout;
 #endif
     /* Without the mutex, as abort does: the operation that has it may be the one that is to wait for longer. */
@@ -302,7 +302,7 @@ void KoloBackend::monitoredBarrier(const c10d::BarrierOptions &options, bool wai
                 timeout.count(), " ms");
 }
 
-#if KOLO_TORCH(2, 6)
+#if KOLO_TORCH(2, 7)
 
 std::vector<uint64_t> KoloBackend::global_ranks_of(const std::vector<int> &ranks) const {
     std::vector<uint64_t> global;

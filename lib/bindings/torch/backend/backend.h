@@ -88,8 +88,8 @@ class KoloBackend : public Base {
     bool supportsShrinking() const {
         return true;
     }
-#if KOLO_TORCH(2, 6)
-    c10::intrusive_ptr<Options> getBackendOptions() override {
+#if KOLO_TORCH(2, 7)
+    c10::intrusive_ptr<Options> getBackendOptions() {
         return options_;
     }
     c10::intrusive_ptr<c10d::Backend> shrink(const std::vector<int64_t> &ranks_to_exclude, int flags,
@@ -131,7 +131,7 @@ class KoloBackend : public Base {
     uint64_t monitored_barriers_ = 0, shrinks_ = 0;
     std::vector<uint64_t> global_ranks_;
     std::shared_ptr<const Group> group_; /* from the first operation that is recorded on */
-#if KOLO_TORCH(2, 6)
+#if KOLO_TORCH(2, 7)
     c10::intrusive_ptr<Options> options_;
 #endif
 };

@@ -30,7 +30,7 @@ PYBIND11_MODULE(KOLO_TORCH_MODULE, module) {
         .def_property_readonly(
             "comm", [](const KoloBackend &self) { return reinterpret_cast<uintptr_t>(self.comm()); },
             "The address of the kolo_comm, which lives until the group is destroyed.")
-#if KOLO_TORCH(2, 6)
+#if KOLO_TORCH(2, 7)
         .def_property_readonly("options", &KoloBackend::getBackendOptions, "With the timeout.")
 #endif
         .def_property_readonly("buffers", &KoloBackend::buffers, "How many buffers allocate_tensor has made so far.")

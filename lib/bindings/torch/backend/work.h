@@ -71,11 +71,9 @@ class KoloWork : public c10d::Work {
     uint64_t sequence() const {
         return sequence_;
     }
-#if KOLO_TORCH(2, 0)
-    uint64_t getSequencenumber() const override {
+    uint64_t getSequencenumber() const { /* overrides where the base class has it */
         return sequence_;
     }
-#endif
 
     /* For who issues. */
     void add(kolo_request *request) {
