@@ -62,8 +62,8 @@ if(KOLO_TOOLS)
     set(CPACK_DEBIAN_TOOLS_PACKAGE_DEPENDS "${library_package} ${same_version}")
     set(CPACK_COMPONENT_TOOLS_DESCRIPTION "programs that start, measure and watch jobs of kolo
 ${what}
-This package has kolorun, which starts a job; kolo-info, kolo-top and
-kolo-tune, which show a machine and its jobs and measure what is fastest
+This package has kolorun, which starts a job; kolo-info, kolo-top, kolo-trace
+and kolo-tune, which show a machine and its jobs and measure what is fastest
 there; kolo-perf and kolo-simulate, which measure and predict; and kolo-train,
 an example.")
 endif()

@@ -1,0 +1,390 @@
+"""kolo-trace: what it says of made-up traces, what it writes, and that no bytes can make it fail badly."""
+
+import html.parser
+import json
+import os
+import pathlib
+import random
+import re
+import subprocess
+import tempfile
+import time
+import unittest
+
+import launching
+import made_trace
+import timeline_rules
+
+KOLO_TRACE = os.environ["KOLO_TRACE_TOOL"]
+US, MS = 1000, 1000_000
+VOID = {"meta", "br", "path"}
+
+
+def kolo_trace(*arguments, **options):
+    options = {"capture_output": True, "text": True, "timeout": launching.PATIENCE_S, "env": launching.environment(),
+               "stdin": subprocess.DEVNULL, "check": False, **options}
+    return subprocess.run([KOLO_TRACE, *map(str, arguments)], **options)
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="kolo-trace-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def write(self, processes):
+        for process in processes:
+            process.write(self.folder)
+
+    def run_well(self, *arguments):
+        done = kolo_trace(self.folder, *arguments)
+        self.assertEqual(0, done.returncode, done.stderr)
+        return done.stdout
+
+    def summary(self, *arguments):
+        return json.loads(self.run_well("--json", *arguments))
+
+    def timeline(self):
+        return timeline_rules.check(self.run_well("-o", "-"))
+
+
+class Straggler(Folder):
+    def test_is_named(self):
+        self.write(made_trace.job_with_a_late_rank())
+        text = self.run_well()
+        self.assertRegex(text, r"Rank 2 comes last to 100 % of the calls, 3\.00 ms after the others in\s+the\s+median")
+        for line in text.splitlines():
+            self.assertLessEqual(len(line), 80, line)
+        found = self.summary()
+        self.assertEqual(2, found["straggler"])
+        late = found["processes"][2]
+        self.assertAlmostEqual(0.003, late["late_median_s"], delta=1e-5)
+        self.assertEqual((50, 50), (late["late_calls"], late["matched_calls"]))
+        for rank in (0, 1, 3):
+            waited = found["processes"][rank]["waited_for_s"]
+            self.assertAlmostEqual(0.15, waited[2], delta=0.001)
+            self.assertEqual(waited[2], sum(waited))
+            self.assertAlmostEqual(waited[2], found["processes"][rank]["waiting_s"], delta=1e-6)
+
+    def test_is_named_among_many_small_calls(self):
+        self.write(made_trace.job_with_a_late_rank(small_calls=9, ticks_per_ns=2.5))
+        found = self.summary()
+        self.assertEqual(2, found["straggler"])
+        self.assertAlmostEqual(0.003, found["processes"][2]["late_median_s"], delta=1e-5)
+
+    def test_is_not_named_without_one(self):
+        self.write(made_trace.job_with_a_late_rank(late_ns=3000))
+        self.assertIsNone(self.summary()["straggler"])
+        self.assertIn("No rank is late in a way that matters.", self.run_well())
+
+    def test_needs_all_ranks(self):
+        self.write(made_trace.job_with_a_late_rank()[:1])
+        self.assertIn("With one rank's trace", self.run_well())
+
+    def test_communicator_is_found_by_place_and_time(self):
+        """Its numbers, and its place in memory, are of one rank and of one time only."""
+        made = []
+        for rank in range(2):
+            process = made_trace.Rank(rank, 2)
+            for comm_id in range(3):
+                process.comm(file=7, offset=64 if comm_id else 0, time_ns=1 + comm_id * 10 * MS)
+            track = process.track()
+            for comm_id in range(3):
+                track.call(comm_id * 10 * MS + 2 * MS * rank, comm_id * 10 * MS + 3 * MS, 1, comm=comm_id)
+            made.append(process)
+        self.write(made)
+        found = self.summary()
+        self.assertEqual((3, 1), (found["matched_calls"], found["straggler"]))
+
+    def test_bandwidth(self):
+        self.write(made_trace.job_with_a_late_rank())
+        row, = self.summary()["collectives"]
+        self.assertEqual(("allreduce", 4096, 50, 50 * 4096), tuple(row[key] for key in ("collective", "bytes_min", "calls",
+                                                                                       "bytes")))
+        self.assertAlmostEqual(50 * 50e-6, row["time_s"], delta=1e-7)
+        self.assertAlmostEqual(1.5 * 4096 / 50e-6 / 1e9, row["busbw_gbps"], delta=1e-4)
+
+    def test_machines(self):
+        """Two machines whose clocks are an hour apart; the offset is known."""
+        made = []
+        for node in range(2):
+            skew = node * 3600 * 10**9
+            for local in range(2):
+                process = made_trace.Rank(node * 2 + local, 4, node=node, nodes=2, host=f"host{node}", skew_ns=skew)
+                process.comm(file=5 + node, like=1234, local=local, size=2)
+                track = process.track()
+                for step in range(20):
+                    begin = step * 10 * MS + (2 * MS if process.rank == 3 else 0)
+                    track.call(begin, step * 10 * MS + 3 * MS, step + 1)
+                if node and not local:
+                    track.add(200 * MS, "OFFSET", a=2**64 - skew, b=700)
+                made.append(process)
+        self.write(made)
+        found = self.summary()
+        self.assertEqual((3, 20), (found["straggler"], found["matched_calls"]))
+        self.assertAlmostEqual(0.002, found["processes"][3]["late_median_s"], delta=1e-6)
+        self.assertAlmostEqual(7e-7, found["clock_error_s"])
+
+
+class Clock(Folder):
+    def test_ticks(self):
+        """A trace too short to tell the rate takes it from another one."""
+        made = made_trace.job_with_a_late_rank(ticks_per_ns=3.2, room=120)
+        short = made_trace.Rank(1, 4, ticks_per_ns=3.2)
+        short.comm()
+        short.track().call(1 * MS, 400 * MS, 1)
+        made[1] = short
+        self.write(made)
+        found = self.summary()
+        self.assertAlmostEqual(0.495, found["duration_s"], delta=0.001)
+        self.assertAlmostEqual(0.399, max(call["took_s"] for call in found["slowest"]), delta=1e-4)
+
+
+class Timeline(Folder):
+    def test_late_rank(self):
+        self.write(made_trace.job_with_a_late_rank(small_calls=3, ticks_per_ns=2.4))
+        events, slices = self.timeline()
+        self.assertEqual(4, len(slices))
+        for (process, _), of_thread in slices.items():
+            names = [name for _, _, name, _ in of_thread]
+            self.assertEqual((50, 150, 50), tuple(names.count(name) for name in (
+                "allreduce", "barrier", "forward and backward, a long name")))
+            self.assertEqual(0 if process == 3 else 50, names.count("wait for rank 2"))
+            self.assertEqual(names.count("wait for rank 2"), names.count("rank 2 has begun"))
+        arrows = [event for event in events if event["ph"] == "s"]
+        self.assertEqual((150, {3}), (len(arrows), {event["pid"] for event in arrows}))
+        begin, end, _, arguments = next(each for each in slices[1, 4096] if each[2] == "allreduce")
+        self.assertAlmostEqual(3.049 * MS, end - begin, delta=2 * US)
+        self.assertEqual(("mesh", "f32", "sum", 4096, 1),
+                         tuple(arguments[key] for key in ("algorithm", "dtype", "op", "bytes", "number")))
+
+    def full_process(self):
+        """Everything that there is, in one process."""
+        process = made_trace.Rank(0, 1, job='a "job" <b>&\x1b[31m\xe9', room=16)
+        process.comm()
+        track, progress = process.track(), process.track("PROGRESS")
+        track.range(1 * US, b"outer \xff\xfe\x07<script>\"'&" + "é".encode() + b"x" * 40)
+        track.add(2 * US, "SPAN_BEGIN", detail=made_trace.SPAN["BUCKETS"], a=4096, b=3, rank=-1)
+        track.add(3 * US, "ISSUE", detail=2, a=1024, b=1)
+        track.add(3 * US, "ISSUE", detail=2, a=1024, b=2)
+        progress.add(4 * US, "CARRY", b=1)
+        progress.call(5 * US, 50 * US, 1)
+        progress.add(51 * US, "DONE", b=1)
+        track.add(60 * US, "SPAN_END", detail=made_trace.SPAN["BUCKETS"])
+        track.add(70 * US, "CALL_BEGIN", detail=2, dtype=10, a=1 << 20, b=2)
+        for detail, at in ((1, 71), (2, 80), (3, 90), (0, 95)):
+            track.add(at * US, "STAGE", detail=detail)
+            track.add((at + 2) * US, "WAIT", rank=0, a=(at + 1) * US)
+        track.add(99 * US, "CALL_END", detail=2, op=5, b=2)
+        track.add(100 * US, "FAILURE", op=5, rank=0)
+        track.add(101 * US, "RANGE_END")
+        for detail in range(made_trace.SPAN["SPANS"]):
+            track.add((110 + 2 * detail) * US, "SPAN_BEGIN", detail=detail, a=1, b=2)
+            track.add((111 + 2 * detail) * US, "SPAN_END", detail=detail)
+        return process
+
+    def test_everything(self):
+        self.write([self.full_process()])
+        events, slices = self.timeline()
+        names = [each[2] for each in slices[1, 4096]]
+        for name in ("wait for buckets", "copy in", "fold", "copy out", "allreduce", "push", "optimizer step", "wait for rank 0"):
+            self.assertIn(name, names)
+        outer = next(name for name in names if name.startswith("outer"))
+        self.assertEqual("outer ???<script>\"'&é" + "x" * 40, outer)
+        self.assertEqual(["allreduce in the background"] * 4, [event["name"] for event in events if event["ph"] in "be"])
+        self.assertEqual({"program", "progress"},
+                         {event["args"]["name"] for event in events if event.get("name") == "thread_name"})
+        self.assertIn("failure: peer dead", next(event["name"] for event in events if event["ph"] == "i"))
+        found, = self.summary()["processes"]
+        self.assertEqual((1, ""), (found["hidden_share"], found["missing"]))
+        for phase in "BEMbeiC":
+            self.assertIn(phase, {event["ph"] for event in events})
+
+    def test_begins_that_were_overwritten(self):
+        made = made_trace.job_with_a_late_rank(room=9, small_calls=2)
+        for process in made:
+            process.blocks_max = 15
+        self.write(made)
+        self.timeline()
+        text = self.run_well()
+        self.assertRegex(text, r"rank 0: \d+ older blocks overwritten")
+        self.assertIn("Rank 2 comes last", text)
+
+    def test_killed_rank(self):
+        made = made_trace.job_with_a_late_rank(ranks=2, late=1, steps=3)
+        made[1].ended = 0
+        made[1].tracks[0].call(90 * MS, 0, 4, end=False)
+        made[1].tracks[0].add(91 * MS, "WAIT_BEGIN", rank=0, a=90 * MS + 10)
+        made[1].track("PROGRESS").add(95 * MS, "CARRY")
+        self.write(made)
+        _, slices = self.timeline()
+        call = max(each for each in slices[2, 2 * 4096] if each[2] == "allreduce")
+        self.assertTrue(call[3]["unfinished"])
+        self.assertEqual(5 * MS, call[1] - call[0])
+        self.assertIn("rank 1: ended abruptly, or still runs", self.run_well())
+        self.assertFalse(self.summary()["slowest"][0]["finished"])
+
+
+class Page(html.parser.HTMLParser):
+    """What is open, and all text."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.wrong, self.text, self.tags = [], [], "", set()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in VOID and (not self.open or self.open.pop() != tag):
+            self.wrong.append(tag)
+
+    def handle_data(self, data):
+        self.text += data
+
+
+class Html(Folder):
+    def page(self):
+        self.run_well("--html", self.folder / "page.html")
+        text = (self.folder / "page.html").read_text(encoding="utf-8")
+        page = Page()
+        page.feed(text)
+        page.close()
+        self.assertEqual(([], []), (page.open, page.wrong))
+        for word in ("http:", "https:", "src=", "href=", "@import", "url(", "<script"):
+            self.assertNotIn(word, text)
+        return page
+
+    def test_is_whole(self):
+        self.write(made_trace.job_with_a_late_rank(small_calls=2))
+        page = self.page()
+        self.assertIn("Rank 2 comes last to", page.text)
+        for heading in ("Overview", "Who waited for whom", "Collectives", "Sizes", "Slowest calls", "Ranges"):
+            self.assertIn(heading, page.text)
+        self.assertTrue({"svg", "path", "table"} <= page.tags)
+
+    def test_names_are_text(self):
+        process = Timeline.full_process(self)
+        self.write([process])
+        page = self.page()
+        self.assertIn("<script>\"'&é", page.text)
+        self.assertIn('a "job" <b>&?[31mé', page.text)
+        self.assertNotIn("b", page.tags)
+        self.assertNotIn("\x1b", self.run_well())
+        self.assertEqual('a "job" <b>&?[31mé', self.summary()["job"])
+
+
+class Files(Folder):
+    def test_last_job_is_shown(self):
+        self.write(made_trace.job_with_a_late_rank(job="old"))
+        self.write(made_trace.job_with_a_late_rank(ranks=2, job="new", began_s=100))
+        done = kolo_trace(self.folder)
+        self.assertIn("job new", done.stdout)
+        self.assertEqual(4, len(re.findall(r"(?m)old\.\d\.\d+\.kolotrace is left out: it is of job old", done.stderr)))
+        done = kolo_trace(*self.folder.glob("old*"))
+        self.assertIn("job old", done.stdout)
+        self.assertEqual("", done.stderr)
+
+    def test_a_name_that_was_used_again(self):
+        self.write(made_trace.job_with_a_late_rank())
+        again = made_trace.job_with_a_late_rank(ranks=2, began_s=30)
+        for process in again:
+            process.pid += 500
+            process.comms.clear()
+            process.comm(file=100)
+        self.write(again)
+        self.assertEqual(2, len(self.summary()["processes"]))
+
+    def test_named_twice(self):
+        self.write(made_trace.job_with_a_late_rank())
+        self.assertEqual(4, len(self.summary(*self.folder.glob("*.0.*"), self.folder)["processes"]))
+
+    def test_refused(self):
+        for content, words in ((b"", "was cut"), (bytes(512), "is empty"), (b"x" * 600, "is no trace of kolo"),
+                               (b"kolotrc\0" + b"\0\0\0\1" + bytes(600), "another byte order"),
+                               (b"kolotrc\0" + b"\2\0\0\0" + bytes(600), "has format 2"),
+                               (b"kolotrc\0" + b"\1\0\0\0" + bytes(600), "damaged header")):
+            with self.subTest(words):
+                path = self.folder / "a.kolotrace"
+                path.write_bytes(content)
+                done = kolo_trace(path)
+                self.assertEqual((1, ""), (done.returncode, done.stdout))
+                self.assertRegex(done.stderr, rf"^kolo-trace: \S*a\.kolotrace .*{words}.*\n$")
+
+    def test_mistakes(self):
+        for status, words, arguments in (
+                (1, "cannot read .*: No such file", ["/none"]), (1, r"no file \*\.kolotrace", [self.folder]),
+                (2, "give the folder", []), (2, "one standard output", [self.folder, "-o", "-", "--summary"]),
+                (2, "is a trace", [self.folder, "-o", "a.kolotrace"]), (1, "cannot read", ["/dev/zero"])):
+            with self.subTest(words):
+                done = kolo_trace(*arguments)
+                self.assertEqual((status, ""), (done.returncode, done.stdout))
+                self.assertRegex(done.stderr, words)
+        self.write(made_trace.job_with_a_late_rank(steps=2))
+        self.assertEqual(1, kolo_trace(self.folder, "-o", "/none/a.json").returncode)
+        if os.path.exists("/dev/full"):
+            self.assertEqual(1, kolo_trace(self.folder, "-o", "/dev/full").returncode)
+
+
+class Damaged(Folder):
+    """A file that was cut or changed is read as far as it goes, or refused in words."""
+
+    def check(self, what):
+        done = kolo_trace(self.folder, "-o", self.folder / "t.json", "--html", self.folder / "t.html", "--summary",
+                          text=False)
+        errors = done.stderr.decode()
+        self.assertIn(done.returncode, (0, 1), what)
+        if done.returncode:
+            self.assertRegex(errors, r"^kolo-trace: ", what)
+        else:
+            timeline_rules.check((self.folder / "t.json").read_text(encoding="utf-8"))
+            done.stdout.decode()
+
+    def test_many(self):
+        seed = random.randrange(1 << 30)
+        chance = random.Random(seed)
+        made = made_trace.job_with_a_late_rank(ranks=2, late=1, steps=8, room=12, ticks_per_ns=2.1)
+        self.write(made)
+        path = made[0].write(self.folder)
+        whole = path.read_bytes()
+        for i in range(150):
+            with self.subTest(seed=seed, i=i):
+                content = bytearray(whole[:chance.randrange(len(whole))] if i % 3 == 0 else whole)
+                first = chance.choice([0, 512, 10752])
+                for _ in range(0 if i % 3 == 0 else chance.randint(1, 12)):
+                    content[chance.randrange(first, len(content))] = chance.choice([0, 1, 0x7f, 0x80, 0xff,
+                                                                                   chance.randrange(256)])
+                path.write_bytes(content)
+                self.check((seed, i))
+
+    def test_a_gap_says_so(self):
+        made = made_trace.job_with_a_late_rank(ranks=2, late=1, room=13)
+        made[0].tracks[0].blocks[3] = (7, made[0].tracks[0].blocks[3][1])
+        self.write(made)
+        self.assertRegex(self.run_well(), r"[1-9]\d* events do not fit together")
+
+    def test_cut_file_says_so(self):
+        made = made_trace.job_with_a_late_rank(ranks=2, late=1)
+        self.write(made)
+        path = made[0].write(self.folder)
+        path.write_bytes(path.read_bytes()[:-9000])
+        self.assertRegex(self.run_well(), r"rank 0: .*(events|blocks) cut off")
+
+
+class Many(Folder):
+    def test_a_million_events(self):
+        """The time is printed, not asserted: it is a few seconds."""
+        steps, calls = 250, 500
+        self.write(made_trace.job_with_a_late_rank(room=4000, steps=steps, small_calls=calls, ticks_per_ns=2.4,
+                                                   step_ns=20 * MS))
+        size = sum(path.stat().st_size for path in self.folder.iterdir())
+        begin_s = time.monotonic()
+        self.run_well("-o", self.folder / "t.json", "--html", self.folder / "t.html")
+        print(f"{size / 32:.0f} events in {time.monotonic() - begin_s:.2f} s, "
+              f"{(self.folder / 't.json').stat().st_size / 1e6:.0f} MB of JSON")
+
+
+if __name__ == "__main__":
+    launching.main()

@@ -1,0 +1,267 @@
+/* Which files belong to a job, and what is in them. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "messages.h"
+#include "trace_job.h"
+
+#define SUFFIX      ".kolotrace"
+#define BYTES_MAX   ((off_t)1 << 32)
+#define TOGETHER_NS 2000000000 /* processes of one job begin within less */
+
+enum { HEAD_BYTES = sizeof(struct kolo_trace_header) + KOLO_TRACE_COMMS * sizeof(struct kolo_trace_comm) };
+
+typedef struct files {
+    char *paths[TRACE_FILES_MAX];
+    int count;
+    int unreadable;
+} files;
+
+/* A path as it may be shown. */
+static char *shown(const char *path) {
+    static char text[512];
+    snprintf(text, sizeof text, "%s", path);
+    trace_text_clean(text);
+    return text;
+}
+
+static void add_file(files *files, const char *folder, const char *name) {
+    if (files->count == TRACE_FILES_MAX) {
+        message_print("there are more than %d files: %s is left out", TRACE_FILES_MAX, shown(name));
+        return;
+    }
+    char *path = NULL;
+    if (asprintf(&path, "%s%s%s", folder, folder[0] ? "/" : "", name) > 0)
+        files->paths[files->count++] = path;
+}
+
+static int by_name(const void *left, const void *right) {
+    return strcmp(*(char *const *)left, *(char *const *)right);
+}
+
+static bool add_folder(files *files, const char *path) {
+    DIR *folder = opendir(path);
+    if (!folder) {
+        message_print("cannot read %s: %s", shown(path), strerror(errno));
+        return false;
+    }
+    const int before = files->count;
+    for (const struct dirent *entry; (entry = readdir(folder));) {
+        const size_t length = strlen(entry->d_name), suffix = strlen(SUFFIX);
+        if (length > suffix && strcmp(entry->d_name + length - suffix, SUFFIX) == 0)
+            add_file(files, path, entry->d_name);
+    }
+    closedir(folder);
+    qsort(files->paths + before, (size_t)(files->count - before), sizeof *files->paths, by_name);
+    if (files->count == before)
+        message_print("there is no file *%s in %s: was the job started with KOLO_TRACE or kolorun --trace?", SUFFIX,
+                      shown(path));
+    return true;
+}
+
+/* Blocks that the process has used again while they were read are not what they were: they count as gone. */
+static void drop_changed_blocks(int fd, unsigned char *bytes, size_t length) {
+    struct kolo_trace_header header;
+    if (length < sizeof header)
+        return;
+    memcpy(&header, bytes, sizeof header);
+    for (uint64_t at = HEAD_BYTES, i = 0;
+         i < header.blocks && header.block_bytes >= sizeof(struct kolo_trace_block) && at + sizeof(uint64_t) <= length;
+         i++, at += header.block_bytes) {
+        uint64_t number = 0;
+        if (pread(fd, &number, sizeof number, (off_t)at) == sizeof number && memcmp(bytes + at, &number, 8) != 0)
+            memset(bytes + at, 0, sizeof number);
+    }
+}
+
+/* Reads a file, or its first bytes. Returns NULL with errno. */
+static unsigned char *load(const char *path, size_t bytes_max, size_t *length) {
+    struct stat found;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    unsigned char *bytes = NULL;
+    *length = 0;
+    if (fd < 0)
+        return NULL;
+    if (fstat(fd, &found) == 0 && (!S_ISREG(found.st_mode) || found.st_size > BYTES_MAX))
+        errno = S_ISREG(found.st_mode) ? EFBIG : EINVAL;
+    else {
+        const size_t whole = (size_t)found.st_size < bytes_max ? (size_t)found.st_size : bytes_max;
+        bytes = malloc(whole + 1);
+        for (ssize_t got = 1; bytes && *length < whole && got > 0; *length += got > 0 ? (size_t)got : 0)
+            got = pread(fd, bytes + *length, whole - *length, (off_t)*length);
+        if (bytes && bytes_max > HEAD_BYTES)
+            drop_changed_blocks(fd, bytes, *length);
+    }
+    close(fd);
+    return bytes;
+}
+
+/* Reads a file's head, or all of it; says what is wrong with it. */
+static bool read_file(trace_process *process, size_t bytes_max, double ns_per_tick) {
+    char why[TRACE_WHY_BYTES];
+    size_t length;
+    unsigned char *bytes = load(process->path, bytes_max, &length);
+    if (!bytes)
+        message_print("cannot read %s: %s", shown(process->path),
+                      errno == EINVAL ? "it is no regular file" : strerror(errno));
+    const bool good = bytes && trace_read(process, bytes, length, ns_per_tick, why);
+    if (bytes && !good)
+        message_print("%s %s", shown(process->path), why);
+    free(bytes);
+    return good;
+}
+
+static bool have_a_communicator_in_common(const trace_process *a, const trace_process *b, bool *each_has_some) {
+    bool some[2] = {false, false};
+    for (int i = 0; i < KOLO_TRACE_COMMS; i++) {
+        some[0] |= a->comms[i].present;
+        some[1] |= b->comms[i].present;
+        for (int k = 0; a->comms[i].present && k < KOLO_TRACE_COMMS; k++) {
+            const struct kolo_trace_comm *x = &a->comms[i].is, *y = &b->comms[k].is;
+            if (b->comms[k].present &&
+                ((x->like && x->like == y->like) ||
+                 (x->file == y->file && x->offset == y->offset && strcmp(a->header.host, b->header.host) == 0)))
+                return true;
+        }
+    }
+    *each_has_some = some[0] && some[1];
+    return false;
+}
+
+/* A job's name may be used again. So its processes also met, or began together where it cannot be seen whether they
+ * met. */
+static bool are_of_one_job(const trace_process *a, const trace_process *b) {
+    bool each_has_some;
+    if (strcmp(a->header.job, b->header.job) != 0)
+        return false;
+    if (have_a_communicator_in_common(a, b, &each_has_some))
+        return true;
+    const int64_t apart = a->header.began_utc_ns - b->header.began_utc_ns;
+    const bool together = apart < TOGETHER_NS && apart > -TOGETHER_NS;
+    const bool other_machine = a->header.node != b->header.node || strcmp(a->header.host, b->header.host) != 0;
+    return together && a->header.rank != b->header.rank && a->header.ranks == b->header.ranks &&
+           (other_machine || !each_has_some);
+}
+
+/* The first of those with which a process is of one job. */
+static int root_of(int *parents, int process) {
+    while (parents[process] != process)
+        process = parents[process] = parents[parents[process]];
+    return process;
+}
+
+static void forget(trace_process *process) {
+    free(process->path);
+    trace_process_free(process);
+}
+
+/* Leaves those that are of one job with the process that began last. */
+static void keep_last_job(trace_job *job) {
+    int parents[TRACE_FILES_MAX] = {0}, last = 0, kept = 0;
+    for (int p = 0; p < job->count; p++)
+        parents[p] = p;
+    for (int p = 0; p < job->count; p++)
+        for (int q = 0; q < p; q++)
+            if (root_of(parents, p) != root_of(parents, q) && are_of_one_job(&job->processes[p], &job->processes[q]))
+                parents[root_of(parents, p)] = root_of(parents, q);
+    for (int p = 0; p < job->count; p++)
+        if (job->processes[p].header.began_utc_ns > job->processes[last].header.began_utc_ns)
+            last = p;
+    const int chosen = root_of(parents, last), all = job->count;
+    for (int p = 0; p < all; p++) {
+        trace_process *process = &job->processes[p];
+        if (root_of(parents, p) == chosen) {
+            job->processes[kept++] = *process;
+            continue;
+        }
+        message_print("%s is left out: it is of %s%s, which began earlier", shown(process->path),
+                      process->header.job[0] ? "job " : "another job", process->header.job);
+        forget(process);
+    }
+    job->count = kept;
+}
+
+static int by_rank(const void *left, const void *right) {
+    const trace_process *a = left, *b = right;
+    if (a->header.rank != b->header.rank)
+        return a->header.rank < b->header.rank ? -1 : 1;
+    if (a->header.began_ns != b->header.began_ns)
+        return a->header.began_ns < b->header.began_ns ? -1 : 1;
+    return strcmp(a->path, b->path);
+}
+
+/* A file that was named twice, or copied, is one process. */
+static void drop_doubles(trace_job *job) {
+    int kept = 0;
+    qsort(job->processes, (size_t)job->count, sizeof *job->processes, by_rank);
+    for (int p = 0; p < job->count; p++) {
+        const struct kolo_trace_header *header = &job->processes[p].header;
+        const struct kolo_trace_header *before = kept ? &job->processes[kept - 1].header : NULL;
+        if (before && header->rank == before->rank && header->pid == before->pid &&
+            header->began_ns == before->began_ns && strcmp(header->host, before->host) == 0)
+            forget(&job->processes[p]);
+        else
+            job->processes[kept++] = job->processes[p];
+    }
+    job->count = kept;
+}
+
+/* Reads the files whose heads have been read. Those that say too little of the clock take its rate from another. */
+static void read_whole(trace_job *job) {
+    int kept = 0;
+    double ns_per_tick = 0;
+    for (int p = 0; p < job->count; p++) {
+        trace_process *process = &job->processes[p];
+        trace_process_free(process);
+        if (read_file(process, (size_t)BYTES_MAX, 0)) {
+            ns_per_tick = process->ns_per_tick > 0 ? process->ns_per_tick : ns_per_tick;
+            job->processes[kept++] = *process;
+        } else
+            free(process->path);
+    }
+    job->count = kept;
+    for (int p = 0; p < job->count && ns_per_tick > 0; p++) {
+        trace_process *process = &job->processes[p], again = {.path = process->path};
+        if (process->header.has_ticks && process->ns_per_tick <= 0 &&
+            read_file(&again, (size_t)BYTES_MAX, ns_per_tick)) {
+            trace_process_free(process);
+            *process = again;
+        }
+    }
+}
+
+bool trace_job_open(trace_job *job, char **paths) {
+    static files files;
+    bool good = true;
+    for (char **path = paths; *path; path++) {
+        struct stat found;
+        if (stat(*path, &found) == 0 && S_ISDIR(found.st_mode))
+            good = add_folder(&files, *path) && good;
+        else
+            add_file(&files, "", *path);
+    }
+    *job = (trace_job){.processes = calloc((size_t)files.count + 1, sizeof *job->processes)};
+    if (!job->processes) {
+        message_print("there is not enough memory for %d traces", files.count);
+        return false;
+    }
+    for (int i = 0; i < files.count; i++) {
+        trace_process *process = &job->processes[job->count];
+        process->path = files.paths[i];
+        if (read_file(process, HEAD_BYTES, 0))
+            job->count++;
+        else
+            free(process->path);
+    }
+    if (job->count > 0)
+        keep_last_job(job);
+    drop_doubles(job);
+    read_whole(job);
+    return job->count > 0 && trace_job_align(job);
+}

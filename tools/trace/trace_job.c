@@ -1,0 +1,256 @@
+#include "trace_job.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define APART_NS_MAX ((int64_t)1 << 58) /* between the clocks of two machines */
+
+/* A record of a communicator, wherever it is. */
+typedef struct record {
+    int process;
+    trace_comm *comm;
+    const trace_process *of;
+} record;
+
+static int compare(uint64_t a, uint64_t b) {
+    return (a > b) - (a < b);
+}
+
+static int by_place(const void *left, const void *right) {
+    const record *a = left, *b = right;
+    const struct kolo_trace_comm *x = &a->comm->is, *y = &b->comm->is;
+    int order = compare((uint64_t)a->of->header.node, (uint64_t)b->of->header.node);
+    order = order ? order : strcmp(a->of->header.host, b->of->header.host);
+    order = order ? order : compare(x->file, y->file);
+    order = order ? order : compare(x->offset, y->offset);
+    order = order ? order : compare((uint64_t)x->lane, (uint64_t)y->lane);
+    order = order ? order : compare((uint64_t)x->size, (uint64_t)y->size);
+    if (order)
+        return order;
+    return a->comm->ns != b->comm->ns ? (a->comm->ns < b->comm->ns ? -1 : 1) : a->process - b->process;
+}
+
+static bool same_place(const record *a, const record *b) {
+    const struct kolo_trace_comm *x = &a->comm->is, *y = &b->comm->is;
+    return a->of->header.node == b->of->header.node && strcmp(a->of->header.host, b->of->header.host) == 0 &&
+           x->file == y->file && x->offset == y->offset && x->lane == y->lane && x->size == y->size;
+}
+
+static record *collect(const trace_job *job, size_t *count) {
+    record *records = calloc((size_t)job->count * KOLO_TRACE_COMMS + 1, sizeof *records);
+    *count = 0;
+    for (int p = 0; records && p < job->count; p++)
+        for (int i = 0; i < KOLO_TRACE_COMMS; i++) {
+            trace_comm *comm = &job->processes[p].comms[i];
+            if (comm->present)
+                records[(*count)++] = (record){.process = p, .comm = comm, .of = &job->processes[p]};
+        }
+    return records;
+}
+
+/* Makes a communicator of the records that are of one. A place in memory may be used again: each rank is in each of its
+ * communicators once, so that the first rank that comes again begins the next. */
+static bool join_machine(trace_job *job, const record *records, size_t count) {
+    trace_machine_comm *comm = NULL;
+    for (size_t i = 0; i < count; i++) {
+        const struct kolo_trace_comm *is = &records[i].comm->is;
+        const bool fits = i > 0 && same_place(&records[i - 1], &records[i]) && comm->process[is->rank] < 0;
+        if (!fits) {
+            comm = &job->comms[job->comm_count++];
+            *comm = (trace_machine_comm){.size = is->size, .process = malloc((size_t)is->size * sizeof(int32_t))};
+            if (!comm->process)
+                return false;
+            memset(comm->process, 0xff, (size_t)is->size * sizeof(int32_t));
+        }
+        comm->process[is->rank] = records[i].process;
+        records[i].comm->machine_comm = job->comm_count - 1;
+    }
+    return true;
+}
+
+static int by_likeness(const void *left, const void *right) {
+    const record *a = left, *b = right;
+    int order = compare(a->comm->is.like, b->comm->is.like);
+    order = order ? order : compare((uint64_t)a->comm->is.lane, (uint64_t)b->comm->is.lane);
+    return order ? order : a->comm->machine_comm - b->comm->machine_comm;
+}
+
+/* Gives the parts of a communicator on several machines one number. */
+static void join_machines(trace_job *job, record *records, size_t count) {
+    for (int i = 0; i < job->comm_count; i++)
+        job->comms[i].shared = i;
+    job->shared_count = job->comm_count;
+    qsort(records, count, sizeof *records, by_likeness);
+    for (size_t i = 1; i < count; i++) {
+        const trace_comm *before = records[i - 1].comm, *comm = records[i].comm;
+        if (comm->is.like && comm->is.like == before->is.like && comm->is.lane == before->is.lane)
+            job->comms[comm->machine_comm].shared = job->comms[before->machine_comm].shared;
+    }
+}
+
+/* Difference of a machine's clock to that of node 0, from time to time. */
+typedef struct offset {
+    int64_t ns, add;
+    uint64_t error;
+} offset;
+
+static int by_ns(const void *left, const void *right) {
+    const offset *a = left, *b = right;
+    return (a->ns > b->ns) - (a->ns < b->ns);
+}
+
+static bool on_one_machine(const trace_process *a, const trace_process *b) {
+    return a->header.node == b->header.node && strcmp(a->header.host, b->header.host) == 0;
+}
+
+static int64_t offset_at(const offset *offsets, size_t count, size_t *at, int64_t ns) {
+    while (*at + 1 < count && offsets[*at + 1].ns <= ns)
+        ++*at;
+    const offset *from = &offsets[*at], *to = from + 1;
+    if (*at + 1 == count || ns <= from->ns)
+        return from->add;
+    const double part = (double)(ns - from->ns) / (double)(to->ns - from->ns);
+    return from->add + (int64_t)((double)(to->add - from->add) * part);
+}
+
+/* Adds a difference to all times of a process. */
+static void shift(trace_process *process, const offset *offsets, size_t count) {
+    for (int t = 0; t < process->track_count; t++) {
+        const trace_track *track = &process->tracks[t];
+        size_t at = 0;
+        for (size_t i = track->first; i < track->first + track->count; i++) {
+            trace_event *event = &process->events[i];
+            const int64_t add = offset_at(offsets, count, &at, event->ns);
+            if (event->kind == KOLO_TRACE_WAIT || event->kind == KOLO_TRACE_WAIT_BEGIN)
+                event->a = (uint64_t)((int64_t)event->a + add);
+            event->ns += add;
+            if (i > track->first && event->ns < event[-1].ns)
+                event->ns = event[-1].ns;
+        }
+    }
+    size_t at = 0;
+    process->first_ns += offset_at(offsets, count, &at, process->first_ns);
+    process->last_ns += offset_at(offsets, count, &at, process->last_ns);
+}
+
+static size_t find_offsets(const trace_job *job, const trace_process *of, offset *offsets) {
+    size_t count = 0;
+    for (int p = 0; p < job->count; p++)
+        for (int t = 0; on_one_machine(&job->processes[p], of) && t < job->processes[p].track_count; t++) {
+            const trace_track *track = &job->processes[p].tracks[t];
+            for (size_t i = track->first; i < track->first + track->count; i++) {
+                const trace_event *event = &job->processes[p].events[i];
+                if (event->kind != KOLO_TRACE_OFFSET)
+                    continue;
+                if (offsets)
+                    offsets[count] = (offset){event->ns, (int64_t)event->a, event->b};
+                count++;
+            }
+        }
+    return count;
+}
+
+/* Brings the processes of one machine to the clock of node 0. */
+static bool align_machine(trace_job *job, int first, const trace_process *reference, bool *done) {
+    const trace_process *of = &job->processes[first];
+    size_t count = find_offsets(job, of, NULL);
+    offset *offsets = calloc(count + 1, sizeof *offsets);
+    if (!offsets)
+        return false;
+    find_offsets(job, of, offsets);
+    if (count == 0) { /* as if both machines had the same time of day */
+        const struct kolo_trace_header *here = &of->header, *there = &reference->header;
+        const int64_t add = (here->began_utc_ns - here->began_ns) - (there->began_utc_ns - there->began_ns);
+        offsets[count++].add = add > -APART_NS_MAX && add < APART_NS_MAX ? add : 0;
+        job->clock_error_ns = UINT64_MAX;
+    }
+    qsort(offsets, count, sizeof *offsets, by_ns);
+    for (size_t i = 0; i < count; i++)
+        if (offsets[i].error > job->clock_error_ns)
+            job->clock_error_ns = offsets[i].error;
+    for (int p = job->count - 1; p >= first; p--) /* `of` is the last one */
+        if (!done[p] && on_one_machine(&job->processes[p], of)) {
+            shift(&job->processes[p], offsets, count);
+            done[p] = true;
+        }
+    free(offsets);
+    return true;
+}
+
+static bool align_clocks(trace_job *job) {
+    const trace_process *reference = NULL;
+    bool *done = calloc((size_t)job->count + 1, sizeof *done), good = done != NULL;
+    for (int p = 0; p < job->count; p++)
+        if (!reference || job->processes[p].header.node < reference->header.node)
+            reference = &job->processes[p];
+    for (int p = 0; good && p < job->count; p++)
+        done[p] = on_one_machine(&job->processes[p], reference) && reference->header.node == 0;
+    for (int p = 0; good && p < job->count; p++)
+        if (!done[p])
+            good = align_machine(job, p, reference, done);
+    free(done);
+    return good;
+}
+
+bool trace_job_align(trace_job *job) {
+    size_t count;
+    record *records = collect(job, &count);
+    job->comms = calloc(count + 1, sizeof *job->comms);
+    bool good = records && job->comms;
+    if (good) {
+        qsort(records, count, sizeof *records, by_place);
+        good = join_machine(job, records, count);
+    }
+    if (good) {
+        join_machines(job, records, count);
+        good = align_clocks(job);
+    }
+    free(records);
+    for (int p = 0; p < job->count; p++) {
+        const trace_process *process = &job->processes[p];
+        if (p == 0 || process->first_ns < job->begin_ns)
+            job->begin_ns = process->first_ns;
+        if (p == 0 || process->last_ns > job->end_ns)
+            job->end_ns = process->last_ns;
+    }
+    return good;
+}
+
+void trace_job_free(trace_job *job) {
+    for (int i = 0; i < job->comm_count; i++)
+        free(job->comms[i].process);
+    for (int p = 0; p < job->count; p++) {
+        free(job->processes[p].path);
+        trace_process_free(&job->processes[p]);
+    }
+    free(job->comms);
+    free(job->processes);
+    *job = (trace_job){0};
+}
+
+int trace_job_comm(const trace_job *job, const trace_process *process, const trace_event *event) {
+    const trace_comm *comm = trace_comm_of(process, event);
+    return comm && comm->machine_comm >= 0 ? job->comms[comm->machine_comm].shared : -1;
+}
+
+int trace_job_peer(const trace_job *job, const trace_process *process, const trace_event *event) {
+    const trace_comm *comm = trace_comm_of(process, event);
+    if (!comm || comm->machine_comm < 0)
+        return -1;
+    const trace_machine_comm *machine = &job->comms[comm->machine_comm];
+    return event->rank >= 0 && event->rank < machine->size ? machine->process[event->rank] : -1;
+}
+
+const char *trace_process_name(const trace_job *job, int process, char text[TRACE_PROCESS_NAME_BYTES]) {
+    const int32_t rank = job->processes[process].header.rank;
+    const bool again = (process > 0 && job->processes[process - 1].header.rank == rank) ||
+                       (process + 1 < job->count && job->processes[process + 1].header.rank == rank);
+    if (again)
+        snprintf(text, TRACE_PROCESS_NAME_BYTES, "rank %" PRId32 " (pid %" PRIu32 ")", rank,
+                 job->processes[process].header.pid);
+    else
+        snprintf(text, TRACE_PROCESS_NAME_BYTES, "rank %" PRId32, rank);
+    return text;
+}

@@ -1,0 +1,188 @@
+/* The summary as text in 80 columns. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "trace_output.h"
+
+enum { MATRIX_SHOWN_MAX = 16, RANKS_SHOWN = 64, RANGES_SHOWN = 12, FILES_SHOWN = 8 };
+
+/* "3", or "3:71" with the pid where there is another process of that rank. */
+static const char *rank_text(const trace_job *job, int process, char text[TRACE_PROCESS_NAME_BYTES]) {
+    const struct kolo_trace_header *header = &job->processes[process].header;
+    const bool again = strchr(trace_process_name(job, process, text), '(') != NULL;
+    if (again)
+        snprintf(text, TRACE_PROCESS_NAME_BYTES, "%" PRId32 ":%" PRIu32, header->rank, header->pid);
+    else
+        snprintf(text, TRACE_PROCESS_NAME_BYTES, "%" PRId32, header->rank);
+    return text;
+}
+
+static void print_heading(const trace_figures *figures) {
+    const trace_job *job = figures->job;
+    const struct kolo_trace_header *header = &job->processes[0].header;
+    char text[TRACE_SENTENCE_BYTES];
+    snprintf(text, sizeof text, "%s%s: %s%s%" PRId32 " rank%s, %" PRId32 " machine%s, %s",
+             header->job[0] ? "job " : "a job without a name", header->job, header->program,
+             header->program[0] ? " on " : "", header->ranks, header->ranks == 1 ? "" : "s", header->nodes,
+             header->nodes == 1 ? "" : "s", trace_time_text((double)(job->end_ns - job->begin_ns)).text);
+    wrapped_text_print(text, 0, 0);
+    if (job->count != header->ranks)
+        printf("  traces of %d processes are here\n", job->count);
+    if (job->clock_error_ns == UINT64_MAX)
+        wrapped_text_print(
+            "  the clocks of the machines were not compared: they are taken to show the same time of day", 0, 0);
+    else if (job->clock_error_ns)
+        printf("  times of different machines are right within %s\n",
+               trace_time_text((double)job->clock_error_ns).text);
+}
+
+static void print_missing(const trace_job *job) {
+    char name[TRACE_PROCESS_NAME_BYTES], missing[TRACE_SENTENCE_BYTES];
+    char text[TRACE_SENTENCE_BYTES + TRACE_PROCESS_NAME_BYTES + 8];
+    int shown = 0, more = 0;
+    for (int p = 0; p < job->count; p++) {
+        if (!trace_missing(&job->processes[p], missing)[0])
+            continue;
+        if (shown == FILES_SHOWN) {
+            more++;
+            continue;
+        }
+        snprintf(text, sizeof text, "  %s: %s", trace_process_name(job, p, name), missing);
+        wrapped_text_print(text, 0, 0);
+        shown++;
+    }
+    if (more)
+        printf("  and %d more ranks: see --html or --json\n", more);
+}
+
+static void print_verdict(const trace_figures *figures) {
+    char text[TRACE_SENTENCE_BYTES], more[TRACE_SENTENCE_BYTES];
+    const int64_t ns = figures->job->end_ns - figures->job->begin_ns;
+    putchar('\n');
+    snprintf(more, sizeof more, "%s", trace_verdict(figures, text));
+    if (more[0] == 'r')
+        more[0] = 'R';
+    wrapped_text_print(more, 0, 0);
+    snprintf(more, sizeof more, "Spread evenly, so that nobody waits, the work would take %s instead of %s.",
+             trace_time_text((double)trace_without_waiting_ns(figures)).text, trace_time_text((double)ns).text);
+    wrapped_text_print(more, 0, 0);
+    if (figures->mismatches)
+        printf("%" PRIu64 " events do not fit together: some are missing between others.\n", figures->mismatches);
+    if (figures->failures)
+        printf("Communicators failed: ranks noted it %" PRIu64 " time%s.\n", figures->failures,
+               figures->failures == 1 ? "" : "s");
+}
+
+static void print_ranks(const trace_figures *figures) {
+    char name[TRACE_PROCESS_NAME_BYTES];
+    printf("\n%-8s %14s %14s %14s %5s %8s %8s\n", "rank", "computing", "communicating", "waiting", "last", "late",
+           "calls");
+    for (int p = 0; p < figures->job->count; p++) {
+        const trace_rank *rank = &figures->ranks[p];
+        const double whole = (double)trace_rank_ns(rank);
+        if (p >= RANKS_SHOWN && p != figures->straggler)
+            continue;
+        printf("%-8s", rank_text(figures->job, p, name));
+        for (int state = 0; state < TRACE_STATES; state++)
+            printf(" %9s %3.0f%%", trace_time_text((double)rank->state_ns[state]).text,
+                   trace_percent((double)rank->state_ns[state], whole));
+        if (rank->late_total_ns)
+            printf(" %4.0f%% %8s", trace_percent((double)rank->late_calls, (double)rank->matched),
+                   trace_time_text((double)rank->late_ns).text);
+        else
+            printf(" %5s %8s", "-", "-");
+        printf(" %8" PRIu64 "\n", rank->calls);
+    }
+    if (figures->job->count > RANKS_SHOWN)
+        printf("and more: see --html or --json\n");
+    for (int p = 0; p < figures->job->count && p < RANKS_SHOWN; p++)
+        if (trace_hidden_percent(&figures->ranks[p]) >= 0)
+            printf("rank %s: %.0f %% of its calls in the background were hidden behind other work\n",
+                   rank_text(figures->job, p, name), trace_hidden_percent(&figures->ranks[p]));
+}
+
+static void print_collectives(const trace_figures *figures) {
+    if (figures->row_count)
+        printf("\n%-19s %10s %9s %10s %10s %8s %8s\n", "collective", "size from", "calls", "bytes", "a call", "algbw",
+               "busbw");
+    for (int i = 0; i < figures->row_count; i++) {
+        const trace_collective_row *row = &figures->rows[i];
+        printf("%-19s %10s %9" PRIu64 " %10s %10s %8s %8s\n", trace_collective_name(row->collective),
+               trace_size_text(row->size).text, row->calls,
+               row->bytes > 0 ? bytes_text((uint64_t)row->bytes).text : "-",
+               trace_time_text(row->ns / (double)row->calls).text, trace_rate_text(row->bytes, row->ns).text,
+               trace_rate_text(row->bus_bytes, row->ns).text);
+    }
+}
+
+static void print_slowest(const trace_figures *figures) {
+    char name[TRACE_PROCESS_NAME_BYTES], last[TRACE_PROCESS_NAME_BYTES];
+    if (figures->slowest_count)
+        printf("\n%-13s%4s %8s %9s %8s %8s %8s  %s\n", "slowest", "rank", "number", "size", "at", "took", "waited",
+               "last, by");
+    for (int i = 0; i < figures->slowest_count; i++) {
+        const trace_group *group = &figures->groups[figures->slowest[i]];
+        const trace_call *call = &figures->calls[group->longest], *latest = &figures->calls[group->last];
+        printf("%-13.13s%4.4s %8" PRIu64 " %9s %8s %8s %8s", trace_collective_name(call->collective),
+               rank_text(figures->job, call->process, name), call->number,
+               call->bytes ? bytes_text(call->bytes).text : "-",
+               trace_time_text((double)(call->begin_ns - figures->job->begin_ns)).text,
+               trace_time_text((double)(call->end_ns - call->begin_ns)).text,
+               call->unfinished ? "no end" : trace_time_text((double)call->waited_ns).text);
+        if (group->count > 1)
+            printf("  %.4s %s\n", rank_text(figures->job, latest->process, last),
+                   trace_time_text((double)group->late_ns).text);
+        else
+            puts("  -");
+    }
+}
+
+static void print_matrix(const trace_figures *figures) {
+    const int count = figures->job->count;
+    char name[TRACE_PROCESS_NAME_BYTES];
+    double all = 0;
+    for (int i = 0; figures->waits && i < count * count; i++)
+        all += figures->waits[i];
+    if (all <= 0 || count > MATRIX_SHOWN_MAX)
+        return;
+    printf("\nWho waited for whom: %% of a row's time spent in waits for a column\n%-8s", "rank");
+    for (int p = 0; p < count; p++)
+        printf("%4.4s", rank_text(figures->job, p, name));
+    putchar('\n');
+    for (int p = 0; p < count; p++) {
+        printf("%-8.8s", rank_text(figures->job, p, name));
+        for (int q = 0; q < count; q++) {
+            const double share =
+                trace_percent(figures->waits[p * count + q], (double)trace_rank_ns(&figures->ranks[p]));
+            if (share < 0.5)
+                printf("%4s", p == q ? "" : ".");
+            else
+                printf("%4.0f", share);
+        }
+        putchar('\n');
+    }
+}
+
+static void print_ranges(const trace_figures *figures) {
+    if (figures->range_count)
+        printf("\n%-34s %9s %10s %10s %10s\n", "ranges, all ranks", "count", "time", "each", "longest");
+    for (int i = 0; i < figures->range_count && i < RANGES_SHOWN; i++) {
+        const trace_range_row *range = &figures->ranges[i];
+        printf("%-34.34s %9" PRIu64 " %10s %10s %10s\n", range->name, range->count,
+               trace_time_text((double)range->ns).text, trace_time_text((double)range->ns / (double)range->count).text,
+               trace_time_text((double)range->longest_ns).text);
+    }
+    if (figures->range_count > RANGES_SHOWN)
+        printf("and %d more: see --html or --json\n", figures->range_count - RANGES_SHOWN);
+}
+
+void trace_summary_print(const trace_figures *figures) {
+    print_heading(figures);
+    print_missing(figures->job);
+    print_verdict(figures);
+    print_ranks(figures);
+    print_matrix(figures);
+    print_collectives(figures);
+    print_slowest(figures);
+    print_ranges(figures);
+}
