@@ -1,0 +1,163 @@
+/* A rank whose trace trace_job_test.py reads: `trace_probe WHAT`.
+ *
+ *   all      some of everything that a trace has
+ *   slow     rank 2 comes 20 ms late to each of 40 all-reduces
+ *   random   collectives drawn by chance, without end
+ *   fork     a child writes ranges, and a trace of its own
+ *   threads  40 threads write ranges, one after another, and then 40 at once
+ *   level    10,000 calls, after which the process has no more memory than after 1,000 */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "kolo.h"
+#include "kolo_trace.h"
+
+enum { THREADS = 40, COUNT = 1 << 18 };
+
+static float data[COUNT], result[COUNT];
+
+static void check(int rc) {
+    if (rc < 0) {
+        fprintf(stderr, "%s\n", kolo_error_message());
+        exit(1);
+    }
+}
+
+static void run_all(kolo_comm *comm) {
+    const int rank = kolo_comm_rank(comm), ranks = kolo_comm_size(comm);
+    kolo_comm *group;
+    kolo_request *request;
+    kolo_trace_begin("a range with a name of more than sixteen bytes");
+    check(kolo_allreduce(comm, data, result, 2, KOLO_F32, KOLO_SUM));
+    check(kolo_allreduce(comm, data, result, COUNT, KOLO_F32, KOLO_SUM));
+    check(kolo_broadcast(comm, data, COUNT, KOLO_F32, 1));
+    kolo_trace_end();
+    check(kolo_iallreduce(comm, data, result, COUNT, KOLO_F32, KOLO_MAX, &request));
+    check(kolo_request_wait(request));
+    check(kolo_sendrecv(comm, data, 16, (rank + 1) % ranks, 7, result, 16, (rank + ranks - 1) % ranks, 7, KOLO_F32,
+                        NULL));
+    check(kolo_comm_split(comm, rank % 2, rank, &group));
+    check(kolo_barrier(comm));
+    check(kolo_comm_destroy(group));
+}
+
+static void run_slow(kolo_comm *comm) {
+    for (int i = 0; i < 40; i++) {
+        if (kolo_comm_rank(comm) == 2)
+            nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+        check(kolo_allreduce(comm, data, result, 4, KOLO_F32, KOLO_SUM));
+    }
+}
+
+/* All ranks draw the same. */
+static void run_random(kolo_comm *comm) {
+    unsigned state = 1;
+    check(kolo_barrier(comm)); /* or a rank could be killed while others still create the communicator */
+    puts("begun");
+    fflush(stdout);
+    for (;;) {
+        state = state * 1103515245u + 12345u;
+        const size_t count = state >> 16 & 1 ? (state >> 17) % 16 : (state >> 17) % (COUNT / 4);
+        switch (state >> 8 & 3) {
+        case 0:
+            check(kolo_barrier(comm));
+            break;
+        case 1:
+            check(kolo_broadcast(comm, data, count, KOLO_F32, 0));
+            break;
+        default:
+            check(kolo_allreduce(comm, data, result, count, KOLO_F32, KOLO_SUM));
+        }
+    }
+}
+
+static void run_fork(kolo_comm *comm) {
+    kolo_trace_begin("parent");
+    check(kolo_barrier(comm));
+    const pid_t child = fork();
+    if (child == 0) {
+        kolo_options options = KOLO_OPTIONS_INIT;
+        kolo_comm *own;
+        kolo_trace_begin("child before");
+        kolo_trace_end();
+        options.rank = 0;
+        options.size = 1;
+        check(kolo_comm_create(&own, &options));
+        kolo_trace_begin("child");
+        kolo_trace_end();
+        exit(0);
+    }
+    waitpid(child, NULL, 0);
+    kolo_trace_end();
+}
+
+static void *write_ranges(void *barrier) {
+    if (barrier)
+        pthread_barrier_wait(barrier);
+    for (int i = 0; i < 100; i++) {
+        kolo_trace_begin("thread");
+        kolo_trace_end();
+    }
+    if (barrier)
+        pthread_barrier_wait(barrier);
+    return NULL;
+}
+
+static void run_threads(void) {
+    pthread_t threads[THREADS];
+    pthread_barrier_t barrier;
+    pthread_barrier_init(&barrier, NULL, THREADS);
+    for (int i = 0; i < THREADS; i++) {
+        pthread_create(&threads[0], NULL, write_ranges, NULL);
+        pthread_join(threads[0], NULL);
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_create(&threads[i], NULL, write_ranges, &barrier);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+}
+
+static long memory_pages(void) {
+    long size, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (!file || fscanf(file, "%ld %ld", &size, &resident) != 2)
+        resident = -1;
+    if (file)
+        fclose(file);
+    return resident;
+}
+
+static void run_level(kolo_comm *comm) {
+    long before = 0;
+    for (int i = 0; i < 11000; i++) {
+        if (i == 1000)
+            before = memory_pages();
+        check(kolo_allreduce(comm, data, result, 4, KOLO_F32, KOLO_SUM));
+    }
+    printf("%ld\n", memory_pages() - before);
+}
+
+int main(int argc, char **argv) {
+    const char *what = argc > 1 ? argv[1] : "all";
+    kolo_comm *comm;
+    check(kolo_comm_create(&comm, NULL));
+    if (strcmp(what, "slow") == 0)
+        run_slow(comm);
+    else if (strcmp(what, "random") == 0)
+        run_random(comm);
+    else if (strcmp(what, "fork") == 0)
+        run_fork(comm);
+    else if (strcmp(what, "threads") == 0)
+        run_threads();
+    else if (strcmp(what, "level") == 0)
+        run_level(comm);
+    else
+        run_all(comm);
+    check(kolo_comm_destroy(comm));
+    return 0;
+}
