@@ -459,14 +459,21 @@ static int meet_all(struct kolo_job *job, struct kolo_settings *local, const str
                      local->place.rank, local->net.rendezvous);
 }
 
-/* Puts a new communicator into the trace. Where its ranks are on several machines, they have met at the same place. */
-static void trace_comm(kolo_comm *comm, const struct kolo_job *job, const struct kolo_settings *settings) {
-    uint64_t like = comm->nodes ? kolo_digest_after(1, job->epoch) : 0;
+/* Returns a number that all ranks of a communicator have alike, as far as they know. Where its ranks are on several
+ * machines, they have met at the same place; on one machine they share a segment. */
+static uint64_t identity_of(const kolo_comm *comm, const struct kolo_job *job, const struct kolo_settings *settings) {
+    uint64_t identity = kolo_digest_after(1, job->epoch);
     for (const char *at = settings->net.rendezvous; comm->nodes && *at; at++)
-        like = kolo_digest_after(like, (uint8_t)*at);
+        identity = kolo_digest_after(identity, (uint8_t)*at);
+    return comm->nodes ? identity
+                       : kolo_digest_after(kolo_digest_after(identity, comm->segment.inode), comm->segment.offset);
+}
+
+/* Puts a new communicator into the trace. */
+static void trace_comm(kolo_comm *comm, const struct kolo_job *job, const struct kolo_settings *settings) {
     struct kolo_trace_comm traced = {.file = comm->segment.inode,
                                      .offset = comm->segment.offset,
-                                     .like = like,
+                                     .like = comm->nodes ? comm->identity : 0,
                                      .rank = (int32_t)comm->rank,
                                      .size = (int32_t)comm->size,
                                      .global_rank = (int32_t)comm->global_rank,
@@ -539,6 +546,8 @@ int kolo_comm_make(kolo_comm **result, const struct kolo_settings *settings, con
     int rc = begin_trace(settings);
     kolo_trace_span_begin(KOLO_TRACE_CREATE, 0, 0, (uint64_t)settings->place.size, 0);
     rc = rc < 0 ? rc : make(&comm, &job, settings, above);
+    if (rc == 0)
+        comm->identity = identity_of(comm, &job, settings);
     if (rc == 0 && kolo_traces())
         trace_comm(comm, &job, settings);
     kolo_trace_span_end(KOLO_TRACE_CREATE, rc);

@@ -95,6 +95,7 @@ static void put_record(FILE *out, kolo_comm *comm, const kolo_failure *failure) 
     clock_gettime(CLOCK_REALTIME, &utc);
     fprintf(out, "{\"format\": 1, \"job\": ");
     put_text(out, comm->origin.title);
+    fprintf(out, ", \"communicator\": %" PRIu64, comm->first->identity);
     fprintf(out,
             ", \"rank\": %u, \"ranks\": %u, \"node\": %u, \"lane\": %u, \"pid\": %d,\n \"utc_ns\": %" PRId64
             ", \"now_ns\": %" PRId64 ",\n \"failure\": {\"status\": %d, \"rank\": %d, \"reporter\": %d, \"message\": ",
