@@ -1,74 +1,22 @@
 /* Which files belong to a job, and what is in them. */
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "input_files.h"
 #include "messages.h"
 #include "trace_job.h"
 
-#define SUFFIX      ".kolotrace"
-#define BYTES_MAX   ((off_t)1 << 32)
+#define BYTES_MAX   (UINT64_C(1) << 32)
 #define TOGETHER_NS 2000000000 /* processes of one job begin within less */
 
 enum { HEAD_BYTES = sizeof(struct kolo_trace_header) + KOLO_TRACE_COMMS * sizeof(struct kolo_trace_comm) };
 
-typedef struct files {
-    char *paths[TRACE_FILES_MAX];
-    int count;
-    int unreadable;
-} files;
-
-/* A path as it may be shown. */
-static char *shown(const char *path) {
-    static char text[512];
-    snprintf(text, sizeof text, "%s", path);
-    trace_text_clean(text);
-    return text;
-}
-
-static void add_file(files *files, const char *folder, const char *name) {
-    if (files->count == TRACE_FILES_MAX) {
-        message_print("there are more than %d files: %s is left out", TRACE_FILES_MAX, shown(name));
-        return;
-    }
-    char *path = NULL;
-    if (asprintf(&path, "%s%s%s", folder, folder[0] ? "/" : "", name) > 0)
-        files->paths[files->count++] = path;
-}
-
-static int by_name(const void *left, const void *right) {
-    return strcmp(*(char *const *)left, *(char *const *)right);
-}
-
-static bool add_folder(files *files, const char *path) {
-    DIR *folder = opendir(path);
-    if (!folder) {
-        message_print("cannot read %s: %s", shown(path), strerror(errno));
-        return false;
-    }
-    const int before = files->count;
-    for (const struct dirent *entry; (entry = readdir(folder));) {
-        const size_t length = strlen(entry->d_name), suffix = strlen(SUFFIX);
-        if (length > suffix && strcmp(entry->d_name + length - suffix, SUFFIX) == 0)
-            add_file(files, path, entry->d_name);
-    }
-    closedir(folder);
-    qsort(files->paths + before, (size_t)(files->count - before), sizeof *files->paths, by_name);
-    if (files->count == before)
-        message_print("there is no file *%s in %s: was the job started with KOLO_TRACE or kolorun --trace?", SUFFIX,
-                      shown(path));
-    return true;
-}
-
 /* Blocks that the process has used again while they were read are not what they were: they count as gone. */
 static void drop_changed_blocks(int fd, unsigned char *bytes, size_t length) {
     struct kolo_trace_header header;
-    if (length < sizeof header)
+    if (length <= HEAD_BYTES)
         return;
     memcpy(&header, bytes, sizeof header);
     for (uint64_t at = HEAD_BYTES, i = 0;
@@ -80,39 +28,14 @@ static void drop_changed_blocks(int fd, unsigned char *bytes, size_t length) {
     }
 }
 
-/* Reads a file, or its first bytes. Returns NULL with errno. */
-static unsigned char *load(const char *path, size_t bytes_max, size_t *length) {
-    struct stat found;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    unsigned char *bytes = NULL;
-    *length = 0;
-    if (fd < 0)
-        return NULL;
-    if (fstat(fd, &found) == 0 && (!S_ISREG(found.st_mode) || found.st_size > BYTES_MAX))
-        errno = S_ISREG(found.st_mode) ? EFBIG : EINVAL;
-    else {
-        const size_t whole = (size_t)found.st_size < bytes_max ? (size_t)found.st_size : bytes_max;
-        bytes = malloc(whole + 1);
-        for (ssize_t got = 1; bytes && *length < whole && got > 0; *length += got > 0 ? (size_t)got : 0)
-            got = pread(fd, bytes + *length, whole - *length, (off_t)*length);
-        if (bytes && bytes_max > HEAD_BYTES)
-            drop_changed_blocks(fd, bytes, *length);
-    }
-    close(fd);
-    return bytes;
-}
-
 /* Reads a file's head, or all of it; says what is wrong with it. */
 static bool read_file(trace_process *process, size_t bytes_max, double ns_per_tick) {
     char why[TRACE_WHY_BYTES];
     size_t length;
-    unsigned char *bytes = load(process->path, bytes_max, &length);
-    if (!bytes)
-        message_print("cannot read %s: %s", shown(process->path),
-                      errno == EINVAL ? "it is no regular file" : strerror(errno));
+    unsigned char *bytes = input_file_load(process->path, BYTES_MAX, bytes_max, &length, drop_changed_blocks);
     const bool good = bytes && trace_read(process, bytes, length, ns_per_tick, why);
     if (bytes && !good)
-        message_print("%s %s", shown(process->path), why);
+        message_print("%s %s", input_file_shown(process->path), why);
     free(bytes);
     return good;
 }
@@ -163,7 +86,7 @@ static void forget(trace_process *process) {
 
 /* Leaves those that are of one job with the process that began last. */
 static void keep_last_job(trace_job *job) {
-    int parents[TRACE_FILES_MAX] = {0}, last = 0, kept = 0;
+    int parents[INPUT_FILES_MAX] = {0}, last = 0, kept = 0;
     for (int p = 0; p < job->count; p++)
         parents[p] = p;
     for (int p = 0; p < job->count; p++)
@@ -180,7 +103,7 @@ static void keep_last_job(trace_job *job) {
             job->processes[kept++] = *process;
             continue;
         }
-        message_print("%s is left out: it is of %s%s, which began earlier", shown(process->path),
+        message_print("%s is left out: it is of %s%s, which began earlier", input_file_shown(process->path),
                       process->header.job[0] ? "job " : "another job", process->header.job);
         forget(process);
     }
@@ -237,15 +160,8 @@ static void read_whole(trace_job *job) {
 }
 
 bool trace_job_open(trace_job *job, char **paths) {
-    static files files;
-    bool good = true;
-    for (char **path = paths; *path; path++) {
-        struct stat found;
-        if (stat(*path, &found) == 0 && S_ISDIR(found.st_mode))
-            good = add_folder(&files, *path) && good;
-        else
-            add_file(&files, "", *path);
-    }
+    static input_files files;
+    input_files_find(&files, paths, ".kolotrace", "was the job started with KOLO_TRACE or kolorun --trace?");
     *job = (trace_job){.processes = calloc((size_t)files.count + 1, sizeof *job->processes)};
     if (!job->processes) {
         message_print("there is not enough memory for %d traces", files.count);

@@ -3,8 +3,6 @@
 
 #include "trace_read.h"
 
-enum { TRACE_FILES_MAX = 4096 };
-
 /* A communicator, or a lane of one, as its ranks on one machine have it. */
 typedef struct trace_machine_comm {
     int shared;       /* the same number for all machines' parts of a communicator */
