@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "command_line.h"
+#include "crash_job.h"
 #include "messages.h"
 #include "trace_output.h"
 
@@ -16,6 +17,7 @@ static struct {
     const char *page_path;
     bool summary;
     bool json;
+    bool crash;
 } options;
 
 static const command_option table[] = {
@@ -28,12 +30,15 @@ static const command_option table[] = {
      TO_TEXT(options.page_path)},
     {"--summary", "print the summary; the default without -o and --html", TO_FLAG(options.summary)},
     {"--json", "print the summary as an object of JSON", TO_FLAG(options.json)},
+    {"--crash", "tell what failed, from the records *.kolodump that the ranks wrote with KOLO_DUMP",
+     TO_FLAG(options.crash)},
 };
 
 static command_line line = {
     .program = "kolo-trace",
     .before =
         "usage: kolo-trace DIR|FILE... [OPTION...]\n"
+        "       kolo-trace --crash DIR|FILE...\n"
         "\n"
         "Shows what the ranks of a job did, from the traces that they wrote with kolorun --trace or KOLO_TRACE: who is "
         "late, who waits for whom, what the time went into. DIR stands for all its files *.kolotrace. Of several jobs "
@@ -68,9 +73,17 @@ static command_line line = {
         "bytes, time_s, busbw_gbps; slowest: collective, communicator, number, bytes, rank, begin_s, took_s, waited_s, "
         "finished, last_rank, late_s; ranges: name, count, time_s, longest_s.\n"
         "\n"
+        "Crash (--crash)\n"
+        "  what failed; the ranks that are missing: that ended, were stopped or wrote no record; the call that each "
+        "rank was in, or its last one, and for whom it waited, how long before the record; the first call that differs "
+        "between two ranks. A rank's last 64 calls are known, with more than 16 ranks 8 of one without a record. Of "
+        "several jobs the one with the newest record is told of.\n"
+        "\n"
         "Exit status: 0 done; 1 if no trace can be read, or a file cannot be written; 2 for a wrong option.\n"
         "\n"
-        "example: kolorun -n 4 --trace t kolo-train; kolo-trace t --html t.html -o t.json",
+        "examples:\n"
+        "  kolorun -n 4 --trace t kolo-train; kolo-trace t --html t.html -o t.json\n"
+        "  KOLO_DUMP=d kolorun -n 4 ./example; kolo-trace --crash d",
 };
 
 /* Writes a file by one of the functions of trace_output.h. */
@@ -108,9 +121,15 @@ int main(int argc, char **argv) {
     const bool standard[2] = {options.timeline_path && strcmp(options.timeline_path, "-") == 0,
                               options.page_path && strcmp(options.page_path, "-") == 0};
     if (!*paths)
-        command_line_refuse(&line, "give the folder that the traces are in, or their names");
+        command_line_refuse(&line, "give the folder that the traces or records are in, or their names");
     if (standard[0] + standard[1] + (options.summary || options.json) > 1)
         command_line_refuse(&line, "there is one standard output: give -o, --html or --summary a file's name");
+    if (options.crash && (options.timeline_path || options.page_path || options.summary || options.json))
+        command_line_refuse(&line, "--crash prints text, and goes with no other option");
+    if (options.crash) {
+        const bool told = crash_tell(paths);
+        return message_unless_written() == 0 && told ? EXIT_SUCCESS : EXIT_FAILURE;
+    }
     refuse_trace(options.timeline_path);
     refuse_trace(options.page_path);
     trace_job job;
