@@ -63,8 +63,6 @@ class Folder(launching.LaunchingTest):
                               timeout=launching.PATIENCE_S, env=launching.environment(), stdin=subprocess.DEVNULL,
                               check=False)
         self.assertIn(done.returncode, (0, 1), done.stderr)
-        for line in done.stdout.splitlines():
-            self.assertLessEqual(len(line), 80, line)
         return done
 
     def sections(self, *paths, errors=""):
@@ -72,6 +70,8 @@ class Folder(launching.LaunchingTest):
         done = self.run_tool(*paths)
         self.assertRegex(done.stderr, errors or r"\A\Z")
         self.assertEqual(0, done.returncode, done.stderr)
+        for line in done.stdout.splitlines():
+            self.assertLessEqual(len(line), 80, line)
         parts = re.split(r"\n\n([A-Z][a-z ]+)\n", done.stdout)
         return {"": parts[0], **{name: " ".join(text.split()) for name, text in zip(parts[1::2], parts[2::2])}}
 
@@ -144,6 +144,25 @@ class MadeUp(Folder):
         told = self.sections()
         self.assertIn("ranks 0-1: in call 3, call of lane 0", told["What the others did"])
         self.assertIn("nowhere", told["Where the calls differ"])
+
+    def test_json(self):
+        other = a_call(17, "broadcast of 1 f32, root 1", digest=2**64 - 1)
+        here = [a_rank(0, 17, waits=(-1, 250)), a_rank(1, 17, last=other), a_rank(2, 16, state="stopped", in_call=False)]
+        self.write([a_record(rank, here) for rank in range(2)])
+        self.write([a_record(0, here, communicator=3, utc_ns=UTC_NS + MS)])
+        found = json.loads(self.run_tool(self.folder, "--json").stdout)
+        self.assertEqual((2, 2), (found["failed_communicators"], len(found["communicators"])))
+        first = found["communicators"][0]
+        self.assertEqual(("mine", 4, UTC_NS + 1), (first["job"], first["ranks"], first["utc_ns"]))
+        self.assertEqual([{"rank": rank, "status": -8, "failed_rank": 2, "message": "rank 2 failed"} for rank in range(2)],
+                         first["failures"])
+        self.assertEqual([False, False, True, True], [stand["missing"] for stand in first["stands"]])
+        self.assertEqual(["running", "running", "stopped", None], [stand["state"] for stand in first["stands"]])
+        self.assertEqual({"rank": 0, "pid": 100, "state": "running", "missing": False, "begun": 17, "ended": 16,
+                          "last_call": SUM, "waits_for": -1, "waited_s": 0.25}, first["stands"][0])
+        self.assertEqual({"number": 17, "calls": [{"rank": 0, "call": SUM, "digest": 0},
+                                                  {"rank": 1, "call": other["call"], "digest": 2**64 - 1}]},
+                         first["difference"])
 
     def test_many_ranks(self):
         here = [a_rank(rank, 9, waits=(1023, 3)) for rank in range(1023)] + [a_rank(1023, 8, in_call=False)]
@@ -230,7 +249,7 @@ class Damaged(Folder):
         self.assertIn("records of 3 of 4", self.sections(errors="is left out: there is another record of rank 3")[""])
 
     def test_goes_with_no_other_option(self):
-        done = subprocess.run([KOLO_TRACE, "--crash", "--json", str(self.folder)], capture_output=True, text=True,
+        done = subprocess.run([KOLO_TRACE, "--crash", "--summary", str(self.folder)], capture_output=True, text=True,
                               env=launching.environment(), check=False)
         self.assertEqual(2, done.returncode)
 

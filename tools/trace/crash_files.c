@@ -114,7 +114,7 @@ static void drop_doubles(records *found) {
 }
 
 /* Tells what the records of one communicator say. */
-static bool tell_comm(const crash_record *records, int count) {
+static bool tell_comm(const crash_record *records, int count, bool as_json) {
     static crash_comm comm;
     bool good = true;
     crash_comm_begin(&comm, records, count);
@@ -124,7 +124,7 @@ static bool tell_comm(const crash_record *records, int count) {
             good = crash_comm_add(&comm, &again);
         crash_record_free(&again);
     }
-    good = good && crash_comm_print(&comm);
+    good = good && (as_json ? crash_comm_write_json(stdout, &comm) : crash_comm_print(&comm));
     crash_comm_free(&comm);
     if (!good)
         message_print("there is not enough memory for records of this size");
@@ -139,11 +139,13 @@ static int end_of_comm(const records *found, int first) {
 }
 
 /* Tells of the job's communicators, in the order in which they failed. */
-static bool tell_comms(const records *found) {
+static bool tell_comms(const records *found, bool as_json) {
     int comms = 0, told = 0;
     int64_t after_ns = -1;
     for (int first = 0; first < found->count; first = end_of_comm(found, first))
         comms++;
+    if (as_json)
+        printf("{\"failed_communicators\": %d, \"communicators\": [\n", comms);
     for (int after = -1; told < comms && told < COMMS_TOLD_MAX; told++) {
         int best = -1;
         for (int first = 0; first < found->count; first = end_of_comm(found, first)) {
@@ -154,17 +156,21 @@ static bool tell_comms(const records *found) {
         }
         after = best;
         after_ns = found->all[best].utc_ns;
-        if (comms > 1)
+        if (as_json)
+            fputs(told ? ",\n" : "", stdout);
+        else if (comms > 1)
             printf("%sCommunicator %d of %d that failed\n", told ? "\n" : "", told + 1, comms);
-        if (!tell_comm(&found->all[best], end_of_comm(found, best) - best))
+        if (!tell_comm(&found->all[best], end_of_comm(found, best) - best, as_json))
             return false;
     }
-    if (told < comms)
+    if (as_json)
+        printf("\n]}\n");
+    else if (told < comms)
         printf("\nand %d more communicators failed later\n", comms - told);
     return true;
 }
 
-bool crash_tell(char **paths) {
+bool crash_tell(char **paths, bool as_json) {
     static input_files files;
     input_files_find(&files, paths, ".kolodump", "was the job started with KOLO_DUMP?");
     records found = {.all = calloc((size_t)files.count + 1, sizeof *found.all)};
@@ -184,7 +190,7 @@ bool crash_tell(char **paths) {
     keep_newest_job(&found);
     qsort(found.all, (size_t)found.count, sizeof *found.all, by_comm);
     drop_doubles(&found);
-    const bool good = found.count > 0 && tell_comms(&found);
+    const bool good = found.count > 0 && tell_comms(&found, as_json);
     for (int i = 0; i < found.count; i++)
         free(found.all[i].path);
     free(found.all);

@@ -1,6 +1,8 @@
 /* The records of one job, side by side: what its communicators' ranks were doing when they failed. */
 #pragma once
 
+#include <stdio.h>
+
 #include "crash_record.h"
 
 /* What the records of a communicator say together of one of its ranks. */
@@ -44,9 +46,10 @@ bool crash_is_missing(const crash_stand *stand);
 /* False: no memory. */
 bool crash_difference_find(crash_difference *difference, const crash_comm *comm);
 
-/* Tells what the files, and the files *.kolodump in folders, say of the newest job in them. Returns false, having said
- * why, if there is nothing to tell. */
-bool crash_tell(char **paths);
+/* Tells what the files, and the files *.kolodump in folders, say of the newest job in them, in words or in JSON.
+ * Returns false, having said why, if there is nothing to tell. */
+bool crash_tell(char **paths, bool as_json);
 
 /* Writes what a communicator's records say. False: no memory. */
 bool crash_comm_print(const crash_comm *comm);
+bool crash_comm_write_json(FILE *to, const crash_comm *comm);

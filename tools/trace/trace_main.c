@@ -38,7 +38,7 @@ static command_line line = {
     .program = "kolo-trace",
     .before =
         "usage: kolo-trace DIR|FILE... [OPTION...]\n"
-        "       kolo-trace --crash DIR|FILE...\n"
+        "       kolo-trace --crash DIR|FILE... [--json]\n"
         "\n"
         "Shows what the ranks of a job did, from the traces that they wrote with kolorun --trace or KOLO_TRACE: who is "
         "late, who waits for whom, what the time went into. DIR stands for all its files *.kolotrace. Of several jobs "
@@ -78,6 +78,10 @@ static command_line line = {
         "rank was in, or its last one, and for whom it waited, how long before the record; the first call that differs "
         "between two ranks. A rank's last 64 calls are known, with more than 16 ranks 8 of one without a record. Of "
         "several jobs the one with the newest record is told of.\n"
+        "  JSON: failed_communicators (how many), communicators (the first eight), a list of: job, ranks, utc_ns (of "
+        "the newest record), failures (of each record: rank, status, failed_rank, message), stands (of each rank: "
+        "rank, pid, state (null: not known), missing, begun and ended calls, last_call, waits_for (a rank, -1: any), "
+        "waited_s), difference (null, or number and calls: rank, call, digest).\n"
         "\n"
         "Exit status: 0 done; 1 if no trace can be read, or a file cannot be written; 2 for a wrong option.\n"
         "\n"
@@ -124,10 +128,10 @@ int main(int argc, char **argv) {
         command_line_refuse(&line, "give the folder that the traces or records are in, or their names");
     if (standard[0] + standard[1] + (options.summary || options.json) > 1)
         command_line_refuse(&line, "there is one standard output: give -o, --html or --summary a file's name");
-    if (options.crash && (options.timeline_path || options.page_path || options.summary || options.json))
-        command_line_refuse(&line, "--crash prints text, and goes with no other option");
+    if (options.crash && (options.timeline_path || options.page_path || options.summary))
+        command_line_refuse(&line, "--crash goes with no other option but --json");
     if (options.crash) {
-        const bool told = crash_tell(paths);
+        const bool told = crash_tell(paths, options.json);
         return message_unless_written() == 0 && told ? EXIT_SUCCESS : EXIT_FAILURE;
     }
     refuse_trace(options.timeline_path);
