@@ -57,11 +57,14 @@ struct kolo_trace_header {
     char job[128];        /* KOLO_JOB or the launcher's name for the job; "": none */
     char program[64];     /* name of the executable */
 
-    uint64_t ended;      /* 1: the process ended in order, and has written all */
-    uint64_t taken;      /* blocks taken so far; more than `blocks`: older events are gone */
-    uint64_t lost;       /* events that found no block, since other threads had all */
-    uint64_t comms_made; /* communicators so far */
-    uint64_t reserved[18];
+    uint64_t ended;           /* 1: the process ended in order, and has written all */
+    uint64_t taken;           /* blocks taken so far; more than `blocks`: older events are gone */
+    uint64_t lost;            /* events that found no block, since other threads had all */
+    uint64_t comms_made;      /* communicators so far */
+    uint64_t offset_time;     /* of the last KOLO_TRACE_OFFSET, 0: there was none; stored last */
+    int64_t offset_ns;        /* its a, */
+    uint64_t offset_error_ns; /* and b */
+    uint64_t reserved[15];
 };
 
 /* A communicator of the process, or a lane of one: comms[id % KOLO_TRACE_COMMS]. */

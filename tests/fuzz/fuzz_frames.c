@@ -27,6 +27,7 @@ struct owner {
 static void require_good(const struct kolo_frame *frame) {
     REQUIRE(frame->kind > 0 && frame->kind < KOLO_FRAME_KINDS);
     REQUIRE((frame->kind != KOLO_FRAME_BEGUN && frame->kind != KOLO_FRAME_PROGRESS) || frame->bytes == 0);
+    REQUIRE(frame->kind != KOLO_FRAME_CLOCK || (frame->bytes == 0 && frame->part < KOLO_CLOCK_PARTS));
     REQUIRE(frame->bytes <= KOLO_FRAME_BYTES_MAX && frame->offset <= KOLO_MESSAGE_BYTES_MAX - frame->bytes);
     REQUIRE(frame->kind >= KOLO_FRAME_CHUNK || frame->bytes <= KOLO_CONTROL_BYTES_MAX);
     REQUIRE(frame->kind != KOLO_FRAME_CHUNK || (frame->bytes > 0 && frame->bytes <= KOLO_CHUNK_BYTES_MAX));

@@ -79,6 +79,7 @@ class Rank:
         self.began_s, self.skew_ns, self.program = began_s, skew_ns, program
         self.tracks, self.comms = [], []
         self.ended, self.lost, self.blocks_max = 1, 0, None
+        self.offset = 0, 0, 0  # the last one, as the header has it
 
     def time(self, ns):
         ns += BEGAN_NS + self.skew_ns
@@ -106,7 +107,8 @@ class Rank:
                              len(kept), self.pid, self.rank, self.ranks, self.node, self.nodes,
                              int(self.ticks_per_ns is not None), self.time(0), BEGAN_NS + self.skew_ns,
                              BEGAN_UTC_NS + int(self.began_s * 1e9), self.host.encode(), self.job.encode(),
-                             self.program.encode(), self.ended, len(blocks), self.lost, len(self.comms), *[0] * 18)
+                             self.program.encode(), self.ended, len(blocks), self.lost, len(self.comms), *self.offset,
+                             *[0] * 15)
         return header + b"".join(self.comms).ljust(COMMS * COMM.size, b"\0") + b"".join(kept)
 
     def write(self, folder):

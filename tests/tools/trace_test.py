@@ -104,26 +104,46 @@ class Straggler(Folder):
         self.assertAlmostEqual(50 * 50e-6, row["time_s"], delta=1e-7)
         self.assertAlmostEqual(1.5 * 4096 / 50e-6 / 1e9, row["busbw_gbps"], delta=1e-4)
 
-    def test_machines(self):
-        """Two machines whose clocks are an hour apart; the offset is known."""
+    def machines(self, *offsets, last=None, nodes=2):
+        """Machines whose clocks are an hour apart; what is known of that: (ns, how wrong it is, largest error), and
+        what the header has."""
         made = []
-        for node in range(2):
+        for node in range(nodes):
             skew = node * 3600 * 10**9
             for local in range(2):
-                process = made_trace.Rank(node * 2 + local, 4, node=node, nodes=2, host=f"host{node}", skew_ns=skew)
+                process = made_trace.Rank(node * 2 + local, 2 * nodes, node=node, nodes=nodes, host=f"host{node}", skew_ns=skew)
                 process.comm(file=5 + node, like=1234, local=local, size=2)
                 track = process.track()
                 for step in range(20):
                     begin = step * 10 * MS + (2 * MS if process.rank == 3 else 0)
                     track.call(begin, step * 10 * MS + 3 * MS, step + 1)
                 if node and not local:
-                    track.add(200 * MS, "OFFSET", a=2**64 - skew, b=700)
+                    proxy = process.track("PROXY")
+                    for ns, wrong_ns, error_ns in offsets:
+                        proxy.add(ns, "OFFSET", a=2**64 - skew + wrong_ns, b=error_ns)
+                    if last:
+                        process.offset = process.time(last[0]), 2**64 - skew + last[1], last[2]
                 made.append(process)
         self.write(made)
         found = self.summary()
         self.assertEqual((3, 20), (found["straggler"], found["matched_calls"]))
-        self.assertAlmostEqual(0.002, found["processes"][3]["late_median_s"], delta=1e-6)
-        self.assertAlmostEqual(7e-7, found["clock_error_s"])
+        self.assertAlmostEqual(0.002, found["processes"][3]["late_median_s"], delta=2e-6)
+        return found["clock_error_s"]
+
+    def test_machines(self):
+        """Clocks may drift by 50 ppm where nothing is known."""
+        self.assertAlmostEqual(10.7e-6, self.machines((200 * MS, 0, 700)), delta=5e-7)
+        self.assertAlmostEqual(10.7e-6, self.machines(last=(200 * MS, 0, 700)), delta=5e-7)
+        self.assertAlmostEqual(5.7e-6, self.machines((100 * MS, 0, 700)), delta=5e-7)
+        poor = (50 * MS, 400 * MS, 500 * MS)
+        self.assertAlmostEqual(3.2e-6, self.machines((0, 0, 700), poor, (100 * MS, 0, 700), last=(200 * MS, 0, 700)), delta=5e-7)
+
+    def test_two_machines_beside_node_0(self):
+        self.assertAlmostEqual(2 * 5.7e-6, self.machines((100 * MS, 0, 700), nodes=3), delta=1e-6)
+
+    def test_clocks_that_were_not_compared(self):
+        self.assertIsNone(self.machines())
+        self.assertIn("were not compared", self.run_well())
 
 
 class Clock(Folder):

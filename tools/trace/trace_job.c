@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define APART_NS_MAX ((int64_t)1 << 58) /* between the clocks of two machines */
+#define APART_NS_MAX ((int64_t)1 << 58)  /* between the clocks of two machines */
+#define ERROR_NS_MAX ((uint64_t)1 << 60) /* of what is known of that */
+#define DRIFT_NS     20000               /* the clocks drift apart by 1 ns in so many, at most */
 
 /* A record of a communicator, wherever it is. */
 typedef struct record {
@@ -94,6 +96,7 @@ static void join_machines(trace_job *job, record *records, size_t count) {
 typedef struct offset {
     int64_t ns, add;
     uint64_t error;
+    bool poor;
 } offset;
 
 static int by_ns(const void *left, const void *right) {
@@ -135,25 +138,91 @@ static void shift(trace_process *process, const offset *offsets, size_t count) {
     process->last_ns += offset_at(offsets, count, &at, process->last_ns);
 }
 
+static void add_offset(offset *offsets, size_t at, int64_t ns, int64_t add, uint64_t error) {
+    if (offsets)
+        offsets[at] = (offset){.ns = ns, .add = add, .error = error < ERROR_NS_MAX ? error : ERROR_NS_MAX};
+}
+
+/* Finds what is known of a machine: the events of all its processes, and the last one of each, which may have been
+ * overwritten. Returns how many there are. */
 static size_t find_offsets(const trace_job *job, const trace_process *of, offset *offsets) {
     size_t count = 0;
-    for (int p = 0; p < job->count; p++)
-        for (int t = 0; on_one_machine(&job->processes[p], of) && t < job->processes[p].track_count; t++) {
-            const trace_track *track = &job->processes[p].tracks[t];
-            for (size_t i = track->first; i < track->first + track->count; i++) {
-                const trace_event *event = &job->processes[p].events[i];
-                if (event->kind != KOLO_TRACE_OFFSET)
-                    continue;
-                if (offsets)
-                    offsets[count] = (offset){event->ns, (int64_t)event->a, event->b};
-                count++;
+    for (int p = 0; p < job->count; p++) {
+        const trace_process *process = &job->processes[p];
+        if (!on_one_machine(process, of))
+            continue;
+        if (process->offset_at_ns != INT64_MIN)
+            add_offset(offsets, count++, process->offset_at_ns, process->header.offset_ns,
+                       process->header.offset_error_ns);
+        for (int t = 0; t < process->track_count; t++)
+            for (size_t i = 0; i < process->tracks[t].count; i++) {
+                const trace_event *event = &process->events[process->tracks[t].first + i];
+                if (event->kind == KOLO_TRACE_OFFSET)
+                    add_offset(offsets, count++, event->ns, (int64_t)event->a, event->b);
             }
-        }
+    }
     return count;
 }
 
+/* How much an error grows meanwhile. */
+static uint64_t drift(int64_t from_ns, int64_t to_ns) {
+    return to_ns > from_ns ? (uint64_t)(to_ns - from_ns) / DRIFT_NS : 0;
+}
+
+/* Leaves out those that say less than an earlier or a later one does at their time. Returns how many are left. */
+static size_t drop_poor(offset *offsets, size_t count) {
+    uint64_t least = ERROR_NS_MAX;
+    for (size_t i = 0; i < count; i++) {
+        least += i > 0 ? drift(offsets[i - 1].ns, offsets[i].ns) : 0;
+        offsets[i].poor = offsets[i].error > least;
+        least = offsets[i].poor ? least : offsets[i].error;
+    }
+    least = ERROR_NS_MAX;
+    for (size_t i = count; i-- > 0;) {
+        least += i + 1 < count ? drift(offsets[i].ns, offsets[i + 1].ns) : 0;
+        offsets[i].poor |= offsets[i].error > least;
+        least = offsets[i].error < least ? offsets[i].error : least;
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++)
+        if (!offsets[i].poor)
+            offsets[kept++] = offsets[i];
+    return kept;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
+/* The largest error of a machine's times. Between two offsets the true one may leave the line that connects them by the
+ * drift of half the time, and beyond the first and the last one by that of the whole. */
+static uint64_t error_of(const trace_job *job, const trace_process *of, const offset *offsets, size_t count) {
+    const offset *last = &offsets[count - 1];
+    uint64_t error = 0;
+    for (size_t i = 1; i < count; i++)
+        error =
+            larger(error, larger(offsets[i - 1].error, offsets[i].error) + drift(offsets[i - 1].ns, offsets[i].ns) / 2);
+    for (int p = 0; p < job->count; p++)
+        if (on_one_machine(&job->processes[p], of)) {
+            error = larger(error, offsets[0].error + drift(job->processes[p].first_ns, offsets[0].ns));
+            error = larger(error, last->error + drift(last->ns, job->processes[p].last_ns));
+        }
+    return error;
+}
+
+/* The two largest errors of machines, which two of them may have in opposite directions. */
+typedef struct errors {
+    uint64_t largest, second;
+    bool unknown;
+} errors;
+
+static void add_error(errors *errors, uint64_t error) {
+    errors->second = larger(errors->second, error < errors->largest ? error : errors->largest);
+    errors->largest = larger(errors->largest, error);
+}
+
 /* Brings the processes of one machine to the clock of node 0. */
-static bool align_machine(trace_job *job, int first, const trace_process *reference, bool *done) {
+static bool align_machine(trace_job *job, int first, const trace_process *reference, bool *done, errors *errors) {
     const trace_process *of = &job->processes[first];
     size_t count = find_offsets(job, of, NULL);
     offset *offsets = calloc(count + 1, sizeof *offsets);
@@ -164,12 +233,11 @@ static bool align_machine(trace_job *job, int first, const trace_process *refere
         const struct kolo_trace_header *here = &of->header, *there = &reference->header;
         const int64_t add = (here->began_utc_ns - here->began_ns) - (there->began_utc_ns - there->began_ns);
         offsets[count++].add = add > -APART_NS_MAX && add < APART_NS_MAX ? add : 0;
-        job->clock_error_ns = UINT64_MAX;
+        errors->unknown = true;
     }
     qsort(offsets, count, sizeof *offsets, by_ns);
-    for (size_t i = 0; i < count; i++)
-        if (offsets[i].error > job->clock_error_ns)
-            job->clock_error_ns = offsets[i].error;
+    count = drop_poor(offsets, count);
+    add_error(errors, error_of(job, of, offsets, count));
     for (int p = job->count - 1; p >= first; p--) /* `of` is the last one */
         if (!done[p] && on_one_machine(&job->processes[p], of)) {
             shift(&job->processes[p], offsets, count);
@@ -181,6 +249,7 @@ static bool align_machine(trace_job *job, int first, const trace_process *refere
 
 static bool align_clocks(trace_job *job) {
     const trace_process *reference = NULL;
+    errors errors = {0};
     bool *done = calloc((size_t)job->count + 1, sizeof *done), good = done != NULL;
     for (int p = 0; p < job->count; p++)
         if (!reference || job->processes[p].header.node < reference->header.node)
@@ -189,7 +258,8 @@ static bool align_clocks(trace_job *job) {
         done[p] = on_one_machine(&job->processes[p], reference) && reference->header.node == 0;
     for (int p = 0; good && p < job->count; p++)
         if (!done[p])
-            good = align_machine(job, p, reference, done);
+            good = align_machine(job, p, reference, done, &errors);
+    job->clock_error_ns = errors.unknown ? UINT64_MAX : errors.largest + errors.second;
     free(done);
     return good;
 }

@@ -216,6 +216,19 @@ static bool is_near(const reader *reader, int64_t ns) {
     return from_begin > -YEARS_NS && from_begin < YEARS_NS;
 }
 
+/* Whether it may be a difference of two clocks. */
+static bool is_offset(uint64_t ns) {
+    return ns + YEARS_NS <= 2 * YEARS_NS;
+}
+
+static void read_offset(reader *reader) {
+    trace_process *process = reader->process;
+    const struct kolo_trace_header *header = &process->header;
+    const int64_t ns = ns_of(reader, header->offset_time);
+    const bool good = header->offset_time && is_near(reader, ns) && is_offset((uint64_t)header->offset_ns);
+    process->offset_at_ns = good ? ns : INT64_MIN;
+}
+
 static void read_comms(reader *reader) {
     trace_process *process = reader->process;
     for (size_t i = 0; i < KOLO_TRACE_COMMS; i++) {
@@ -279,7 +292,7 @@ static void add_event(reader *reader, const struct kolo_trace_event *from, trace
         const int64_t began = ns_of(reader, from->a);
         to->a = (uint64_t)(is_near(reader, began) && began <= to->ns && began >= 0 ? began : to->ns);
     }
-    if (from->kind == KOLO_TRACE_OFFSET && from->a + YEARS_NS > 2 * YEARS_NS)
+    if (from->kind == KOLO_TRACE_OFFSET && !is_offset(from->a))
         process->damage.events_wrong++;
     else
         track->count++;
@@ -355,6 +368,7 @@ bool trace_read(trace_process *process, const void *bytes, size_t length, double
     *process = (trace_process){.path = process->path};
     bool good = read_header(&reader) && read_blocks(&reader) && read_clock(&reader, ns_per_tick);
     if (good) {
+        read_offset(&reader);
         read_comms(&reader);
         good = read_events(&reader);
     }

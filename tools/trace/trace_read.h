@@ -64,6 +64,7 @@ typedef struct trace_process {
     trace_damage damage;
     double ns_per_tick;        /* 0: cannot be told */
     int64_t first_ns, last_ns; /* of its events; without one, when it began */
+    int64_t offset_at_ns;      /* when header.offset_ns was right; INT64_MIN: never */
 } trace_process;
 
 /* Reads a whole file. ns_per_tick: what holds where the file cannot tell, 0: not known. Returns false, with a reason,

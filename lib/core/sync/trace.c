@@ -437,6 +437,19 @@ void kolo_trace_set_node(int32_t node, int32_t nodes) {
     kolo_common_unlock();
 }
 
+bool kolo_trace_is_first(void) {
+    return kolo_traces() && kolo_load_relaxed(word(&trace.header->comms_made)) == 0;
+}
+
+void kolo_trace_offset(int64_t offset_ns, uint64_t error_ns) {
+    struct kolo_trace_header *header = trace.header;
+    kolo_show_release(word(&header->offset_time), 0);
+    header->offset_ns = offset_ns;
+    header->offset_error_ns = error_ns;
+    kolo_show_release(word(&header->offset_time), ticks());
+    kolo_trace_write(kolo_trace_head(KOLO_TRACE_OFFSET, 0, 0, 0, 0, 0), (uint64_t)offset_ns, error_ns);
+}
+
 uint16_t kolo_trace_add_comm(const struct kolo_trace_comm *comm) {
     const uint32_t id = (uint32_t)kolo_fetch_add(word(&trace.header->comms_made), 1);
     struct kolo_trace_comm *place = &trace.comms[id % KOLO_TRACE_COMMS];

@@ -42,6 +42,12 @@ int kolo_trace_start(const struct kolo_trace_process *process);
 /* Says on how many machines the process's first communicator runs, and on which this process. */
 void kolo_trace_set_node(int32_t node, int32_t nodes);
 
+/* Whether the process writes a trace, and its next communicator is the first. */
+bool kolo_trace_is_first(void);
+
+/* Says how far node 0's clock is from this machine's: writes KOLO_TRACE_OFFSET. Call it only if kolo_traces(). */
+void kolo_trace_offset(int64_t offset_ns, uint64_t error_ns);
+
 /* Describes a communicator. Sets its id and time, and returns the id. */
 uint16_t kolo_trace_add_comm(const struct kolo_trace_comm *comm);
 

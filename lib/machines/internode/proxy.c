@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "comm/failure/failure.h"
 #include "cpu/fpenv.h"
+#include "internode/clock_offset.h"
 #include "internode/relay/relay.h"
 #include "sync/point.h"
 #include "sync/thread.h"
@@ -43,6 +44,7 @@ struct kolo_proxy {
     int listening; /* the leader's listener, another descriptor of it; -1: of another lane, or left */
     bool broken;   /* the communicator is broken, and the other nodes know */
     bool stopped;  /* no data comes or goes any more */
+    struct kolo_clock_questions clock;
     struct neighbour {
         kolo_pulse pulse;                        /* BEATS until nothing more comes from it */
         int error;                               /* of its connections' end, see kolo_engine_events.ended */
@@ -164,6 +166,8 @@ static void arrived(void *owner, uint32_t node, const struct kolo_frame *frame) 
         hear_failure(proxy, proxy->neighbours[node].control);
     } else if (is_relayed) {
         relay_take(proxy, node, frame);
+    } else if (frame->kind == KOLO_FRAME_CLOCK && !proxy->broken) {
+        kolo_clock_hear(&proxy->clock, proxy->engine, node, frame);
     } else if (frame->kind == KOLO_FRAME_BEGUN && !proxy->broken) {
         kolo_exchange_hear(proxy->exchange, node, frame);
     } else if (frame->kind >= KOLO_FRAME_DATA && !proxy->broken) {
@@ -266,6 +270,8 @@ static void look_at_failure(struct kolo_proxy *proxy, int64_t now_ns) {
         tell_failure(proxy);
     if (!proxy->broken)
         kolo_exchange_announce(proxy->exchange);
+    if (!proxy->broken)
+        kolo_clock_ask(&proxy->clock, proxy->engine, now_ns);
     struct kolo_failure_report found;
     if (!proxy->broken && proxy->relay && kolo_relay_look(proxy->relay, &found))
         find_failure(proxy, proxy->comm->node, found);
@@ -341,7 +347,7 @@ static bool has_news(const struct kolo_proxy *proxy) {
 static void sleep_at_bell(struct kolo_proxy *proxy, uint32_t rings) {
     kolo_bell_enter(proxy->bell);
     if (!has_background(proxy) && !has_news(proxy) && !kolo_load_acquire(&proxy->stopping))
-        kolo_futex_sleep(&proxy->bell->rings, rings, PROXY_TICK_NS);
+        kolo_futex_sleep(&proxy->bell->rings, rings, kolo_clock_sleep_ns(&proxy->clock, PROXY_TICK_NS));
     kolo_bell_leave(proxy->bell);
 }
 
@@ -521,6 +527,7 @@ int kolo_proxy_create(struct kolo_proxy **result, kolo_comm *comm, uint32_t lane
     proxy->listening = -1;
     proxy->begun = lane;
     proxy->shared = &comm->segment.internode->lanes[lane];
+    proxy->clock.asks = lane == 0 && internode->node != 0 && kolo_trace_is_first();
     proxy->bell_ringer.publisher_fences = comm->waiter.publisher_fences;
     proxy->spin_ns = comm->waiter.spins_max > KOLO_SPINS_MIN ? SPIN_NS : 0;
     proxy->neighbours = calloc(internode->nodes.nodes, sizeof *proxy->neighbours);

@@ -33,12 +33,14 @@ void kolo_frame_pack(const struct kolo_frame *frame, uint8_t *header) {
     carry(header, false, &sent);
 }
 
-static bool bytes_fit(uint16_t kind, uint32_t bytes) {
+static bool bytes_fit(uint16_t kind, uint16_t part, uint32_t bytes) {
     switch (kind) {
     case KOLO_FRAME_HEARTBEAT:
     case KOLO_FRAME_BEGUN:
     case KOLO_FRAME_PROGRESS:
         return bytes == 0;
+    case KOLO_FRAME_CLOCK:
+        return bytes == 0 && part < KOLO_CLOCK_PARTS;
     case KOLO_FRAME_FAILURE:
     case KOLO_FRAME_LEAVE:
     case KOLO_FRAME_MESSAGE:
@@ -52,7 +54,7 @@ static bool bytes_fit(uint16_t kind, uint32_t bytes) {
 
 int kolo_frame_parse(const uint8_t *header, struct kolo_frame *frame) {
     struct kolo_frame read = {0};
-    if (!carry((uint8_t *)header, true, &read) || !bytes_fit(read.kind, read.bytes) ||
+    if (!carry((uint8_t *)header, true, &read) || !bytes_fit(read.kind, read.part, read.bytes) ||
         read.offset > KOLO_MESSAGE_BYTES_MAX - read.bytes)
         return -EPROTO;
     *frame = read;

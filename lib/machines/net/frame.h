@@ -17,13 +17,17 @@ enum {
     KOLO_FRAME_FAILURE = 2,   /* the communicator is broken, and how */
     KOLO_FRAME_LEAVE = 3,     /* this node sends nothing more */
     KOLO_FRAME_BEGUN = 4,     /* this node has begun the exchange of that ticket; no payload */
+    KOLO_FRAME_CLOCK = 5,     /* part: a kolo_clock_part; ticket: a question's time, by its sender's clock; stamp: of an
+                                 answer: the time, by its sender's clock; no payload */
     /* Of sends and receives, see internode/relay/relay.h. */
-    KOLO_FRAME_MESSAGE = 5,  /* what a message is and, of a small one, the payload */
-    KOLO_FRAME_PROGRESS = 6, /* how far a rank has got with messages; no payload */
-    KOLO_FRAME_CHUNK = 7,    /* of a large message: at most KOLO_CHUNK_BYTES_MAX */
-    KOLO_FRAME_DATA = 8,     /* from here on what the algorithms name */
+    KOLO_FRAME_MESSAGE = 6,  /* what a message is and, of a small one, the payload */
+    KOLO_FRAME_PROGRESS = 7, /* how far a rank has got with messages; no payload */
+    KOLO_FRAME_CHUNK = 8,    /* of a large message: at most KOLO_CHUNK_BYTES_MAX */
+    KOLO_FRAME_DATA = 9,     /* from here on what the algorithms name */
     KOLO_FRAME_KINDS = 32
 };
+
+typedef enum kolo_clock_part { KOLO_CLOCK_QUESTION, KOLO_CLOCK_ANSWER, KOLO_CLOCK_PARTS } kolo_clock_part;
 
 struct kolo_frame {
     uint16_t kind;

@@ -23,7 +23,7 @@
 #include "kolo.h"
 #include "net/connect/secret.h"
 
-#define KOLO_WIRE_LAYOUT        5u /* changes with every change to what processes on different machines send each other */
+#define KOLO_WIRE_LAYOUT        6u /* changes with every change to what processes on different machines send each other */
 #define KOLO_HANDSHAKE_BYTES    64
 #define KOLO_INTRODUCTION_BYTES 256
 #define KOLO_VERDICT_BYTES      64
