@@ -124,12 +124,15 @@ typedef enum kolo_trace_kind {
     KOLO_TRACE_RANGE_BEGIN, /* kolo_trace_begin. a, b: the first 16 bytes of the name; detail: KOLO_TRACE_TEXT events
                                that follow with the rest */
     KOLO_TRACE_RANGE_END,
-    KOLO_TRACE_TEXT,    /* a, b: 16 bytes of a name, the last ones followed by NULs */
-    KOLO_TRACE_FAILURE, /* a communicator has failed. op: -status; comm; rank: at fault, of all nodes; -1: none */
-    KOLO_TRACE_OFFSET,  /* a: what has to be added to this machine's CLOCK_MONOTONIC to get node 0's, in ns, as an
-                           int64_t; b: the largest error of that, in ns */
-    KOLO_TRACE_CALL,    /* a call from begin to end, in less than a microsecond or so, at this time. Fields as of
-                           KOLO_TRACE_CALL_BEGIN */
+    KOLO_TRACE_TEXT,     /* a, b: 16 bytes of a name, the last ones followed by NULs */
+    KOLO_TRACE_FAILURE,  /* a communicator has failed. op: -status; comm; rank: at fault, of all nodes; -1: none */
+    KOLO_TRACE_OFFSET,   /* a: what has to be added to this machine's CLOCK_MONOTONIC to get node 0's, in ns, as an
+                            int64_t; b: the largest error of that, in ns */
+    KOLO_TRACE_CALL,     /* a call from begin to end, in less than a microsecond or so, at this time. Fields as of
+                            KOLO_TRACE_CALL_BEGIN */
+    KOLO_TRACE_EXCHANGE, /* exchanges with other machines are over, all that were not before. comm; rank: -1; a: when
+                            the first of them began, as `time`; b: bytes sent and received since then, or since the
+                            last such event */
     KOLO_TRACE_KINDS
 } kolo_trace_kind;
 

@@ -54,7 +54,8 @@ static size_t add_short_events(const uint8_t *data, size_t bytes, uint64_t time)
                 .op = data[2] / 16,
                 .comm = data[4] % 4,
                 .rank = (int8_t)data[3],
-                .a = data[0] == KOLO_TRACE_WAIT || data[0] == KOLO_TRACE_WAIT_BEGIN || data[0] == KOLO_TRACE_CLOCK
+                .a = data[0] == KOLO_TRACE_WAIT || data[0] == KOLO_TRACE_WAIT_BEGIN || data[0] == KOLO_TRACE_EXCHANGE ||
+                             data[0] == KOLO_TRACE_CLOCK
                          ? time - data[6]
                          : data[6] * UINT64_C(0x0101010101010101) >> data[7] % 64,
                 .b = data[7]};

@@ -46,7 +46,7 @@ class Track:
             self.block()
             self.add(ns, kind, detail=detail, dtype=dtype, op=op, comm=comm, rank=rank, a=a, b=b)
             return
-        if kind in ("WAIT", "WAIT_BEGIN"):
+        if kind in ("WAIT", "WAIT_BEGIN", "EXCHANGE"):
             a = self.rank.time(a)
         self.depth += {"SPAN_BEGIN": 1, "RANGE_BEGIN": 1, "SPAN_END": -1, "RANGE_END": -1}.get(kind, 0)
         self.blocks[-1][1].append(EVENT.pack(self.rank.time(ns), KIND[kind], detail, dtype, op, comm, rank, a, b))

@@ -123,11 +123,14 @@ class Straggler(Folder):
                         proxy.add(ns, "OFFSET", a=2**64 - skew + wrong_ns, b=error_ns)
                     if last:
                         process.offset = process.time(last[0]), 2**64 - skew + last[1], last[2]
+                if process.rank == 3:
+                    process.track("PROXY").add(30 * MS, "EXCHANGE", rank=-1, a=29 * MS, b=4096)
                 made.append(process)
         self.write(made)
         found = self.summary()
         self.assertEqual((3, 20), (found["straggler"], found["matched_calls"]))
         self.assertAlmostEqual(0.002, found["processes"][3]["late_median_s"], delta=2e-6)
+        self.assertEqual([0, 0, 0, 4096, 0, 0][:2 * nodes], [each["exchanged_bytes"] for each in found["processes"]])
         return found["clock_error_s"]
 
     def test_machines(self):
@@ -144,6 +147,14 @@ class Straggler(Folder):
     def test_clocks_that_were_not_compared(self):
         self.assertIsNone(self.machines())
         self.assertIn("were not compared", self.run_well())
+
+    def test_exchanges(self):
+        self.machines((200 * MS, 0, 700))
+        events, _ = self.timeline()
+        begin, end = [event for event in events if event.get("cat") == "exchange"]
+        self.assertEqual(("b", "e", 4, "exchange with other machines"), (begin["ph"], end["ph"], begin["pid"], begin["name"]))
+        self.assertEqual((1000, 4096), (end["ts"] - begin["ts"], begin["args"]["bytes"]))
+        self.assertRegex(self.run_well(), "(?m)^rank 3: exchanged 4.*K.* with other machines$")
 
 
 class Clock(Folder):

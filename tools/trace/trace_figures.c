@@ -182,6 +182,7 @@ static void take_event(void *context, const trace_walk *walk, const trace_event 
     tally *tally = context;
     trace_figures *figures = tally->figures;
     figures->failures += event->kind == KOLO_TRACE_FAILURE;
+    tally->rank->exchanged_bytes += event->kind == KOLO_TRACE_EXCHANGE ? event->b : 0;
     if ((event->kind != KOLO_TRACE_ISSUE && event->kind != KOLO_TRACE_DONE) ||
         !grow(tally, (void **)&figures->requests, figures->request_count, &tally->request_room,
               sizeof *figures->requests))

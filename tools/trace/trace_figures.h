@@ -50,12 +50,13 @@ typedef struct trace_rank {
     int main_track; /* the program's thread with most calls; -1: none */
     int64_t state_ns[TRACE_STATES];
     uint64_t calls, bytes;
-    int64_t background_ns; /* in calls that a thread of kolo's made */
-    int64_t exposed_ns;    /* waits of the program's threads outside calls: for those */
-    uint64_t matched;      /* calls of which those of all ranks are known */
-    uint64_t late_calls;   /* of these, it came last to, by a tenth at least of what is usual for it */
-    int64_t late_ns;       /* in those, the median */
-    int64_t late_total_ns; /* in all that it came last to */
+    uint64_t exchanged_bytes; /* sent to other machines and received from them */
+    int64_t background_ns;    /* in calls that a thread of kolo's made */
+    int64_t exposed_ns;       /* waits of the program's threads outside calls: for those */
+    uint64_t matched;         /* calls of which those of all ranks are known */
+    uint64_t late_calls;      /* of these, it came last to, by a tenth at least of what is usual for it */
+    int64_t late_ns;          /* in those, the median */
+    int64_t late_total_ns;    /* in all that it came last to */
 } trace_rank;
 
 typedef struct trace_collective_row {

@@ -126,7 +126,8 @@ static void shift(trace_process *process, const offset *offsets, size_t count) {
         for (size_t i = track->first; i < track->first + track->count; i++) {
             trace_event *event = &process->events[i];
             const int64_t add = offset_at(offsets, count, &at, event->ns);
-            if (event->kind == KOLO_TRACE_WAIT || event->kind == KOLO_TRACE_WAIT_BEGIN)
+            if (event->kind == KOLO_TRACE_WAIT || event->kind == KOLO_TRACE_WAIT_BEGIN ||
+                event->kind == KOLO_TRACE_EXCHANGE)
                 event->a = (uint64_t)((int64_t)event->a + add);
             event->ns += add;
             if (i > track->first && event->ns < event[-1].ns)

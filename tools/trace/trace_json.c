@@ -16,6 +16,7 @@ typedef struct timeline {
     int64_t base_ns;
     bool any;
     uint64_t arrows;
+    uint64_t exchanges;
 } timeline;
 
 /* In us, with all digits of the ns. */
@@ -175,8 +176,26 @@ static void end_slice(void *context, const trace_walk *walk, const trace_slice *
     putc('}', line->to);
 }
 
+/* Several may be under way at once. */
+static void put_exchange(timeline *line, int process, const trace_event *event) {
+    const trace_job *job = line->job;
+    const int64_t began_ns = (int64_t)event->a > job->begin_ns ? (int64_t)event->a : job->begin_ns;
+    line->exchanges++;
+    for (int end = 0; end < 2; end++) {
+        put_head(line, end ? 'e' : 'b', process, 0, end ? event->ns : began_ns);
+        fprintf(line->to, ",\"id\":\"%" PRIu64 "\",\"cat\":\"exchange\",\"name\":\"exchange with other machines\"",
+                line->exchanges);
+        if (!end)
+            fprintf(line->to, ",\"args\":{\"communicator\":%d,\"bytes\":%" PRIu64 "}",
+                    trace_job_comm(job, &job->processes[process], event), event->b);
+        putc('}', line->to);
+    }
+}
+
 static void take_event(void *context, const trace_walk *walk, const trace_event *event) {
     timeline *line = context;
+    if (event->kind == KOLO_TRACE_EXCHANGE)
+        put_exchange(line, walk->process, event);
     if (event->kind != KOLO_TRACE_FAILURE)
         return;
     put_head(line, 'i', walk->process, (int)(walk->track - line->job->processes[walk->process].tracks), event->ns);

@@ -270,7 +270,8 @@ static bool makes_sense(const struct kolo_trace_event *event) {
 static void add_event(reader *reader, const struct kolo_trace_event *from, trace_track *track) {
     trace_process *process = reader->process;
     trace_event *to = &process->events[track->first + track->count];
-    const bool is_wait = from->kind == KOLO_TRACE_WAIT || from->kind == KOLO_TRACE_WAIT_BEGIN;
+    const bool says_begin =
+        from->kind == KOLO_TRACE_WAIT || from->kind == KOLO_TRACE_WAIT_BEGIN || from->kind == KOLO_TRACE_EXCHANGE;
     *to = (trace_event){.ns = ns_of(reader, from->time),
                         .a = from->a,
                         .b = from->b,
@@ -288,7 +289,7 @@ static void add_event(reader *reader, const struct kolo_trace_event *from, trace
         process->damage.events_wrong++;
         to->ns = to[-1].ns;
     }
-    if (is_wait) {
+    if (says_begin) {
         const int64_t began = ns_of(reader, from->a);
         to->a = (uint64_t)(is_near(reader, began) && began <= to->ns && began >= 0 ? began : to->ns);
     }

@@ -17,7 +17,7 @@ enum {
 };
 
 /* Kind, and where another event has them, as in struct kolo_trace_event. KOLO_TRACE_NONE: a block begins here; a: the
- * ranges and spans that are open, b: 1 for the first one of a track. `a` of a wait is in ns, too. */
+ * ranges and spans that are open, b: 1 for the first one of a track. `a` of a wait and of an exchange is in ns, too. */
 typedef struct trace_event {
     int64_t ns; /* of CLOCK_MONOTONIC; never less than that of the event before */
     uint64_t a, b;

@@ -99,6 +99,10 @@ static void print_ranks(const trace_figures *figures) {
         if (trace_hidden_percent(&figures->ranks[p]) >= 0)
             printf("rank %s: %.0f %% of its calls in the background were hidden behind other work\n",
                    rank_text(figures->job, p, name), trace_hidden_percent(&figures->ranks[p]));
+    for (int p = 0; p < figures->job->count && p < RANKS_SHOWN; p++)
+        if (figures->ranks[p].exchanged_bytes)
+            printf("rank %s: exchanged %s with other machines\n", rank_text(figures->job, p, name),
+                   bytes_text(figures->ranks[p].exchanged_bytes).text);
 }
 
 static void print_collectives(const trace_figures *figures) {

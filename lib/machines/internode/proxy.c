@@ -45,6 +45,8 @@ struct kolo_proxy {
     bool broken;   /* the communicator is broken, and the other nodes know */
     bool stopped;  /* no data comes or goes any more */
     struct kolo_clock_questions clock;
+    uint64_t traced_begins[KOLO_SLOTS]; /* when exchanges began, as times of the trace */
+    uint64_t traced_bytes;              /* that have gone before the next exchange that the trace shows */
     struct neighbour {
         kolo_pulse pulse;                        /* BEATS until nothing more comes from it */
         int error;                               /* of its connections' end, see kolo_engine_events.ended */
@@ -214,12 +216,26 @@ static void ended(void *owner, uint32_t node, int error) {
 
 /* Exchanges. */
 
+static uint64_t all_bytes(const struct kolo_proxy *proxy) {
+    const struct kolo_engine_counts *counts = kolo_engine_counts(proxy->engine);
+    return counts->sent_bytes + counts->received_bytes;
+}
+
+/* Notes for the trace that the next exchange begins. */
+static void trace_begin(struct kolo_proxy *proxy) {
+    proxy->traced_begins[proxy->begun % KOLO_SLOTS] = kolo_trace_ticks();
+    if (proxy->begun == proxy->exchange->done)
+        proxy->traced_bytes = all_bytes(proxy);
+}
+
 static bool begin_ordered(struct kolo_proxy *proxy) {
     const uint64_t ordered = kolo_load_acquire(&proxy->ordered); /* pairs with kolo_proxy_order */
     const uint64_t before = proxy->begun;
     for (; proxy->begun < ordered && !proxy->broken; proxy->begun += proxy->comm->internode->lanes) {
         if (!kolo_exchange_may_begin(proxy->exchange, proxy->begun))
             break;
+        if (kolo_traces())
+            trace_begin(proxy);
         kolo_exchange_begin(proxy->exchange, &proxy->orders[proxy->begun % KOLO_SLOTS]);
     }
     if (proxy->begun > before) {
@@ -247,15 +263,29 @@ static void show_counts(struct kolo_proxy *proxy) {
     kolo_store_relaxed(&shared->system_calls, counts->system_calls);
 }
 
+/* Puts exchanges that are over into the trace: this lane's tickets from `first` to `done`. */
+static void trace_exchanges(struct kolo_proxy *proxy, uint64_t first, uint64_t done) {
+    const uint32_t lanes = proxy->comm->internode->lanes;
+    const uint64_t bytes = all_bytes(proxy);
+    first += (proxy->lane + lanes - first % lanes) % lanes;
+    if (first >= done)
+        return;
+    kolo_trace_write(kolo_trace_head(KOLO_TRACE_EXCHANGE, 0, 0, 0, proxy->comm->waiter.trace, -1),
+                     proxy->traced_begins[first % KOLO_SLOTS], bytes - proxy->traced_bytes);
+    proxy->traced_bytes = bytes;
+}
+
 static bool publish_done(struct kolo_proxy *proxy) {
     struct kolo_shared_lane *shared = proxy->shared;
-    const uint64_t done = proxy->exchange->done;
-    if (done == kolo_load_relaxed(&shared->done) || proxy->broken)
+    const uint64_t done = proxy->exchange->done, before = kolo_load_relaxed(&shared->done);
+    if (done == before || proxy->broken)
         return false;
     show_counts(proxy);
     KOLO_POINT("proxy.publishing");
     kolo_publish(&proxy->bell_ringer, &shared->done, done, &shared->bell); /* pairs with kolo_proxy_await */
     KOLO_POINT("proxy.published");
+    if (kolo_traces())
+        trace_exchanges(proxy, before, done);
     return true;
 }
 
