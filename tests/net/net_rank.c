@@ -6,6 +6,7 @@
  *                              NS is CLOCK_MONOTONIC when the call returned
  *   net_rank shrink BYTES      the same, but shrinks the communicator where a call fails, and goes on. Prints
  *                              "shrunk|RANK|NEW RANK|NEW SIZE|NS", or "unshrunk|RANK|STATUS|-1|NS|MESSAGE" at the end
+ *   net_rank barriers N MS     N barriers, and MS milliseconds before each
  *   net_rank bits SEED CALLS   makes so many calls, random by SEED, and prints "bits|RANK|EXACT|ROUNDED": a hash of all
  *                              results that do not depend on the order of sums, and one of those that may
  *
@@ -155,19 +156,33 @@ static int bits(kolo_comm *comm, uint64_t seed, long calls) {
     return code;
 }
 
+static int make_barriers(kolo_comm *comm, long count, long ms) {
+    const struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    for (long i = 0; i < count; i++) {
+        nanosleep(&pause, NULL);
+        const int status = kolo_barrier(comm);
+        if (status < 0)
+            return report("failed", comm, status, FAILED);
+    }
+    return 0;
+}
+
 int main(int argc, char **argv) {
+    const bool barriers = argc == 4 && strcmp(argv[1], "barriers") == 0;
     const bool shrinks = argc == 3 && strcmp(argv[1], "shrink") == 0;
     const bool loops = shrinks || (argc == 3 && strcmp(argv[1], "loop") == 0);
-    if (!loops && !(argc == 4 && strcmp(argv[1], "bits") == 0)) {
-        fprintf(stderr, "usage: net_rank loop BYTES | net_rank shrink BYTES | net_rank bits SEED CALLS\n");
+    if (!loops && !barriers && !(argc == 4 && strcmp(argv[1], "bits") == 0)) {
+        fprintf(stderr, "usage: net_rank loop BYTES | net_rank shrink BYTES | net_rank barriers N MS | "
+                        "net_rank bits SEED CALLS\n");
         return USAGE;
     }
     kolo_comm *comm;
     const int status = kolo_comm_create(&comm, NULL);
     if (status < 0)
         return report("uncreated", NULL, status, UNCREATED);
-    int code = loops ? loop(comm, strtoul(argv[2], NULL, 10))
-                     : bits(comm, strtoull(argv[2], NULL, 10), strtol(argv[3], NULL, 10));
+    int code = loops      ? loop(comm, strtoul(argv[2], NULL, 10))
+               : barriers ? make_barriers(comm, strtol(argv[2], NULL, 10), strtol(argv[3], NULL, 10))
+                          : bits(comm, strtoull(argv[2], NULL, 10), strtol(argv[3], NULL, 10));
     while (code == FAILED && shrinks && shrink(&comm) == 0) /* ends when one is left, or the test ends it */
         code = loop(comm, strtoul(argv[2], NULL, 10));
     kolo_comm_destroy(comm);
