@@ -279,6 +279,10 @@ class Jobs(Folder):
         self.assertIn("was killed by signal 9 (SIGKILL)", told["What failed"])
         self.assertEqual(f"rank 2 (pid {pids['2']}): ended; in no call, after call 16, {BARRIER}", told["Who is missing"])
         self.assertRegex(told["What the others did"], rf"in call 17, {SUM}; waited for rank 2 since")
+        for rank in found[0]["ranks_here"]:
+            for call in rank["last_calls"]:
+                self.assertLess(0, call["began_ns"], call)
+                self.assertEqual(call["ended"], "ended_ns" in call and call["began_ns"] <= call["ended_ns"], call)
 
     def test_different_call(self):
         self.run_job("1", "33", "differ")

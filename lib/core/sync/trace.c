@@ -44,7 +44,7 @@ static_assert(sizeof(struct kolo_trace_event) == 32 && sizeof(struct kolo_trace_
 static_assert(sizeof(struct kolo_trace_header) == 512 && sizeof(struct kolo_trace_comm) == 80, "no holes");
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "so does kolo_trace_head");
 
-kolo_atomic_u32 kolo_trace_on;
+kolo_atomic_u32 kolo_trace_mode;
 
 /* The trace of the process. The common lock protects its beginning. */
 static struct {
@@ -290,13 +290,13 @@ void kolo_trace_end(void) {
 
 /* Beginning and end. */
 
-static void set_on(bool is_on) {
-    atomic_store_explicit(&kolo_trace_on, is_on, memory_order_release); /* pairs with kolo_traces */
+static void set_mode(unsigned mode) {
+    atomic_store_explicit(&kolo_trace_mode, mode, memory_order_release); /* pairs with kolo_trace_has */
 }
 
 /* The mapping and the parent's threads are not there in a forked child. */
 static void forget(void) {
-    set_on(false);
+    set_mode(0);
     memset(&own, 0, sizeof own);
 }
 
@@ -413,16 +413,18 @@ static void watch_forks(void) {
 int kolo_trace_start(const struct kolo_trace_process *process) {
     static pthread_once_t watched = PTHREAD_ONCE_INIT;
     const char *directory = kolo_environment_text(KOLO_VARIABLE_TRACE);
+    const bool keeps_times = kolo_environment_text(KOLO_VARIABLE_DUMP) != NULL;
     int rc = 0;
     const int64_t bytes =
         kolo_environment_integer(&rc, KOLO_VARIABLE_TRACE_BYTES, TRACE_BYTES_MIN, TRACE_BYTES_MAX, TRACE_BYTES);
-    if (!directory || rc < 0)
+    if ((!directory && !keeps_times) || rc < 0)
         return rc;
     const uint64_t forks = kolo_common_lock();
     if (trace.process != forks + 1) {
         pthread_once(&watched, watch_forks);
         trace.process = forks + 1;
-        set_on(open_trace(directory, (size_t)bytes, process));
+        const bool writes = directory && open_trace(directory, (size_t)bytes, process);
+        set_mode((writes ? KOLO_TRACE_WRITES : 0) | (keeps_times ? KOLO_TRACE_TIMES : 0));
     }
     kolo_common_unlock();
     return 0;

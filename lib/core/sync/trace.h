@@ -21,11 +21,24 @@
 #include "base/status.h"
 #include "sync/atomic.h"
 
-/* 1 once the process writes a trace. */
-extern kolo_atomic_u32 kolo_trace_on __attribute__((visibility("hidden")));
+/* What is kept of calls beyond what is always kept. */
+enum {
+    KOLO_TRACE_WRITES = 1, /* the process writes a trace */
+    KOLO_TRACE_TIMES = 2   /* the history has the times of every call: KOLO_DUMP is set */
+};
+extern kolo_atomic_u32 kolo_trace_mode __attribute__((visibility("hidden")));
+
+/* Whether anything is. */
+static inline bool kolo_watches_calls(void) {
+    return __builtin_expect(atomic_load_explicit(&kolo_trace_mode, memory_order_acquire) != 0, 0);
+}
+
+static inline bool kolo_trace_has(unsigned mode) {
+    return atomic_load_explicit(&kolo_trace_mode, memory_order_acquire) & mode; /* pairs with kolo_trace_start */
+}
 
 static inline bool kolo_traces(void) {
-    return __builtin_expect(atomic_load_explicit(&kolo_trace_on, memory_order_acquire) != 0, 0); /* pairs with start */
+    return __builtin_expect(kolo_trace_has(KOLO_TRACE_WRITES), 0);
 }
 
 /* What the header says of the process. */
@@ -35,7 +48,7 @@ struct kolo_trace_process {
     kolo_log_level log_level;
 };
 
-/* Begins the trace, if KOLO_TRACE asks for one and the process has none. A trace that cannot be written is a warning.
+/* Reads KOLO_TRACE and KOLO_DUMP, once in a process, and begins the trace. One that cannot be written is a warning.
  * KOLO_ERR_ARG: KOLO_TRACE_BYTES is wrong. */
 int kolo_trace_start(const struct kolo_trace_process *process);
 

@@ -2,9 +2,9 @@
  * outlives its rank. Ranks read it for the log when a failure is found, and tools read it from outside (kolo_watch.h).
  *
  * Every call writes its key into the history. Its times, and the rank that it waited for, are recorded only
- * for calls that take long anyway, since reading a clock would take a third of the time of the smallest call. These are
- * calls of KOLO_TIMED_BYTES_MIN and more, and calls with a wait beyond spinning. For the latter the recorded time
- * begins when the first such wait went beyond spinning, and ends with the last such wait.
+ * for calls that take long anyway, since reading a clock would take a third of the time of the smallest call, or, with
+ * KOLO_DUMP, for all. These are calls of KOLO_TIMED_BYTES_MIN and more, and calls with a wait beyond spinning. For the
+ * latter the recorded time begins when the first such wait went beyond spinning, and ends with the last such wait.
  *
  * Only the owner writes. A reader reads the number of the rank's last call, then the key and record of the call that it
  * wants, then the number again. Key and record are of that call if it still is one of the last KOLO_HISTORY.

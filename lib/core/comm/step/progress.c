@@ -3,16 +3,25 @@
 
 #include <sched.h>
 
-void kolo_call_trace_begin(kolo_comm *comm, struct kolo_call_key key) {
+#include "comm/step/history.h"
+
+void kolo_call_watch_begin(kolo_comm *comm, struct kolo_call_key key) {
     const kolo_op op = kolo_call_key_op(key);
-    kolo_trace_call_begin(&comm->waiter.call,
-                          kolo_trace_head(KOLO_TRACE_CALL_BEGIN, key.collective - 1u, key.dtype,
-                                          op == KOLO_OPS_OWN ? KOLO_OPS : op, comm->waiter.trace, key.root),
-                          key.count, comm->call.number + 1);
+    if (kolo_trace_has(KOLO_TRACE_TIMES))
+        kolo_history_begin(comm);
+    if (kolo_traces())
+        kolo_trace_call_begin(&comm->waiter.call,
+                              kolo_trace_head(KOLO_TRACE_CALL_BEGIN, key.collective - 1u, key.dtype,
+                                              op == KOLO_OPS_OWN ? KOLO_OPS : op, comm->waiter.trace, key.root),
+                              key.count, comm->call.number);
 }
 
-void kolo_call_trace_end(kolo_comm *comm) {
+void kolo_call_watch_end(kolo_comm *comm) {
     struct kolo_failure_report report = {.status = 0};
+    if (kolo_trace_has(KOLO_TRACE_TIMES))
+        kolo_history_end(comm);
+    if (!kolo_traces())
+        return;
     if (!kolo_comm_is_usable(comm))
         kolo_failure_unpack(kolo_load_relaxed(kolo_comm_failure_word(comm)), &report);
     kolo_trace_call_end(&comm->waiter.call,

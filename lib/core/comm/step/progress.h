@@ -26,9 +26,9 @@
 #include "base/probes.h"
 #include "comm/failure/failure.h"
 
-/* Put the begin and the end of the call into the trace. */
-void kolo_call_trace_begin(kolo_comm *comm, struct kolo_call_key key);
-void kolo_call_trace_end(kolo_comm *comm);
+/* Put the begin and the end of the call into the trace and the history, as is asked for. */
+void kolo_call_watch_begin(kolo_comm *comm, struct kolo_call_key key);
+void kolo_call_watch_end(kolo_comm *comm);
 
 /* Notes by which kolo_algorithm the call is made, which may take long. */
 static inline void kolo_call_trace_plan(kolo_comm *comm, uint32_t algorithm) {
@@ -46,8 +46,6 @@ static inline void kolo_call_stage(const kolo_comm *comm, kolo_trace_stage stage
 
 /* Begins a call: numbers it, and shows what it is to ranks that wait long for this one. */
 static inline __attribute__((always_inline)) void kolo_call_begin(kolo_comm *comm, struct kolo_call_key key) {
-    if (kolo_traces())
-        kolo_call_trace_begin(comm, key);
     KOLO_POINT("call.beginning");
     comm->call.number++;
     comm->call.stamp = kolo_stamp_after(comm->call.stamp, key);
@@ -56,18 +54,20 @@ static inline __attribute__((always_inline)) void kolo_call_begin(kolo_comm *com
     KOLO_POINT("call.described");
     kolo_store_release(&comm->signal->calls, comm->call.number);
     KOLO_PROBE_CALL_BEGIN(comm, comm->global_rank, key.collective - 1, key.count, comm->call.number);
+    if (kolo_watches_calls())
+        kolo_call_watch_begin(comm, key);
     KOLO_POINT("call.begun");
 }
 
 /* Ends a call, successful or not: shows its end and the totals to observers. */
 static inline void kolo_call_leave(kolo_comm *comm) {
     struct kolo_shared_signal *signal = comm->signal;
+    if (kolo_watches_calls())
+        kolo_call_watch_end(comm);
     kolo_show_relaxed(&signal->payload_bytes, comm->stats.payload_bytes);
     kolo_show_relaxed(&signal->sent_bytes, comm->stats.sent_bytes);
     kolo_show_relaxed(&signal->received_bytes, comm->stats.received_bytes);
     kolo_show_release(&signal->ended, comm->call.number);
-    if (kolo_traces())
-        kolo_call_trace_end(comm);
     KOLO_PROBE_CALL_END(comm, comm->global_rank, comm->call.number);
 }
 
