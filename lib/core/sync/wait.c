@@ -26,15 +26,6 @@ static void trace_wait(kolo_trace_kind kind, kolo_waiter *waiter, const struct k
                          began, 0);
 }
 
-/* Tells the trace that a wait spins. Returns when it began to be worth telling; 0: not yet. */
-static __attribute__((noinline, cold)) uint64_t trace_spin(kolo_waiter *waiter, bool is_first) {
-    kolo_trace_call_waits(&waiter->call);
-    if (is_first)
-        return 0;
-    kolo_trace_call_show(&waiter->call);
-    return kolo_trace_ticks();
-}
-
 /* Does the rank's other work. Returns false if there is none. */
 static inline bool do_work(kolo_waiter *waiter) {
     return __builtin_expect(waiter->work != NULL, 0) && waiter->work(waiter);
@@ -104,21 +95,38 @@ static int wait_asleep(kolo_waiter *waiter, struct kolo_wait *wait) {
 /* Where ranks outnumber processors, the peer may be running on another processor and be about to publish. Yielding then
  * costs two context switches, there and back, if the ranks that share this processor wait for the same peer. */
 static bool spin(kolo_waiter *waiter, const struct kolo_wait *wait) {
-    uint64_t traced = 0; /* when the trace says that the wait began; 0: it is too short to be in there */
+    for (uint32_t i = 0; i < waiter->spins; i++) {
+        if (waiter->oversubscribed && i % SPINS_ASKED == 0 && waiter->oversubscribed(waiter))
+            return false;
+        if (kolo_wait_reached(wait))
+            return true;
+        do_work(waiter);
+        kolo_pause();
+    }
+    return false;
+}
+
+/* Like spin, and tells the trace. */
+static __attribute__((noinline, cold)) bool spin_traced(kolo_waiter *waiter, const struct kolo_wait *wait) {
+    uint64_t began = 0; /* when the trace says that the wait began; 0: it is too short to be in there */
     for (uint32_t i = 0; i < waiter->spins; i++) {
         if (waiter->oversubscribed && i % SPINS_ASKED == 0 && waiter->oversubscribed(waiter))
             return false;
         if (kolo_wait_reached(wait)) {
-            if (__builtin_expect(traced != 0, 0))
-                trace_wait(KOLO_TRACE_WAIT, waiter, wait, traced);
+            if (began)
+                trace_wait(KOLO_TRACE_WAIT, waiter, wait, began);
             return true;
         }
-        if (kolo_traces() && (i == 0 || i == SPINS_UNTRACED)) {
-            traced = trace_spin(waiter, i == 0);
-            continue; /* that took as long as a pause */
-        }
         do_work(waiter);
-        kolo_pause();
+        if (i != 0 && i != SPINS_UNTRACED) {
+            kolo_pause();
+            continue;
+        }
+        kolo_trace_call_waits(&waiter->call); /* takes as long as a pause */
+        if (i == SPINS_UNTRACED) {
+            kolo_trace_call_show(&waiter->call);
+            began = kolo_trace_ticks();
+        }
     }
     return false;
 }
@@ -172,7 +180,7 @@ int kolo_wait_slowly(kolo_waiter *waiter, const kolo_atomic_u64 *flag, uint64_t 
                      uint32_t peer) {
     struct kolo_wait wait = {.flag = flag, .target = target, .bell = bell, .peer = peer};
     KOLO_POINT("wait.spinning");
-    if (spin(waiter, &wait))
+    if (kolo_traces() ? spin_traced(waiter, &wait) : spin(waiter, &wait))
         return 0;
     wait.start_ns = kolo_clock_ns();
     if (kolo_traces())

@@ -5,7 +5,8 @@
 
 #include "comm/step/history.h"
 
-void kolo_call_watch_begin(kolo_comm *comm, struct kolo_call_key key) {
+void kolo_call_watch_begin(kolo_comm *comm) {
+    const struct kolo_call_key key = kolo_call_key_now(comm); /* not passed on: the path would have to store it */
     const kolo_op op = kolo_call_key_op(key);
     if (kolo_trace_has(KOLO_TRACE_TIMES))
         kolo_history_begin(comm);

@@ -27,7 +27,7 @@
 #include "comm/failure/failure.h"
 
 /* Put the begin and the end of the call into the trace and the history, as is asked for. */
-void kolo_call_watch_begin(kolo_comm *comm, struct kolo_call_key key);
+void kolo_call_watch_begin(kolo_comm *comm);
 void kolo_call_watch_end(kolo_comm *comm);
 
 /* Notes by which kolo_algorithm the call is made, which may take long. */
@@ -55,7 +55,7 @@ static inline __attribute__((always_inline)) void kolo_call_begin(kolo_comm *com
     kolo_store_release(&comm->signal->calls, comm->call.number);
     KOLO_PROBE_CALL_BEGIN(comm, comm->global_rank, key.collective - 1, key.count, comm->call.number);
     if (kolo_watches_calls())
-        kolo_call_watch_begin(comm, key);
+        kolo_call_watch_begin(comm);
     KOLO_POINT("call.begun");
 }
 
