@@ -125,6 +125,15 @@ class LaunchingTest(unittest.TestCase):
         self.addCleanup(self.end, process)
         return process
 
+    def start_without_kolorun(self, job, ranks, *command, **options):
+        """The processes of a job without kolorun, which would end it with its first rank."""
+        started = []
+        for rank in range(ranks):
+            started.append(subprocess.Popen(command, stdout=subprocess.PIPE, env=environment(
+                KOLO_JOB=job, KOLO_SIZE=str(ranks), KOLO_RANK=str(rank)), **options))
+            self.addCleanup(self.end, started[-1])
+        return started
+
     @staticmethod
     def end(process):
         process.kill()

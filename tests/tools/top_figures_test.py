@@ -81,16 +81,8 @@ class FiguresTest(top_test.TopTest):
         return found
 
     def start_ranks(self):
-        """The laggard job without kolorun, which would end it with its first rank."""
         job = f"top-figures-test-{os.getpid()}"
-        ranks = [subprocess.Popen([LAGGARD_PROBE, str(LATE_RANK), str(LATE_MS)], stdout=subprocess.PIPE,
-                                  stderr=subprocess.DEVNULL,
-                                  env=launching.environment(KOLO_JOB=job, KOLO_SIZE=str(RANKS), KOLO_RANK=str(rank)))
-                 for rank in range(RANKS)]
-        for rank in ranks:
-            self.addCleanup(rank.stdout.close)
-            self.addCleanup(rank.wait)
-            self.addCleanup(rank.kill)
+        ranks = self.start_without_kolorun(job, RANKS, LAGGARD_PROBE, str(LATE_RANK), str(LATE_MS), stderr=subprocess.DEVNULL)
         for rank in ranks:
             rank.stdout.readline()
         return job, ranks

@@ -37,16 +37,8 @@ def table_file(pid):
 
 class TableTest(launching.LaunchingTest):
     def start_job(self, staleness=STALENESS):
-        """Processes of ranks that no launcher ends when one of them dies."""
-        job = f"top-tables-test-{os.getpid()}"
-        command = [TABLE_PROBE, str(SLOW_RANK), str(SLOW_MS), str(staleness)]
-        ranks = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-                                  env=launching.environment(KOLO_JOB=job, KOLO_SIZE=str(RANKS), KOLO_RANK=str(rank)))
-                 for rank in range(RANKS)]
-        for rank in ranks:
-            self.addCleanup(rank.stdout.close)
-            self.addCleanup(rank.wait)
-            self.addCleanup(rank.kill)
+        ranks = self.start_without_kolorun(f"top-tables-test-{os.getpid()}", RANKS, TABLE_PROBE, str(SLOW_RANK), str(SLOW_MS),
+                                           str(staleness), stderr=subprocess.DEVNULL, text=True)
         for number, rank in enumerate(ranks):
             self.assertEqual(f"rank {number} is process {rank.pid}\n", rank.stdout.readline())
         return ranks

@@ -139,13 +139,7 @@ class Running(TopTest):
 
     def test_by_name(self):
         job = f"top-test-{os.getpid()}"
-        ranks = [subprocess.Popen([LAGGARD_PROBE, str(LATE_RANK), str(LATE_MS)], stdout=subprocess.PIPE,
-                                  env=launching.environment(KOLO_JOB=job, KOLO_SIZE=str(RANKS), KOLO_RANK=str(rank)))
-                 for rank in range(RANKS)]
-        for rank in ranks:
-            self.addCleanup(rank.stdout.close)
-            self.addCleanup(rank.wait)
-            self.addCleanup(rank.kill)
+        ranks = self.start_without_kolorun(job, RANKS, LAGGARD_PROBE, str(LATE_RANK), str(LATE_MS))
         for rank in ranks:
             rank.stdout.readline()
         report = self.check_report_of(job, {rank: process.pid for rank, process in enumerate(ranks)})
