@@ -37,6 +37,7 @@ KOLO_API void kolo_trace_end(void);
 #define KOLO_TRACE_MAGIC    "kolotrc" /* and its NUL: the first 8 bytes */
 #define KOLO_TRACE_FORMAT   1u
 #define KOLO_TRACE_COMMS    128
+#define KOLO_TRACE_DRIFT_NS 20000 /* two machines' clocks drift apart by 1 ns in so many at most, which is 50 ppm */
 
 struct kolo_trace_header {
     char magic[8];         /* stored last */
@@ -85,7 +86,6 @@ typedef enum kolo_trace_thread {
     KOLO_TRACE_PROGRESS, /* a communicator's progress thread (KOLO_PROGRESS) */
     KOLO_TRACE_HELPER,   /* moves data of a lane (KOLO_THREADS) */
     KOLO_TRACE_PROXY,    /* exchanges data with other machines */
-    KOLO_TRACE_RELAY,    /* passes messages on to other machines */
     KOLO_TRACE_SERVER,   /* serves a table */
     KOLO_TRACE_THREADS
 } kolo_trace_thread;

@@ -7,7 +7,6 @@
 
 #define APART_NS_MAX ((int64_t)1 << 58)  /* between the clocks of two machines */
 #define ERROR_NS_MAX ((uint64_t)1 << 60) /* of what is known of that */
-#define DRIFT_NS     20000               /* the clocks drift apart by 1 ns in so many, at most */
 
 /* A record of a communicator, wherever it is. */
 typedef struct record {
@@ -167,7 +166,7 @@ static size_t find_offsets(const trace_job *job, const trace_process *of, offset
 
 /* How much an error grows meanwhile. */
 static uint64_t drift(int64_t from_ns, int64_t to_ns) {
-    return to_ns > from_ns ? (uint64_t)(to_ns - from_ns) / DRIFT_NS : 0;
+    return to_ns > from_ns ? (uint64_t)(to_ns - from_ns) / KOLO_TRACE_DRIFT_NS : 0;
 }
 
 /* Leaves out those that say less than an earlier or a later one does at their time. Returns how many are left. */

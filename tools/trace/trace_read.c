@@ -394,9 +394,11 @@ const trace_comm *trace_comm_of(const trace_process *process, const trace_event 
 }
 
 const char *trace_thread_name(const trace_track *track, char text[TRACE_THREAD_NAME_BYTES]) {
-    static const char *const names[KOLO_TRACE_THREADS] = {
-        [KOLO_TRACE_PROGRAM] = "program", [KOLO_TRACE_PROGRESS] = "progress", [KOLO_TRACE_HELPER] = "lane helper",
-        [KOLO_TRACE_PROXY] = "proxy",     [KOLO_TRACE_RELAY] = "relay",       [KOLO_TRACE_SERVER] = "table server"};
+    static const char *const names[KOLO_TRACE_THREADS] = {[KOLO_TRACE_PROGRAM] = "program",
+                                                          [KOLO_TRACE_PROGRESS] = "progress",
+                                                          [KOLO_TRACE_HELPER] = "lane helper",
+                                                          [KOLO_TRACE_PROXY] = "proxy",
+                                                          [KOLO_TRACE_SERVER] = "table server"};
     if (track->of_its_thread == 0)
         snprintf(text, TRACE_THREAD_NAME_BYTES, "%s", names[track->thread]);
     else

@@ -6,14 +6,13 @@
 
 enum { QUESTIONS = 8 }; /* in a row */
 
-#define DRIFT_NS    INT64_C(20000)      /* two clocks drift apart by 1 ns in so many, 50 ppm, at most */
 #define ROW_NS      INT64_C(1000000000) /* from the end of a row to the begin of the next one */
 #define ANSWER_NS   INT64_C(30000000)   /* a node that expects nothing answers within that: it looks every 20 ms */
 #define QUESTION_NS INT64_C(5000000)    /* another question comes within that, or the row is over */
 #define MOMENT_NS   INT64_C(200000)     /* how long a thread sleeps that expects a frame */
 
 static int64_t drift_ns(int64_t passed_ns) {
-    return passed_ns / DRIFT_NS + 1;
+    return passed_ns / KOLO_TRACE_DRIFT_NS + 1;
 }
 
 void kolo_clock_offset_take(struct kolo_clock_offset *offset, int64_t asked_ns, int64_t theirs_ns, int64_t heard_ns) {
