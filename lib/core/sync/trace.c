@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "base/environment.h"
 #include "base/file.h"
+#include "base/status.h"
 #include "sync/thread.h"
 
 enum {

@@ -18,7 +18,6 @@
 #include <stdint.h>
 
 #include "kolo_trace.h"
-#include "base/status.h"
 #include "sync/atomic.h"
 
 /* What is kept of calls beyond what is always kept. */
@@ -45,7 +44,6 @@ static inline bool kolo_traces(void) {
 struct kolo_trace_process {
     int32_t rank, ranks, local_rank;
     const char *job;
-    kolo_log_level log_level;
 };
 
 /* Reads KOLO_TRACE and KOLO_DUMP, once in a process, and begins the trace. One that cannot be written is a warning.

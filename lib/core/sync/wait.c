@@ -94,31 +94,19 @@ static int wait_asleep(kolo_waiter *waiter, struct kolo_wait *wait) {
 
 /* Where ranks outnumber processors, the peer may be running on another processor and be about to publish. Yielding then
  * costs two context switches, there and back, if the ranks that share this processor wait for the same peer. */
-static bool spin(kolo_waiter *waiter, const struct kolo_wait *wait) {
-    for (uint32_t i = 0; i < waiter->spins; i++) {
-        if (waiter->oversubscribed && i % SPINS_ASKED == 0 && waiter->oversubscribed(waiter))
-            return false;
-        if (kolo_wait_reached(wait))
-            return true;
-        do_work(waiter);
-        kolo_pause();
-    }
-    return false;
-}
-
-/* Like spin, and tells the trace. */
-static __attribute__((noinline, cold)) bool spin_traced(kolo_waiter *waiter, const struct kolo_wait *wait) {
+static inline __attribute__((always_inline)) bool spin_as(kolo_waiter *waiter, const struct kolo_wait *wait,
+                                                          bool is_traced) {
     uint64_t began = 0; /* when the trace says that the wait began; 0: it is too short to be in there */
     for (uint32_t i = 0; i < waiter->spins; i++) {
         if (waiter->oversubscribed && i % SPINS_ASKED == 0 && waiter->oversubscribed(waiter))
             return false;
         if (kolo_wait_reached(wait)) {
-            if (began)
+            if (is_traced && began)
                 trace_wait(KOLO_TRACE_WAIT, waiter, wait, began);
             return true;
         }
         do_work(waiter);
-        if (i != 0 && i != SPINS_UNTRACED) {
+        if (!is_traced || (i != 0 && i != SPINS_UNTRACED)) {
             kolo_pause();
             continue;
         }
@@ -129,6 +117,14 @@ static __attribute__((noinline, cold)) bool spin_traced(kolo_waiter *waiter, con
         }
     }
     return false;
+}
+
+static bool spin(kolo_waiter *waiter, const struct kolo_wait *wait) {
+    return spin_as(waiter, wait, false);
+}
+
+static __attribute__((noinline, cold)) bool spin_traced(kolo_waiter *waiter, const struct kolo_wait *wait) {
+    return spin_as(waiter, wait, true);
 }
 
 /* The affinity of ranks does not tell whether they share a processor: two ranks that may run on two processors can

@@ -39,6 +39,8 @@ static void read_stats(const kolo_comm *comm, bool in_call, kolo_stats *others, 
 
 /* Puts a request's issue, its begin or its end into the trace. */
 static void trace_request(kolo_trace_kind kind, const kolo_request *request, int status) {
+    if (!kolo_traces())
+        return;
     const struct kolo_transfer *transfer = request->transfer;
     const bool sends = transfer && transfer->sends;
     const kolo_collective what = !transfer ? request->descriptor ? request->descriptor->collective : KOLO_COLLECTIVES
@@ -47,10 +49,8 @@ static void trace_request(kolo_trace_kind kind, const kolo_request *request, int
     const uint64_t count = !transfer ? request->call.count
                            : sends   ? transfer->sending.count
                                      : transfer->receiving.count;
-    if (kolo_traces())
-        kolo_trace_write(
-            kolo_trace_head(kind, what, 0, status < 0 ? (unsigned)-status : 0, request->comm->waiter.trace, 0), count,
-            request->order);
+    kolo_trace_write(kolo_trace_head(kind, what, 0, status < 0 ? (unsigned)-status : 0, request->comm->waiter.trace, 0),
+                     count, request->order);
 }
 
 /* Completing. */

@@ -491,8 +491,7 @@ static int begin_trace(const struct kolo_settings *settings) {
     return kolo_trace_start(&(struct kolo_trace_process){.rank = (int32_t)settings->place.rank,
                                                          .ranks = (int32_t)settings->place.size,
                                                          .local_rank = (int32_t)settings->place.local_rank,
-                                                         .job = settings->title,
-                                                         .log_level = settings->log_level});
+                                                         .job = settings->title});
 }
 
 static int make(kolo_comm **comm, struct kolo_job *job, const struct kolo_settings *settings,

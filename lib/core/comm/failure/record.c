@@ -111,7 +111,7 @@ static void put_record(FILE *out, kolo_comm *comm, const kolo_failure *failure) 
     fprintf(out, "]}\n");
 }
 
-static bool write_record(const char *directory, const char *text, size_t bytes, kolo_comm *comm) {
+static void write_record(const char *directory, const char *text, size_t bytes, kolo_comm *comm) {
     static kolo_atomic_u64 records; /* of this process */
     struct kolo_new_file file;
     char path[PATH_MAX];
@@ -127,7 +127,6 @@ static bool write_record(const char *directory, const char *text, size_t bytes, 
     if (rc < 0)
         kolo_log(KOLO_LOG_WARN, KOLO_LOG_WARN, (int)comm->global_rank, "no record of the failure is written: %s",
                  file.message);
-    return rc == 0;
 }
 
 void kolo_failure_record(kolo_comm *comm, const kolo_failure *failure) {
