@@ -77,14 +77,22 @@ static const char *json_value(const char *printed) {
 }
 
 void json_pairs_print(FILE *to, const char *format, ...) {
-    char text[1024], *rest = text;
+    char text[1536];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    for (const char *pair, *separator = ""; (pair = strsep(&rest, " ")); separator = ", ") {
-        const size_t length = strcspn(pair, "=");
-        fprintf(to, "%s\"%.*s\": %s", separator, (int)length, pair, json_value(pair + length + 1));
+    for (const char *at = text; *at;) {
+        for (; *at == '{'; at++)
+            putc('{', to);
+        const int name = (int)strcspn(at, "=");
+        const char *value = at + name + 1, *shown = json_value(value);
+        const size_t length = strcspn(value, " \n}");
+        fprintf(to, "\"%.*s\": %.*s", name, at, (int)(shown == value ? length : strlen(shown)), shown);
+        for (at = value + length; *at == '}'; at++)
+            putc('}', to);
+        if (*at)
+            fputs(*at++ == ' ' ? ", " : ",\n  ", to);
     }
 }
 
