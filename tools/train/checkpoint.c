@@ -1,4 +1,8 @@
-#include "checkpoint.h"
+/* A training as one piece of memory: all that steps change, which is the parameters, the optimizer's state, how far the
+ * training has come, and its losses. The rows of each batch follow from the seed and the step. --save and --resume
+ * write and read it as a file, and ranks that are left or have joined get it from one that has got furthest. It does
+ * not depend on the number of ranks, nor on --fused. */
+#include "trainer.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -1,4 +1,5 @@
-#include "elastic.h"
+/* --elastic: new processes join a training at the end of an epoch. */
+#include "trainer.h"
 
 #include "complain.h"
 #include "messages.h"

@@ -1,16 +1,12 @@
 /* kolo-train: data-parallel training of a neural network, and an example of how a program uses kolo. */
 #include "kolo.h"
 
-#include "checkpoint.h"
 #include "complain.h"
 #include "dataset.h"
-#include "elastic.h"
 #include "messages.h"
 #include "train_options.h"
 #include "train_report.h"
 #include "trainer.h"
-#include "ways.h"
-#include "worker.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +21,7 @@ typedef struct session {
     dataset train;
     dataset test;
     trainer trainer;
-    int listener; /* see elastic.h; -1: none */
+    int listener; /* see elastic_open; -1: none */
 } session;
 
 static int is_first(const session *s) {

@@ -8,6 +8,8 @@
  * the state and does 1/ranks of the work, or a whole one in each rank. */
 #pragma once
 
+#include <stdio.h>
+
 #include "dataset.h"
 #include "kolo.h"
 #include "kolo_optimizer.h"
@@ -81,3 +83,50 @@ size_t trainer_state_bytes(const trainer *t);
 
 /* 1: all ranks have the same bits in values[0 .. count-1]; 0: they have not, as every rank is told; or LOST. */
 int replicas_identical(kolo_comm *comm, const float *values, size_t count);
+
+/* Saving (checkpoint.c). All return 0 or LOST. */
+
+/* Whether `path` can be written, found out before the training; else the process ends. */
+void checkpoint_try(const char *path);
+
+/* Between two epochs: rank 0 writes what the training has come to, into a new file that then takes the place of the one
+ * at `path`. So whenever a process or the machine stops, there is a whole file. Collective; only rank 0's path counts.
+ */
+int checkpoint_save(const trainer *t, const char *path);
+
+/* After trainer_begin: goes on from the file that rank 0 reads at `path`. Refuses one that is damaged or of another
+ * training. Collective. */
+int checkpoint_resume(trainer *t, const char *path);
+
+/* Goes on with `comm`, which has fewer ranks than before or also new ones, from where the one of them is that has got
+ * furthest: all take over what it has. Where that fails, each rank has what it had. */
+int checkpoint_continue(trainer *t, kolo_comm *comm);
+
+/* New processes (elastic.c). */
+
+/* Opens the training to others under the name options->job: *listener becomes, on ranks on which it is -1, the socket
+ * at which they wait (kolo_comm_listen). Collective. Returns 0 or LOST. */
+int elastic_open(int *listener, kolo_comm *comm, const train_options *options);
+
+/* Between two epochs: looks whether somebody wants to join, without waiting for one. Collective. Returns how many have
+ * joined: then *comm is another communicator, with its old ranks first and then the new ones, who know nothing yet.
+ * LOST: the communicator broke; the new ones are not in. */
+int elastic_admit(int listener, kolo_comm **comm, train_settings *training);
+
+/* After the last epoch: tells those who still wait. */
+void elastic_close(int *listener, const kolo_comm *comm);
+
+/* A new process's part: asks the training options->join_job to be taken in, waits for the end of its epoch, and creates
+ * the communicator together with its ranks. Should that communicator break before all else is known, it may ask again.
+ */
+kolo_comm *elastic_join(const train_options *options);
+
+/* Other trainings, from their heading to their report. Collective; the data are the same on all ranks. Rank 0 writes
+ * *json where that is not NULL, and closes it. They return the exit code. */
+
+/* In all ways that the options name (ways.c): EXIT_FAILURE if ranks differ, or a way that must keep the plain one's
+ * bits does not. */
+int ways_run(kolo_comm *comm, const train_options *options, const dataset *train, const dataset *test, FILE **json);
+
+/* With a parameter server (server/worker.c). The data are the digits, or empty. */
+int worker_run(kolo_comm **comm, const train_options *options, const dataset *train, const dataset *test, FILE **json);

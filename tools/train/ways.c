@@ -1,5 +1,5 @@
-#include "ways.h"
-
+/* A comparison of ways to take a step (--ways). Each is a training of its own, from the same first weights, with a
+ * communicator of its own. They take turns, an epoch each, so that whatever else the machine does meets all of them. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>

@@ -120,17 +120,12 @@ static void create_logistic(problem *p) {
         p->below[row] /= sum;
 }
 
-static void initialize_logistic(const problem *p, float *values) {
-    memset(values, 0, p->elements * sizeof *values);
-}
-
 static const problem_kind problem_logistic = {.measure = "loss",
                                               .known = "of the weights that the labels are drawn from",
                                               .rule = TRAIN_RULE_ADAGRAD,
                                               .rate = 0.1,
                                               .epochs = 1,
                                               .create = create_logistic,
-                                              .initialize = initialize_logistic,
                                               .choose = choose,
                                               .gradient = sum_gradients,
                                               .loss = mean_loss,
@@ -235,15 +230,6 @@ static void create_digits(problem *p) {
     }
 }
 
-static void destroy_digits(problem *p) {
-    digits *d = p->own;
-    d->model.parameters = NULL;
-    mlp_destroy(&d->model);
-    free(d->scratch);
-    dataset_free(&d->batch);
-    free(d);
-}
-
 static void initialize_digits(const problem *p, float *values) {
     digits *d = p->own;
     d->model.parameters = values;
@@ -280,7 +266,6 @@ static const problem_kind problem_digits = {.measure = "loss",
                                             .rate = 0.1,
                                             .epochs = 30,
                                             .create = create_digits,
-                                            .destroy = destroy_digits,
                                             .initialize = initialize_digits,
                                             .gradient = digits_gradient,
                                             .loss = digits_loss};
@@ -305,17 +290,4 @@ void problem_create(problem *p, const train_settings *settings, const dataset *t
     for (size_t i = 0; i < kind->evaluated; i++)
         draw(p, p->examples + i, &p->evaluated[i]);
     p->known_loss = mean_loss(p, p->known_values);
-}
-
-void problem_destroy(problem *p) {
-    if (p->kind != NULL && p->kind->destroy != NULL)
-        p->kind->destroy(p);
-    free(p->row_columns);
-    free(p->known_values);
-    free(p->below);
-    free(p->batch);
-    free(p->evaluated);
-    free(p->ids);
-    free(p->named);
-    *p = (problem){0};
 }

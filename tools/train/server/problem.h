@@ -28,9 +28,8 @@ typedef struct problem_kind {
     double rate;
     size_t epochs;
 
-    void (*create)(problem *p); /* sets rows, columns or row_columns, and examples */
-    void (*destroy)(problem *p);
-    void (*initialize)(const problem *p, float *values); /* of all rows */
+    void (*create)(problem *p);                          /* sets rows, columns or row_columns, and examples */
+    void (*initialize)(const problem *p, float *values); /* of all rows, which are 0; NULL: they stay so */
 
     /* Names, in ids, the rows that these examples need. NULL: all rows, in their order. */
     void (*choose)(problem *p, const size_t *examples, size_t count);
@@ -43,8 +42,8 @@ typedef struct problem_kind {
     /* Of the values of all rows: the mean loss of examples that are always the same. */
     double (*loss)(problem *p, const float *values);
 
-    /* Of generated ones: how many rows an example needs, how it
-     * is drawn, and its loss, whose gradient times `scale` is added to `gradients` where those are not NULL. */
+    /* Of generated ones: how many rows an example needs, how it is drawn, and its loss, whose gradient times `scale` is
+     * added to `gradients` where those are not NULL. */
     size_t example_rows, evaluated;
     bool is_root; /* the loss is the root of the mean */
     void (*draw)(const problem *p, random_stream *stream, example *one);
@@ -65,8 +64,7 @@ struct problem {
     size_t examples_max; /* of a step of this rank */
 
     float *known_values; /* of generated ones, whose examples are made from them */
-    double
-        *below; /* [rows] of the logistic one: how probable it is that a feature drawn is that one or one before it */
+    double *below;       /* [rows] of the logistic one: how probable a feature drawn is that one or one before it */
     double known_loss;
     example *batch, *evaluated;
     uint64_t *ids; /* the rows that were chosen last, each once */
@@ -75,10 +73,10 @@ struct problem {
     uint32_t choice;
 };
 
-/* Makes the problem that the settings name, for steps of up to `examples_max` examples a rank. */
+/* Makes the problem that the settings name, for steps of up to `examples_max` examples a rank. It lasts as long as the
+ * process. */
 void problem_create(problem *p, const train_settings *settings, const dataset *train, const dataset *test,
                     size_t examples_max);
-void problem_destroy(problem *p);
 
 /* How many of the test rows the digits' parameters get right. */
 size_t problem_digits_correct(problem *p, const float *values);

@@ -1,22 +1,83 @@
-#include "worker.h"
-
+/* Training with a parameter server, seen from one rank. A worker goes through clocks at its own pace, as far as the
+ * mode allows: it pulls the rows that its share of a batch needs, computes their gradients, and pushes them. One
+ * worker, the first that is not slowed down, also evaluates the loss now and then, of the rows as they are then.
+ *
+ * The rows are in a table or, to compare, in a replica of each rank, which are kept the same by an all-reduce of the
+ * gradients. Beside the table is a board: another table, in which each worker notes how many steps it has done, and
+ * one of them that it is time to stop. */
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "complain.h"
+#include "kolo_optimizer.h"
+#include "kolo_table.h"
 #include "now.h"
+#include "printed_text.h"
+#include "problem.h"
 #include "random.h"
 #include "train_report.h"
 
 enum { EVALUATIONS = 20 };   /* where --every does not say otherwise */
 enum { FOR_SLOW = 1 << 30 }; /* random numbers */
 
-enum { BOARD_COLUMNS = 2, STEPS = 0, STOPS = 1, PAUSE_NS = 200000 };
+enum { BOARD_COLUMNS = 2, STEPS_DONE = 0, STOPS = 1, PAUSE_NS = 200000 };
 enum { BOARD_STALENESS = 1 }; /* nobody ends a clock of it but the worker that waits for all others to leave */
 static const double momentum = 0.9;
+
+typedef struct evaluation {
+    double clocks;     /* of the worker that evaluates */
+    double iterations; /* of all workers */
+    double seconds;
+    double loss;
+} evaluation;
+
+/* What one worker did. Seconds of all its clocks: COMPUTE with what it slept for --slow and --step-ms; CLOCK, ending
+ * clocks, with replicas all that all-reduce took, and of that WAITED for other workers; EVALUATE is in none but
+ * SECONDS. STEPS are those that it has computed; with --backup-workers CLOCKS are more by those that it was left out
+ * of, and LEFT_OUT are the rows that came too late. */
+enum { RANK, STEPS, CLOCKS, SECONDS, COMPUTE, PULL, PUSH, CLOCK, WAITED, EVALUATE, LEFT_OUT, FIGURES };
+static const char *const figure_names[FIGURES] = {
+    "rank",         "steps",         "clocks",         "seconds",          "compute_seconds", "pull_seconds",
+    "push_seconds", "clock_seconds", "waited_seconds", "evaluate_seconds", "left_out"};
+
+typedef struct worker {
+    kolo_comm *comm;
+    const train_options *options;
+    const server_settings *of; /* them */
+    problem problem;
+    int rank;
+    int workers;   /* ranks below are */
+    int evaluator; /* the rank that evaluates */
+    train_rule rule;
+    double rate;
+    size_t clocks_of_epoch, clocks_planned, every;
+    uint64_t steps;  /* that this worker has done */
+    uint64_t clocks; /* that it has ended; with backup workers also those that it was left out of */
+    bool stops;      /* it is time to stop */
+
+    kolo_table *table, *board; /* NULL: replicas */
+    double *board_rows;        /* what was last pulled of it */
+    kolo_optimizer *optimizer;
+    float *replica, *replica_gradients; /* of one clock */
+
+    size_t *order; /* of the examples, in this epoch */
+    float *values, *gradients;
+    float *all_values; /* of all rows, where it evaluates */
+    float *losses;     /* [clocks_planned]: this worker's share of the mean loss of each clock's batch */
+    evaluation *evaluations;
+    size_t evaluations_count;
+    size_t shown; /* clocks: from which on the next evaluation is printed */
+    double begin_s;
+    double figures[FIGURES];
+    double (*figures_of_all)[FIGURES]; /* [ranks]; after the training; all 0 for servers */
+    size_t test_correct;               /* of the digits */
+    int ranks_lost;
+} worker;
 
 static void open_table(worker *w) {
     static const kolo_table_rule rules[] = {[TRAIN_RULE_SGD] = KOLO_TABLE_SGD,
@@ -24,21 +85,20 @@ static void open_table(worker *w) {
                                             [TRAIN_RULE_ADAGRAD] = KOLO_TABLE_ADAGRAD,
                                             [TRAIN_RULE_ADAM] = KOLO_TABLE_ADAM};
     const problem *p = &w->problem;
-    const server_settings *settings = &p->settings->server;
     kolo_table_options options = KOLO_TABLE_OPTIONS_INIT, board = KOLO_TABLE_OPTIONS_INIT;
-    options.name = train_problem_name(settings->problem);
+    options.name = train_problem_name(w->of->problem);
     options.rows = p->rows;
     options.columns = p->columns;
     options.row_columns = p->row_columns;
     options.rule = rules[w->rule];
     options.learning_rate = w->rate;
     options.momentum = w->rule == TRAIN_RULE_MOMENTUM ? momentum : 0;
-    options.staleness = settings->server == TRAIN_BSP   ? 0
-                        : settings->server == TRAIN_ASP ? KOLO_STALENESS_UNBOUNDED
-                                                        : (int64_t)settings->staleness;
-    options.backup_workers = settings->backup_workers;
-    options.hogwild = settings->hogwild;
-    options.servers = settings->servers;
+    options.staleness = w->of->server == TRAIN_BSP   ? 0
+                        : w->of->server == TRAIN_ASP ? KOLO_STALENESS_UNBOUNDED
+                                                     : (int64_t)w->of->staleness;
+    options.backup_workers = w->of->backup_workers;
+    options.hogwild = w->of->hogwild;
+    options.servers = w->of->servers;
     check(w->comm, kolo_table_create(w->comm, &options, &w->table), "cannot make the table");
     board.name = "board";
     board.rows = (uint64_t)kolo_comm_size(w->comm);
@@ -67,12 +127,12 @@ static void open_replicas(worker *w) {
 /* Collective. Rank 0's first values become everybody's. */
 static void open_rows(worker *w) {
     const problem *p = &w->problem;
-    if (p->settings->server.server == TRAIN_ALLREDUCE)
+    if (w->of->server == TRAIN_ALLREDUCE)
         open_replicas(w);
     else
         open_table(w);
     float *values = w->table == NULL ? w->replica : w->all_values;
-    if (kolo_comm_rank(w->comm) == 0)
+    if (w->rank == 0 && p->kind->initialize != NULL)
         p->kind->initialize(p, values);
     check(w->comm,
           w->table == NULL ? kolo_broadcast(w->comm, values, p->elements, KOLO_F32, 0)
@@ -86,40 +146,40 @@ static void close_rows(worker *w) {
     kolo_optimizer_destroy(w->optimizer);
 }
 
-static void pull_all(worker *w, float *values) {
-    const problem *p = &w->problem;
-    if (w->table == NULL)
-        memcpy(values, w->replica, p->elements * sizeof *values);
-    else
-        check(w->comm, kolo_table_pull(w->table, 0, p->rows, values), "cannot pull rows");
-}
-
-/* The rows that were chosen, or all of a problem without choice, one behind the other. */
-static void pull(worker *w, float *values) {
-    const problem *p = &w->problem;
-    if (p->kind->choose == NULL)
-        pull_all(w, values);
-    else if (w->table != NULL && p->ids_count > 0)
-        check(w->comm, kolo_table_pull_rows(w->table, p->ids, p->ids_count, values), "cannot pull rows");
-    for (size_t i = 0; i < p->ids_count && w->table == NULL; i++)
-        memcpy(values + i * p->columns, w->replica + p->ids[i] * p->columns, p->columns * sizeof *values);
-}
-
-static void push(worker *w, const float *gradients) {
-    const problem *p = &w->problem;
+/* The rows that were chosen, or all of a problem without choice, from a replica to where they lie one behind the other,
+ * or back. */
+static void copy_rows(const problem *p, float *replica, float *chosen, bool back) {
     const bool all = p->kind->choose == NULL;
+    const size_t columns = all ? p->elements : p->columns;
+    for (size_t i = 0; i < (all ? 1 : p->ids_count); i++) {
+        float *row = replica + (all ? 0 : p->ids[i] * columns), *other = chosen + i * columns;
+        memcpy(back ? row : other, back ? other : row, columns * sizeof *row);
+    }
+}
+
+static void pull(worker *w) {
+    const problem *p = &w->problem;
+    int rc = 0;
+    if (w->table == NULL)
+        copy_rows(p, w->replica, w->values, false);
+    else if (p->kind->choose == NULL)
+        rc = kolo_table_pull(w->table, 0, p->rows, w->values);
+    else if (p->ids_count > 0)
+        rc = kolo_table_pull_rows(w->table, p->ids, p->ids_count, w->values);
+    check(w->comm, rc, "cannot pull rows");
+}
+
+static void push(worker *w) {
+    const problem *p = &w->problem;
+    int rc = 0;
     w->steps++;
-    if (w->table == NULL && all)
-        memcpy(w->replica_gradients, gradients, p->elements * sizeof *gradients);
-    for (size_t i = 0; i < p->ids_count && w->table == NULL; i++)
-        memcpy(w->replica_gradients + p->ids[i] * p->columns, gradients + i * p->columns,
-               p->columns * sizeof *gradients);
-    if (w->table == NULL || (!all && p->ids_count == 0))
-        return;
-    check(w->comm,
-          all ? kolo_table_push(w->table, 0, p->rows, gradients)
-              : kolo_table_push_rows(w->table, p->ids, p->ids_count, gradients),
-          "cannot push rows");
+    if (w->table == NULL)
+        copy_rows(p, w->replica_gradients, w->gradients, true);
+    else if (p->kind->choose == NULL)
+        rc = kolo_table_push(w->table, 0, p->rows, w->gradients);
+    else if (p->ids_count > 0)
+        rc = kolo_table_push_rows(w->table, p->ids, p->ids_count, w->gradients);
+    check(w->comm, rc, "cannot push rows");
 }
 
 static void end_own_clock(worker *w) {
@@ -134,17 +194,17 @@ static void end_own_clock(worker *w) {
         return;
     }
     check(w->comm, kolo_table_clock(w->table), "cannot end the clock");
-    if (p->settings->server.backup_workers > 0 && kolo_table_get_stats(w->table, &stats) == 0)
+    if (w->of->backup_workers > 0 && kolo_table_get_stats(w->table, &stats) == 0)
         w->clocks = stats.clock; /* it may have been left out of some */
 }
 
 /* Notes on the board how far this worker is, and whether all are to stop. With replicas that is known at once. */
 static void note_progress(worker *w, bool stops) {
-    const uint64_t own = (uint64_t)kolo_comm_rank(w->comm);
     if (w->table != NULL) {
-        const double row[BOARD_COLUMNS] = {[STEPS] = (double)w->steps, [STOPS] = stops};
+        const uint64_t own = (uint64_t)w->rank;
+        const double row[BOARD_COLUMNS] = {[STEPS_DONE] = (double)w->steps, [STOPS] = stops};
         check(w->comm, kolo_table_push_rows(w->board, &own, 1, row), "cannot write on the board");
-    } else if (w->problem.settings->server.until > 0) {
+    } else if (w->of->until > 0) {
         int32_t stop = stops;
         check(w->comm, kolo_allreduce(w->comm, &stop, &stop, 1, KOLO_I32, KOLO_MAX), "cannot agree on when to stop");
         w->stops = stop;
@@ -158,7 +218,7 @@ static uint64_t look_at_board(worker *w) {
         return (uint64_t)w->workers * w->steps;
     check(w->comm, kolo_table_pull(w->board, 0, (uint64_t)w->workers, w->board_rows), "cannot read the board");
     for (int worker = 0; worker < w->workers; worker++) {
-        steps += (uint64_t)w->board_rows[worker * BOARD_COLUMNS + STEPS];
+        steps += (uint64_t)w->board_rows[worker * BOARD_COLUMNS + STEPS_DONE];
         w->stops |= w->board_rows[worker * BOARD_COLUMNS + STOPS] > 0;
     }
     return steps;
@@ -176,63 +236,49 @@ static void end_clock(worker *w, kolo_table *table) {
  * there. They need not wait for this worker meanwhile. */
 static void outlast_others(worker *w) {
     kolo_table_stats stats = {.stats_bytes = sizeof stats, .workers = 2};
-    const train_server server = w->problem.settings->server.server;
-    while (server == TRAIN_SSP && stats.workers > 1) { /* others may wait for this worker, until they leave */
+    while (w->of->server == TRAIN_SSP && stats.workers > 1) { /* others may wait for this worker, until they leave */
         const struct timespec pause = {.tv_nsec = PAUSE_NS};
         nanosleep(&pause, NULL);
         end_clock(w, w->table);
         kolo_table_get_stats(w->table, &stats);
     }
-    for (int clock = 0; server == TRAIN_ASP && clock <= BOARD_STALENESS; clock++)
+    for (int clock = 0; w->of->server == TRAIN_ASP && clock <= BOARD_STALENESS; clock++)
         end_clock(w, w->board);
-}
-
-static void serve(worker *w) {
-    kolo_table_destroy(w->board); /* nobody is to wait for this rank */
-    w->board = NULL;
-    check(w->comm, kolo_table_serve(w->table), "cannot serve");
-}
-
-static int rank_of(const worker *w) {
-    return kolo_comm_rank(w->comm);
 }
 
 /* All ranks see a wrong number. */
 static void check_ranks(const worker *w) {
-    const train_settings *settings = &w->options->settings;
-    const server_settings *of = &settings->server;
+    const size_t batch_rows = w->options->settings.batch_rows;
     const int ranks = kolo_comm_size(w->comm), workers = w->workers;
     if (workers < 1)
-        give_up_together("--servers %d: %d rank%s, so no worker is left", of->servers, ranks,
+        give_up_together("--servers %d: %d rank%s, so no worker is left", w->of->servers, ranks,
                          ranks == 1 ? " is there" : "s are there");
-    if (of->backup_workers >= workers)
-        give_up_together("--backup-workers %d: must be less than the %d workers", of->backup_workers, workers);
-    if (of->slow_rank >= workers)
-        give_up_together("--slow: there is no worker %d of %d", of->slow_rank, workers);
-    if (settings->batch_rows < (size_t)workers)
-        give_up_together("--batch %zu has not a row for each of %d workers", settings->batch_rows, workers);
+    if (w->of->backup_workers >= workers)
+        give_up_together("--backup-workers %d: must be less than the %d workers", w->of->backup_workers, workers);
+    if (w->of->slow_rank >= workers)
+        give_up_together("--slow: there is no worker %d of %d", w->of->slow_rank, workers);
+    if (batch_rows < (size_t)workers)
+        give_up_together("--batch %zu has not a row for each of %d workers", batch_rows, workers);
 }
 
-static void create(worker *w, kolo_comm *comm, const train_options *options, const dataset *train,
-                   const dataset *test) {
-    const train_settings *settings = &options->settings;
-    const server_settings *of = &settings->server;
-    *w = (worker){.comm = comm, .options = options, .workers = kolo_comm_size(comm) - of->servers};
-    check_ranks(w);
+static void create(worker *w, const dataset *train, const dataset *test) {
+    const train_settings *settings = &w->options->settings;
+    const server_settings *of = w->of;
+    const size_t batch_rows = settings->batch_rows;
     problem *p = &w->problem;
-    problem_create(p, settings, train, test, settings->batch_rows / (size_t)w->workers + 1);
-    const problem_kind *kind = p->kind;
-    if (settings->batch_rows > p->examples)
-        give_up_together("--batch %zu is more than the %zu rows to train with", settings->batch_rows, p->examples);
-    w->clocks_of_epoch = (p->examples + settings->batch_rows - 1) / settings->batch_rows;
-    w->clocks_planned =
-        smaller(settings->steps_max, w->clocks_of_epoch * (settings->epochs > 0 ? settings->epochs : kind->epochs));
+    w->rank = kolo_comm_rank(w->comm);
+    w->workers = kolo_comm_size(w->comm) - of->servers;
+    check_ranks(w);
+    problem_create(p, settings, train, test, batch_rows / (size_t)w->workers + 1);
+    if (batch_rows > p->examples)
+        give_up_together("--batch %zu is more than the %zu rows to train with", batch_rows, p->examples);
+    const size_t epochs = settings->epochs > 0 ? settings->epochs : p->kind->epochs;
+    w->clocks_of_epoch = (p->examples + batch_rows - 1) / batch_rows;
+    w->clocks_planned = smaller(settings->steps_max, w->clocks_of_epoch * epochs);
     w->every = of->every > 0 ? of->every : w->clocks_planned / EVALUATIONS + (w->clocks_planned < EVALUATIONS);
-    w->rule = of->rule != TRAIN_RULES                                             ? of->rule
-              : of->hogwild                                                       ? TRAIN_RULE_SGD
-              : of->server == TRAIN_ALLREDUCE && kind->rule == TRAIN_RULE_ADAGRAD ? TRAIN_RULE_SGD
-                                                                                  : kind->rule;
-    w->rate = settings->rate > 0 ? settings->rate : kind->rate;
+    const bool only_sgd = of->hogwild || (of->server == TRAIN_ALLREDUCE && p->kind->rule == TRAIN_RULE_ADAGRAD);
+    w->rule = of->rule != TRAIN_RULES ? of->rule : only_sgd ? TRAIN_RULE_SGD : p->kind->rule;
+    w->rate = settings->rate > 0 ? settings->rate : p->kind->rate;
     w->evaluator = of->slow_rank == 0 && w->workers > 1 ? 1 : 0;
     w->order = allocate(p->examples, sizeof *w->order);
     w->values = allocate(p->elements, sizeof *w->values);
@@ -240,22 +286,8 @@ static void create(worker *w, kolo_comm *comm, const train_options *options, con
     w->all_values = allocate(p->elements, sizeof *w->all_values);
     w->losses = allocate(w->clocks_planned, sizeof *w->losses);
     w->evaluations = allocate(w->clocks_planned + 2, sizeof *w->evaluations);
-    w->times_of_all = allocate((size_t)kolo_comm_size(comm), sizeof *w->times_of_all);
+    w->figures_of_all = allocate((size_t)kolo_comm_size(w->comm), sizeof *w->figures_of_all);
     open_rows(w);
-}
-
-static void destroy(worker *w) {
-    problem_destroy(&w->problem);
-    free(w->order);
-    free(w->values);
-    free(w->gradients);
-    free(w->all_values);
-    free(w->losses);
-    free(w->evaluations);
-    free(w->times_of_all);
-    free(w->board_rows);
-    free(w->replica);
-    free(w->replica_gradients);
 }
 
 /* Seconds since *at_s, which becomes now. */
@@ -267,37 +299,38 @@ static double lap(double *at_s) {
 
 /* The loss of the rows as they are now. Returns whether to stop. */
 static bool evaluate(worker *w) {
-    const double until = w->options->settings.server.until;
     evaluation *now = &w->evaluations[w->evaluations_count++];
+    problem *p = &w->problem;
     double at_s = now_s();
     now->seconds = at_s - w->begin_s;
-    pull_all(w, w->all_values);
+    if (w->table == NULL)
+        memcpy(w->all_values, w->replica, p->elements * sizeof *w->all_values);
+    else
+        check(w->comm, kolo_table_pull(w->table, 0, p->rows, w->all_values), "cannot pull rows");
     now->iterations = (double)look_at_board(w);
     now->clocks = (double)w->clocks;
-    now->loss = w->problem.kind->loss(&w->problem, w->all_values);
-    const bool stops = !isfinite(now->loss) || now->loss <= until;
+    now->loss = p->kind->loss(p, w->all_values);
+    const bool stops = !isfinite(now->loss) || now->loss <= w->of->until;
     if (!w->options->quiet && (w->clocks >= w->shown || stops)) {
-        worker_report_evaluation(now);
+        printf("%9.0f  %11.0f  %9.3f  %10.6f\n", now->clocks, now->iterations, now->seconds, now->loss);
         w->shown = w->clocks + w->clocks_planned / EVALUATIONS;
     }
-    w->times.evaluate_seconds += lap(&at_s);
+    w->figures[EVALUATE] += lap(&at_s);
     return stops;
 }
 
 /* Whether this worker's step of a clock is slow. All draw the same. */
 static bool is_slow(const worker *w, size_t clock) {
-    const train_settings *settings = &w->options->settings;
-    if (settings->server.slow_rank != SLOW_ANY)
-        return settings->server.slow_rank == rank_of(w);
-    random_stream stream = random_begin(settings->seed, FOR_SLOW + clock);
-    return random_u64(&stream) % (uint64_t)w->workers == (uint64_t)rank_of(w);
+    if (w->of->slow_rank != SLOW_ANY)
+        return w->of->slow_rank == w->rank;
+    random_stream stream = random_begin(w->options->settings.seed, FOR_SLOW + clock);
+    return random_u64(&stream) % (uint64_t)w->workers == (uint64_t)w->rank;
 }
 
 /* Sleeps for what is left of a step that takes so long on this rank. */
 static void make_slower(const worker *w, double compute_s, double so_far_s) {
-    const server_settings *of = &w->options->settings.server;
-    const double factor = is_slow(w, w->clocks) ? of->slow_factor : 1;
-    const double left_s = fmax(compute_s, of->step_ms * 1e-3) * factor - so_far_s;
+    const double factor = is_slow(w, w->clocks) ? w->of->slow_factor : 1;
+    const double left_s = fmax(compute_s, w->of->step_ms * 1e-3) * factor - so_far_s;
     if (left_s <= 0)
         return;
     struct timespec left = {.tv_sec = (time_t)left_s, .tv_nsec = (long)(fmod(left_s, 1) * 1e9)};
@@ -308,28 +341,26 @@ static void make_slower(const worker *w, double compute_s, double so_far_s) {
 /* One clock, on `count` examples, of which each worker takes its share. Returns whether to stop. */
 static bool run_clock(worker *w, const size_t *examples, size_t count) {
     problem *p = &w->problem;
-    worker_times *times = &w->times;
-    const size_t clock = w->clocks, first = first_of_share(count, rank_of(w), w->workers);
-    const size_t own = first_of_share(count, rank_of(w) + 1, w->workers) - first;
-    const bool sleeps = w->options->settings.server.step_ms > 0; /* so that there is time to evaluate */
+    const size_t clock = w->clocks, first = first_of_share(count, w->rank, w->workers);
+    const size_t own = first_of_share(count, w->rank + 1, w->workers) - first;
     double at_s = now_s();
     if (p->kind->choose != NULL)
         p->kind->choose(p, examples + first, own);
     const double choose_s = lap(&at_s);
-    pull(w, w->values);
-    times->pull_seconds += lap(&at_s);
-    const bool stops = rank_of(w) == w->evaluator && clock % w->every == 0 && evaluate(w);
+    pull(w);
+    w->figures[PULL] += lap(&at_s);
+    const bool stops = w->rank == w->evaluator && clock % w->every == 0 && evaluate(w);
     const double evaluate_s = lap(&at_s);
     const double loss = p->kind->gradient(p, examples + first, own, 1.0F / (float)count, w->values, w->gradients);
     w->losses[clock] = (float)(loss / (double)count);
     const double compute_s = choose_s + lap(&at_s);
-    make_slower(w, compute_s, compute_s + (sleeps ? evaluate_s : 0));
-    times->compute_seconds += compute_s + lap(&at_s);
-    push(w, w->gradients);
-    times->push_seconds += lap(&at_s);
+    make_slower(w, compute_s, compute_s + (w->of->step_ms > 0 ? evaluate_s : 0)); /* asleep it has time to evaluate */
+    w->figures[COMPUTE] += compute_s + lap(&at_s);
+    push(w);
+    w->figures[PUSH] += lap(&at_s);
     note_progress(w, stops);
     end_own_clock(w);
-    times->clock_seconds += lap(&at_s);
+    w->figures[CLOCK] += lap(&at_s);
     return stops;
 }
 
@@ -350,41 +381,37 @@ static void run_clocks(worker *w) {
         stops = run_clock(w, w->order + at, smaller(batch, examples - at));
         look_at_board(w);
     }
-    w->times.rank = rank_of(w);
-    w->times.steps = (double)w->steps;
-    w->times.clocks = (double)w->clocks;
-    w->times.seconds = now_s() - w->begin_s;
-}
-
-/* What a worker has to say of the table before it leaves it. */
-static void note_stats(worker *w) {
-    kolo_table_stats stats = {.stats_bytes = sizeof stats};
-    if (w->table == NULL || kolo_table_get_stats(w->table, &stats) < 0)
-        return;
-    w->times.waited_seconds = (double)stats.waited_ns * 1e-9;
-    w->times.left_out = (double)stats.left_out;
+    w->figures[RANK] = w->rank;
+    w->figures[STEPS] = (double)w->steps;
+    w->figures[CLOCKS] = (double)w->clocks;
+    w->figures[SECONDS] = now_s() - w->begin_s;
 }
 
 static void train(worker *w) {
+    kolo_table_stats stats = {.stats_bytes = sizeof stats};
     check(w->comm, kolo_barrier(w->comm), "cannot begin together");
-    if (rank_of(w) >= w->workers) {
-        serve(w);
+    if (w->rank >= w->workers) {
+        kolo_table_destroy(w->board); /* nobody is to wait for this rank */
+        w->board = NULL;
+        check(w->comm, kolo_table_serve(w->table), "cannot serve");
         return;
     }
     run_clocks(w);
-    if (rank_of(w) == w->evaluator) {
+    if (w->rank == w->evaluator) {
         outlast_others(w);
         evaluate(w);
     }
-    note_stats(w);
+    if (w->table != NULL && kolo_table_get_stats(w->table, &stats) == 0) {
+        w->figures[WAITED] = (double)stats.waited_ns * 1e-9;
+        w->figures[LEFT_OUT] = (double)stats.left_out;
+    }
 }
 
 static const char cannot_gather[] = "cannot gather the results";
 
 /* Where ranks have ended and the table went on without them, those that are left report. */
 static void regroup(worker *w, kolo_comm **comm, FILE **json) {
-    const server_settings *of = &w->options->settings.server;
-    const bool tolerant = of->server == TRAIN_SSP || of->server == TRAIN_ASP || of->backup_workers > 0;
+    const bool tolerant = w->of->server == TRAIN_SSP || w->of->server == TRAIN_ASP || w->of->backup_workers > 0;
     const int rc = kolo_barrier(w->comm);
     kolo_comm *left;
     if (rc == 0)
@@ -395,50 +422,182 @@ static void regroup(worker *w, kolo_comm **comm, FILE **json) {
     w->ranks_lost = kolo_comm_size(w->comm) - kolo_comm_size(left);
     kolo_comm_destroy(w->comm);
     *comm = w->comm = left;
-    if (rank_of(w) == 0)
+    w->rank = kolo_comm_rank(left);
+    if (w->rank == 0)
         train_json_open(json, w->options);
 }
 
-/* All ranks get the losses of the clocks, all workers' times, and what was evaluated. */
+/* All ranks get the losses of the clocks, all workers' figures, and what was evaluated. */
 static void gather(worker *w) {
     kolo_comm *comm = w->comm;
     const double count = (double)w->evaluations_count;
     double most;
     check(comm, kolo_allreduce(comm, &count, &most, 1, KOLO_F64, KOLO_MAX), cannot_gather);
     check(comm, kolo_allreduce(comm, w->losses, w->losses, w->clocks_planned, KOLO_F32, KOLO_SUM), cannot_gather);
-    check(comm, kolo_allgather(comm, &w->times, w->times_of_all, sizeof w->times / sizeof(double), KOLO_F64),
-          cannot_gather);
-    int32_t root = count == most ? rank_of(w) : INT32_MAX;
+    check(comm, kolo_allgather(comm, w->figures, w->figures_of_all, FIGURES, KOLO_F64), cannot_gather);
+    int32_t root = count == most ? w->rank : INT32_MAX;
     check(comm, kolo_allreduce(comm, &root, &root, 1, KOLO_I32, KOLO_MIN), cannot_gather);
     w->evaluations_count = (size_t)most;
-    check(comm,
-          kolo_broadcast(comm, w->evaluations, w->evaluations_count * sizeof *w->evaluations / sizeof(double), KOLO_F64,
-                         root),
-          cannot_gather);
+    const size_t doubles = w->evaluations_count * sizeof *w->evaluations / sizeof(double);
+    check(comm, kolo_broadcast(comm, w->evaluations, doubles, KOLO_F64, root), cannot_gather);
     check(comm, kolo_broadcast(comm, w->all_values, w->problem.elements, KOLO_F32, root), cannot_gather);
+}
+
+static void print_heading(const worker *w) {
+    const problem *p = &w->problem;
+    const server_settings *of = w->of;
+    printf("problem %s: %" PRIu64 " rows, %zu parameters, %zu examples, batch of %zu\nserver  ",
+           train_problem_name(of->problem), p->rows, p->elements, p->examples, w->options->settings.batch_rows);
+    printf("%s", of->server == TRAIN_ALLREDUCE ? "an all-reduce in each clock" : train_server_name(of->server));
+    if (of->server == TRAIN_SSP)
+        printf(", staleness %zu", of->staleness);
+    if (of->hogwild)
+        printf(", hogwild");
+    if (of->backup_workers > 0)
+        printf(", %d backup", of->backup_workers);
+    if (of->servers > 0)
+        printf(", %d server%s", of->servers, plural((size_t)of->servers));
+    printf("; %d worker%s, rule %s, rate %g\n", w->workers, plural((size_t)w->workers), train_rule_name(w->rule),
+           w->rate);
+    if (of->slow_rank >= 0)
+        printf("slow    worker %d takes %g times as long for a step\n", of->slow_rank, of->slow_factor);
+    if (of->slow_rank == SLOW_ANY)
+        printf("slow    a worker in each clock, drawn by chance, takes %g times as long\n", of->slow_factor);
+    if (of->step_ms > 0)
+        printf("step    computes for %g ms at least\n", of->step_ms);
+    printf("\n%9s  %11s  %9s  %10s\n", "clock", "iterations", "seconds", p->kind->measure);
+}
+
+/* The first evaluation with a loss that --until asks for; NULL: none. */
+static const evaluation *find_reached(const worker *w) {
+    for (size_t i = 0; i < w->evaluations_count && w->of->until > 0; i++)
+        if (w->evaluations[i].loss <= w->of->until)
+            return &w->evaluations[i];
+    return NULL;
+}
+
+static double test_accuracy(const worker *w) {
+    return (double)w->test_correct / (double)w->problem.test->rows;
+}
+
+static void print_summary(const worker *w) {
+    const problem *p = &w->problem;
+    const size_t count = w->evaluations_count;
+    const evaluation *reached = find_reached(w), *last = &w->evaluations[count > 0 ? count - 1 : 0];
+    printf("\ntraining summary\n");
+    if (count > 0)
+        printf("  %-13s  %.6f after %.0f clocks, %.0f iterations, %.3f s\n", p->kind->measure, last->loss, last->clocks,
+               last->iterations, last->seconds);
+    if (p->kind->known != NULL)
+        printf("  known          %.6f %s\n", p->known_loss, p->kind->known);
+    if (w->of->problem == TRAIN_DIGITS)
+        printf("  test accuracy  %.2f %% (%zu of %zu rows that training never saw)\n", 100 * test_accuracy(w),
+               w->test_correct, p->test->rows);
+    if (reached != NULL)
+        printf("  until %-7g  reached after %.0f iterations, in %.3f s\n", w->of->until, reached->iterations,
+               reached->seconds);
+    else if (w->of->until > 0)
+        printf("  until %-7g  not reached\n", w->of->until);
+    if (w->ranks_lost > 0)
+        printf("  lost           %d rank%s; the others went on\n", w->ranks_lost, plural((size_t)w->ranks_lost));
+    printf("\n%-12s %8s %8s %9s %9s %9s %9s %9s\n", "ms of a step", "steps", "all", "compute", "pull", "push", "clock",
+           "waited");
+    for (int i = 0; i < kolo_comm_size(w->comm); i++) {
+        const double *its = w->figures_of_all[i], ms = 1e3 / its[STEPS];
+        if (its[STEPS] == 0)
+            continue;
+        printf("worker %-5.0f %8.0f %8.3f", its[RANK], its[STEPS], ms * (its[SECONDS] - its[EVALUATE]));
+        for (int figure = COMPUTE; figure <= WAITED; figure++)
+            printf(" %9.3f", ms * its[figure]);
+        printf("\n");
+    }
+}
+
+static void write_evaluation(FILE *file, const evaluation *one) {
+    json_pairs_print(file, "{clocks=%.0f iterations=%.0f seconds=%.9g loss=%.9g}", one->clocks, one->iterations,
+                     one->seconds, one->loss);
+}
+
+static void write_settings(FILE *file, const worker *w) {
+    const train_settings *settings = &w->options->settings;
+    const server_settings *of = w->of;
+    const problem *p = &w->problem;
+    char staleness[24] = "null", slow_rank[16] = "null";
+    if (of->server == TRAIN_BSP || of->server == TRAIN_SSP)
+        snprintf(staleness, sizeof staleness, "%zu", of->server == TRAIN_BSP ? 0 : of->staleness);
+    if (of->slow_rank != SLOW_NONE)
+        snprintf(slow_rank, sizeof slow_rank, of->slow_rank == SLOW_ANY ? "\"any\"" : "%d", of->slow_rank);
+    json_pairs_print(file,
+                     "problem=\"%s\" measure=\"%s\" rows=%" PRIu64 " parameters=%zu examples=%zu batch=%zu "
+                     "seed=%" PRIu64 " rule=\"%s\" rate=%.9g\n"
+                     "server=\"%s\" staleness=%s workers=%d servers=%d backup_workers=%d hogwild=%s slow_rank=%s "
+                     "slow_factor=%.9g step_ms=%.9g ranks_lost=%d",
+                     train_problem_name(of->problem), p->kind->measure, p->rows, p->elements, p->examples,
+                     settings->batch_rows, settings->seed, train_rule_name(w->rule), w->rate,
+                     train_server_name(of->server), staleness, w->workers, of->servers, of->backup_workers,
+                     of->hogwild ? "true" : "false", slow_rank, of->slow_factor, of->step_ms, w->ranks_lost);
+}
+
+static void write_json(FILE *file, const worker *w, double loss) {
+    const evaluation *reached = find_reached(w);
+    double clocks = 0; /* that any worker has begun */
+    fprintf(file, "{\n  ");
+    write_settings(file, w);
+    fprintf(file, ",\n  ");
+    json_pairs_print(file, "loss=%.9g known_loss=%.9g until=%.9g test_accuracy=%.9g", loss,
+                     w->problem.kind->known != NULL ? w->problem.known_loss : NAN,
+                     w->of->until > 0 ? w->of->until : NAN, w->problem.test->rows > 0 ? test_accuracy(w) : NAN);
+    fprintf(file, ",\n  \"reached\": %s", reached != NULL ? "" : "null");
+    if (reached != NULL)
+        write_evaluation(file, reached);
+    fprintf(file, ",\n  \"evaluations\": [");
+    for (size_t i = 0; i < w->evaluations_count; i++) {
+        fprintf(file, i > 0 ? ",\n    " : "\n    ");
+        write_evaluation(file, &w->evaluations[i]);
+    }
+    fprintf(file, "\n  ],\n  \"times\": [");
+    const char *before = "\n    {";
+    for (int i = 0; i < kolo_comm_size(w->comm); i++) {
+        const double *its = w->figures_of_all[i];
+        for (int figure = 0; figure < FIGURES && its[STEPS] > 0; figure++)
+            fprintf(file, "%s\"%s\": %.9g", figure > 0 ? ", " : before, figure_names[figure], its[figure]);
+        if (its[STEPS] > 0) {
+            fprintf(file, "}");
+            before = ",\n    {";
+        }
+        clocks = fmax(clocks, its[CLOCKS]);
+    }
+    fprintf(file, "\n  ],\n  \"losses\": ");
+    json_floats_print(file, w->losses, smaller((size_t)clocks, w->clocks_planned));
+    fprintf(file, "\n}\n");
 }
 
 int worker_run(kolo_comm **comm, const train_options *options, const dataset *train_rows, const dataset *test,
                FILE **json) {
-    worker w;
-    create(&w, *comm, options, train_rows, test);
-    if (rank_of(&w) == 0 && !options->quiet)
-        worker_report_heading(&w);
-    train(&w);
-    close_rows(&w); /* the others do not wait for a worker that has left */
-    regroup(&w, comm, json);
-    gather(&w);
-    const double loss = w.evaluations_count > 0 ? w.evaluations[w.evaluations_count - 1].loss : NAN;
-    if (options->settings.server.problem == TRAIN_DIGITS)
-        w.test_correct = problem_digits_correct(&w.problem, w.all_values);
-    if (rank_of(&w) == 0) {
-        const char *measure = w.problem.kind->measure;
-        worker_report_end(&w, json);
-        if (w.evaluations_count == 0)
-            complain("the worker that evaluated the %s has ended", measure);
+    static worker only; /* the process ends with it, so that nobody frees its memory */
+    worker *w = &only;
+    *w = (worker){.comm = *comm, .options = options, .of = &options->settings.server};
+    create(w, train_rows, test);
+    if (w->rank == 0 && !options->quiet)
+        print_heading(w);
+    train(w);
+    close_rows(w); /* the others do not wait for a worker that has left */
+    regroup(w, comm, json);
+    gather(w);
+    const double loss = w->evaluations_count > 0 ? w->evaluations[w->evaluations_count - 1].loss : NAN;
+    if (w->of->problem == TRAIN_DIGITS)
+        w->test_correct = problem_digits_correct(&w->problem, w->all_values);
+    if (w->rank == 0) {
+        print_summary(w);
+        train_print_end();
+        if (*json != NULL)
+            write_json(*json, w, loss);
+        train_json_close(json, options);
+        if (w->evaluations_count == 0)
+            complain("the worker that evaluated the %s has ended", w->problem.kind->measure);
         else if (!isfinite(loss))
-            complain("the %s is not finite: training diverged; try a smaller --rate than %g", measure, w.rate);
+            complain("the %s is not finite: training diverged; try a smaller --rate than %g", w->problem.kind->measure,
+                     w->rate);
     }
-    destroy(&w);
     return isfinite(loss) ? EXIT_SUCCESS : EXIT_FAILURE;
 }
