@@ -81,14 +81,10 @@ int comparison_run(comparison *result, const trainer *together) {
     int32_t verdict = LATER;
     trainer alone = {0};
     kolo_comm *single = NULL;
-    kolo_options options = KOLO_OPTIONS_INIT;
-    options.rank = 0;
-    options.size = 1;
     *result = (comparison){0};
     int rc = find_cpus(result, together);
     if (first && rc == 0) {
-        if (kolo_comm_create(&single, &options) < 0)
-            give_up("cannot begin the run in one process: %s", kolo_error_message());
+        single = comm_of_one_rank("cannot begin the run in one process");
         trainer_create(&alone, single, together->options, together->train, together->test);
         trainer_begin(&alone);
     }
@@ -113,11 +109,6 @@ const char *plural(size_t count) {
 
 static const char *truth(int is_true) {
     return is_true ? "true" : "false";
-}
-
-void train_print_end(void) {
-    if (fflush(stdout) != 0 || ferror(stdout))
-        give_up("cannot write to standard output: %s", strerror(errno));
 }
 
 void train_report_heading(const trainer *t) {
@@ -239,31 +230,28 @@ void train_report_settings(FILE *file, const trainer *t) {
 
 static void write_json(FILE *file, const trainer *t, const epoch_result *run, int identical, const comparison *c) {
     train_report_settings(file, t);
-    json_pairs_print(file, "ranks_lost=%d ranks_joined=%d fused=%s state_bytes=%zu allreduce_bytes=%zu", t->ranks.lost,
-                     t->ranks.joined, truth(t->settings->way.fused), trainer_state_bytes(t),
-                     (t->model.parameters_count + 1) * sizeof(float));
-    fprintf(file, ",\n  ");
     json_pairs_print(file,
+                     "ranks_lost=%d ranks_joined=%d fused=%s state_bytes=%zu allreduce_bytes=%zu\n"
                      "loss=%.9g test_accuracy=%.9g samples_per_second=%.9g seconds=%.9g allreduce_seconds=%.9g "
                      "update_seconds=%.9g replicas_identical=%s",
-                     run->loss, train_report_accuracy(t, run), (double)run->samples / run->seconds, run->seconds,
-                     run->allreduce_seconds, run->update_seconds, truth(identical));
+                     t->ranks.lost, t->ranks.joined, truth(t->settings->way.fused), trainer_state_bytes(t),
+                     (t->model.parameters_count + 1) * sizeof(float), run->loss, train_report_accuracy(t, run),
+                     (double)run->samples / run->seconds, run->seconds, run->allreduce_seconds, run->update_seconds,
+                     truth(identical));
     if (c != NULL) {
-        fprintf(file, ",\n  \"one_process\": {");
+        fprintf(file, ",\n  \"one_process\": ");
         json_pairs_print(file,
-                         "same=%s early_difference_max=%.9g difference_max=%.9g step_of_max=%zu seconds=%.9g "
-                         "speedup=%.9g test_accuracy=%.9g",
+                         "{same=%s early_difference_max=%.9g difference_max=%.9g step_of_max=%zu seconds=%.9g "
+                         "speedup=%.9g test_accuracy=%.9g}",
                          truth(c->same), c->early_difference_max, c->difference_max, c->step_of_max, c->seconds_alone,
                          c->seconds_alone / c->seconds_together, c->test_accuracy_alone);
-        fprintf(file, "}");
     }
     fprintf(file, ",\n  \"epochs\": [");
-    for (size_t epoch = 0; epoch < t->epochs; epoch++) {
-        const epoch_result *r = &t->results[epoch];
-        fprintf(file, "%s\n    {", epoch > 0 ? "," : "");
-        json_pairs_print(file, "steps=%zu samples=%zu loss=%.9g test_accuracy=%.9g seconds=%.9g allreduce_seconds=%.9g",
+    for (const epoch_result *r = t->results; r < t->results + t->epochs; r++) {
+        fprintf(file, r > t->results ? ",\n    " : "\n    ");
+        json_pairs_print(file,
+                         "{steps=%zu samples=%zu loss=%.9g test_accuracy=%.9g seconds=%.9g allreduce_seconds=%.9g}",
                          r->steps, r->samples, r->loss, train_report_accuracy(t, r), r->seconds, r->allreduce_seconds);
-        fprintf(file, "}");
     }
     fprintf(file, "\n  ],\n  \"losses\": ");
     json_floats_print(file, t->losses, t->steps);
@@ -273,10 +261,9 @@ static void write_json(FILE *file, const trainer *t, const epoch_result *run, in
 void train_report_end(const trainer *t, int identical, const comparison *compared, FILE **json) {
     const epoch_result run = train_report_total(t);
     print_summary(t, &run, identical, compared);
-    train_print_end();
     if (*json != NULL)
         write_json(*json, t, &run, identical, compared);
-    train_json_close(json, t->options);
+    train_report_close(json, t->options);
 }
 
 void train_data_read(dataset *all, train_options *options) {
@@ -293,7 +280,9 @@ void train_json_open(FILE **file, const train_options *options) {
         give_up("cannot write '%s': %s", options->json_path, strerror(errno));
 }
 
-void train_json_close(FILE **file, const train_options *options) {
+void train_report_close(FILE **file, const train_options *options) {
+    if (fflush(stdout) != 0 || ferror(stdout))
+        give_up("cannot write to standard output: %s", strerror(errno));
     if (*file != NULL && (fflush(*file) != 0 || ferror(*file) || fclose(*file) != 0))
         give_up("cannot write '%s': %s", options->json_path, strerror(errno));
     *file = NULL;

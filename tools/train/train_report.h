@@ -56,10 +56,7 @@ void train_data_read(dataset *all, train_options *options);
  * that a path that can't be written doesn't cost a whole run, also by whoever becomes rank 0. What cannot be written
  * ends the process. */
 void train_json_open(FILE **file, const train_options *options);
-void train_json_close(FILE **file, const train_options *options);
-
-/* After the last line on standard output. */
-void train_print_end(void);
+void train_report_close(FILE **file, const train_options *options); /* and standard output has had its last line */
 
 /* "rank" or "ranks", "step" or "steps". */
 const char *plural(size_t count);

@@ -55,16 +55,23 @@ static void open_buckets(trainer *t) {
         give_up("cannot make buckets of gradients: %s", kolo_error_message());
 }
 
+kolo_comm *comm_of_one_rank(const char *cannot) {
+    kolo_options options = KOLO_OPTIONS_INIT;
+    kolo_comm *comm;
+    options.rank = 0;
+    options.size = 1;
+    if (kolo_comm_create(&comm, &options) < 0)
+        give_up("%s: %s", cannot, kolo_error_message());
+    return comm;
+}
+
 static int open_optimizer(trainer *t) {
     const train_settings *settings = t->settings;
     size_t ends[MLP_LAYERS];
     for (int l = 0; l < MLP_LAYERS; l++)
         ends[l] = t->model.layers[l].biases + t->model.layers[l].outputs;
-    kolo_options alone = KOLO_OPTIONS_INIT;
-    alone.rank = 0;
-    alone.size = 1;
-    if (!settings->way.fused && kolo_comm_create(&t->alone, &alone) < 0)
-        give_up("cannot make the optimizer of one rank: %s", kolo_error_message());
+    if (!settings->way.fused)
+        t->alone = comm_of_one_rank("cannot make the optimizer of one rank");
     kolo_optimizer_options options = KOLO_OPTIMIZER_OPTIONS_INIT;
     kolo_parameter_group group = KOLO_PARAMETER_GROUP_INIT;
     options.count = group.end = t->model.parameters_count;

@@ -81,6 +81,9 @@ void trainer_move(trainer *t, kolo_comm *comm);
 /* Bytes of the optimizer's state that this rank holds. */
 size_t trainer_state_bytes(const trainer *t);
 
+/* This rank with nobody else; where that cannot be, the process ends. */
+kolo_comm *comm_of_one_rank(const char *cannot);
+
 /* 1: all ranks have the same bits in values[0 .. count-1]; 0: they have not, as every rank is told; or LOST. */
 int replicas_identical(kolo_comm *comm, const float *values, size_t count);
 

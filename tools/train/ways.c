@@ -12,15 +12,6 @@
 #include "printed_text.h"
 #include "train_report.h"
 
-/* Where the step of a run spends its time, in seconds: of the epoch whose steps took the median time, mean over its
- * steps and over the ranks. */
-typedef struct way_times {
-    double step;
-    double compute; /* the gradients; with overlap, whatever communication takes of the processor then */
-    double wait;    /* for the sums when the gradients are there; with --fused also the update */
-    double update;
-} way_times;
-
 typedef struct way_run {
     unsigned way;
     train_options options; /* with the settings of that way */
@@ -34,7 +25,11 @@ typedef struct way_run {
     int is_right;      /* and with the plain way's bits, where they must */
     double difference; /* of a step's loss from the plain way's, at most; relative to the larger of that and 1 */
     size_t parameter_bytes;
-    way_times times;
+    /* Seconds of a step: of the epoch whose steps took the median time, mean over its steps and over the ranks. */
+    double step;
+    double compute; /* the gradients; with overlap, whatever communication takes of the processor then */
+    double wait;    /* for the sums when the gradients are there; with --fused also the update */
+    double update;
     double gain;
     double hidden; /* by how much less it waits than the same way without overlap; below 0: it has none */
 } way_run;
@@ -90,34 +85,31 @@ static void take_turns(ways *all, bool prints) {
     }
 }
 
+/* Of a step in that epoch. */
 static double step_seconds(const trainer *t, size_t epoch) {
-    const epoch_result *result = &t->results[epoch];
     const size_t before = epoch > 0 ? t->results[epoch - 1].steps : 0;
-    return result->seconds / (double)(result->steps - before);
+    return t->results[epoch].seconds / (double)(t->results[epoch].steps - before);
 }
 
-/* The epoch whose steps took the median time. */
-static size_t median_epoch(const trainer *t) {
-    for (size_t epoch = 0; epoch < t->epochs; epoch++) {
-        const double own = step_seconds(t, epoch);
-        size_t faster = 0;
-        for (size_t other = 0; other < t->epochs; other++)
-            faster += step_seconds(t, other) < own || (step_seconds(t, other) == own && other < epoch);
-        if (faster == t->epochs / 2)
-            return epoch;
-    }
-    return 0;
+static int is_faster(const trainer *t, size_t epoch, size_t other) {
+    const double difference = step_seconds(t, epoch) - step_seconds(t, other);
+    return difference < 0 || (difference == 0 && epoch < other);
 }
 
 static void take_times(way_run *run) {
-    const size_t epoch = median_epoch(&run->trainer);
-    const epoch_result *result = &run->trainer.results[epoch];
-    way_times *times = &run->times;
-    times->step = step_seconds(&run->trainer, epoch);
-    const double steps = result->seconds / times->step;
-    times->wait = result->allreduce_seconds / steps;
-    times->update = result->update_seconds / steps;
-    times->compute = times->step - times->wait - times->update;
+    const trainer *t = &run->trainer;
+    for (size_t epoch = 0; epoch < t->epochs; epoch++) {
+        size_t faster = 0;
+        for (size_t other = 0; other < t->epochs; other++)
+            faster += (size_t)is_faster(t, other, epoch);
+        if (faster != t->epochs / 2)
+            continue;
+        run->step = step_seconds(t, epoch);
+        const double steps = t->results[epoch].seconds / run->step;
+        run->wait = t->results[epoch].allreduce_seconds / steps;
+        run->update = t->results[epoch].update_seconds / steps;
+        run->compute = run->step - run->wait - run->update;
+    }
 }
 
 /* Those without overlap are there before those with it. */
@@ -138,11 +130,11 @@ static void finish(ways *all) {
         if (way->shared_parameters && kolo_comm_query(run->comm, &info) == KOLO_OK)
             run->parameter_bytes /= (size_t)info.local_size;
         take_times(run);
-        run->gain = all->runs[0].times.step / run->times.step;
+        run->gain = all->runs[0].step / run->step;
         run->hidden = -1;
         for (const way_run *other = all->runs; other < run && way->overlap; other++)
             if (other->way == train_ways[run->way].without_overlap)
-                run->hidden = fmax(0, other->times.wait - run->times.wait);
+                run->hidden = fmax(0, other->wait - run->wait);
     }
 }
 
@@ -159,14 +151,13 @@ static void print_heading(const ways *all) {
 static void print_times(const ways *all) {
     printf("\n%-20s %9s %9s %9s %9s %9s %7s\n", "ms of a step", "all", "compute", "wait", "update", "hidden", "gain");
     for (const way_run *run = all->runs; run < all->runs + all->count; run++) {
-        const way_times *times = &run->times;
         char update[16] = "in wait", hidden[16] = "-";
         if (!train_ways[run->way].way.fused)
-            snprintf(update, sizeof update, "%.3f", 1e3 * times->update);
+            snprintf(update, sizeof update, "%.3f", 1e3 * run->update);
         if (run->hidden >= 0)
             snprintf(hidden, sizeof hidden, "%.3f", 1e3 * run->hidden);
-        printf("%-20s %9.3f %9.3f %9.3f %9s %9s %6.2fx\n", train_way_name(run->way), 1e3 * times->step,
-               1e3 * times->compute, 1e3 * times->wait, update, hidden, run->gain);
+        printf("%-20s %9.3f %9.3f %9.3f %9s %9s %6.2fx\n", train_way_name(run->way), 1e3 * run->step,
+               1e3 * run->compute, 1e3 * run->wait, update, hidden, run->gain);
     }
 }
 
@@ -223,21 +214,19 @@ static void print_curves(const ways *all) {
 static void write_run(FILE *file, const way_run *run) {
     const trainer *t = &run->trainer;
     const epoch_result *last = &t->results[t->epochs - 1];
-    fprintf(file, "    {");
-    json_pairs_print(file,
-                     "way=\"%s\" step_seconds=%.9g compute_seconds=%.9g wait_seconds=%.9g update_seconds=%.9g "
-                     "gain=%.9g sent_bytes=%.0f net_sent_bytes=%.0f",
-                     train_way_name(run->way), run->times.step, run->times.compute, run->times.wait, run->times.update,
-                     run->gain, run->sent_bytes, run->net_bytes);
-    fprintf(file, ",\n     ");
+    char hidden[64] = "";
     if (run->hidden >= 0)
-        fprintf(file, "\"hidden_seconds\": %.9g, ", run->hidden);
+        snprintf(hidden, sizeof hidden, "hidden_seconds=%.9g ", run->hidden);
     json_pairs_print(file,
-                     "parameter_bytes=%zu state_bytes=%zu compression_bytes=%zu replicas_identical=%s loss=%.9g "
+                     "{way=\"%s\" step_seconds=%.9g compute_seconds=%.9g wait_seconds=%.9g update_seconds=%.9g "
+                     "gain=%.9g sent_bytes=%.0f net_sent_bytes=%.0f\n"
+                     "%sparameter_bytes=%zu state_bytes=%zu compression_bytes=%zu replicas_identical=%s loss=%.9g "
                      "test_accuracy=%.9g difference_max=%.9g",
-                     run->parameter_bytes, trainer_state_bytes(t), held_bytes(t), run->identical ? "true" : "false",
-                     last->loss, train_report_accuracy(t, last), run->difference);
-    fprintf(file, ",\n     \"losses\": ");
+                     train_way_name(run->way), run->step, run->compute, run->wait, run->update, run->gain,
+                     run->sent_bytes, run->net_bytes, hidden, run->parameter_bytes, trainer_state_bytes(t),
+                     held_bytes(t), run->identical ? "true" : "false", last->loss, train_report_accuracy(t, last),
+                     run->difference);
+    fprintf(file, ",\n  \"losses\": ");
     json_floats_print(file, t->losses, t->steps);
     fprintf(file, "}");
 }
@@ -254,12 +243,12 @@ static void write_json(FILE *file, const ways *all) {
                      machine.cpus_online, all->runs[0].trainer.epochs);
     fprintf(file, ", \"cpu\": ");
     json_text_print(file, machine.cpu_model);
-    fprintf(file, ",\n  \"ways\": [\n");
+    fprintf(file, ",\n  \"ways\": [");
     for (int i = 0; i < all->count; i++) {
+        fprintf(file, i > 0 ? ",\n  " : "\n  ");
         write_run(file, &all->runs[i]);
-        fprintf(file, i + 1 < all->count ? ",\n" : "\n");
     }
-    fprintf(file, "  ]\n}\n");
+    fprintf(file, "\n  ]\n}\n");
 }
 
 int ways_run(kolo_comm *comm, const train_options *options, const dataset *train, const dataset *test, FILE **json) {
@@ -277,10 +266,9 @@ int ways_run(kolo_comm *comm, const train_options *options, const dataset *train
         print_times(all);
         print_bytes(all);
         print_curves(all);
-        train_print_end();
         if (*json != NULL)
             write_json(*json, all);
-        train_json_close(json, options);
+        train_report_close(json, options);
     }
     for (way_run *run = all->runs; run < all->runs + all->count; run++) {
         code = run->identical && run->is_right ? code : EXIT_FAILURE;

@@ -126,7 +126,7 @@ static void open_replicas(worker *w) {
 
 /* Collective. Rank 0's first values become everybody's. */
 static void open_rows(worker *w) {
-    const problem *p = &w->problem;
+    problem *p = &w->problem;
     if (w->of->server == TRAIN_ALLREDUCE)
         open_replicas(w);
     else
@@ -149,7 +149,7 @@ static void close_rows(worker *w) {
 /* The rows that were chosen, or all of a problem without choice, from a replica to where they lie one behind the other,
  * or back. */
 static void copy_rows(const problem *p, float *replica, float *chosen, bool back) {
-    const bool all = p->kind->choose == NULL;
+    const bool all = !p->chooses;
     const size_t columns = all ? p->elements : p->columns;
     for (size_t i = 0; i < (all ? 1 : p->ids_count); i++) {
         float *row = replica + (all ? 0 : p->ids[i] * columns), *other = chosen + i * columns;
@@ -162,7 +162,7 @@ static void pull(worker *w) {
     int rc = 0;
     if (w->table == NULL)
         copy_rows(p, w->replica, w->values, false);
-    else if (p->kind->choose == NULL)
+    else if (!p->chooses)
         rc = kolo_table_pull(w->table, 0, p->rows, w->values);
     else if (p->ids_count > 0)
         rc = kolo_table_pull_rows(w->table, p->ids, p->ids_count, w->values);
@@ -175,7 +175,7 @@ static void push(worker *w) {
     w->steps++;
     if (w->table == NULL)
         copy_rows(p, w->replica_gradients, w->gradients, true);
-    else if (p->kind->choose == NULL)
+    else if (!p->chooses)
         rc = kolo_table_push(w->table, 0, p->rows, w->gradients);
     else if (p->ids_count > 0)
         rc = kolo_table_push_rows(w->table, p->ids, p->ids_count, w->gradients);
@@ -309,7 +309,7 @@ static bool evaluate(worker *w) {
         check(w->comm, kolo_table_pull(w->table, 0, p->rows, w->all_values), "cannot pull rows");
     now->iterations = (double)look_at_board(w);
     now->clocks = (double)w->clocks;
-    now->loss = p->kind->loss(p, w->all_values);
+    now->loss = problem_loss(p, w->all_values);
     const bool stops = !isfinite(now->loss) || now->loss <= w->of->until;
     if (!w->options->quiet && (w->clocks >= w->shown || stops)) {
         printf("%9.0f  %11.0f  %9.3f  %10.6f\n", now->clocks, now->iterations, now->seconds, now->loss);
@@ -344,14 +344,13 @@ static bool run_clock(worker *w, const size_t *examples, size_t count) {
     const size_t clock = w->clocks, first = first_of_share(count, w->rank, w->workers);
     const size_t own = first_of_share(count, w->rank + 1, w->workers) - first;
     double at_s = now_s();
-    if (p->kind->choose != NULL)
-        p->kind->choose(p, examples + first, own);
+    problem_choose(p, examples + first, own);
     const double choose_s = lap(&at_s);
     pull(w);
     w->figures[PULL] += lap(&at_s);
     const bool stops = w->rank == w->evaluator && clock % w->every == 0 && evaluate(w);
     const double evaluate_s = lap(&at_s);
-    const double loss = p->kind->gradient(p, examples + first, own, 1.0F / (float)count, w->values, w->gradients);
+    const double loss = problem_gradient(p, examples + first, own, 1.0F / (float)count, w->values, w->gradients);
     w->losses[clock] = (float)(loss / (double)count);
     const double compute_s = choose_s + lap(&at_s);
     make_slower(w, compute_s, compute_s + (w->of->step_ms > 0 ? evaluate_s : 0)); /* asleep it has time to evaluate */
@@ -589,10 +588,9 @@ int worker_run(kolo_comm **comm, const train_options *options, const dataset *tr
         w->test_correct = problem_digits_correct(&w->problem, w->all_values);
     if (w->rank == 0) {
         print_summary(w);
-        train_print_end();
         if (*json != NULL)
             write_json(*json, w, loss);
-        train_json_close(json, options);
+        train_report_close(json, options);
         if (w->evaluations_count == 0)
             complain("the worker that evaluated the %s has ended", w->problem.kind->measure);
         else if (!isfinite(loss))
