@@ -5,59 +5,8 @@
 #include <string.h>
 
 #include "complain.h"
-#include "mlp.h"
-#include "random.h"
 
 enum { FOR_FIRST_VALUES = (1 << 20) - 1, FOR_KNOWN, FOR_EXAMPLES }; /* what streams of random numbers are for */
-
-/* What is generated. */
-
-static void draw(const problem *p, size_t purpose, example *one) {
-    random_stream stream = random_begin(p->settings->seed, FOR_EXAMPLES + purpose);
-    p->kind->draw(p, &stream, one);
-}
-
-/* Where in the choice a row is, named if it was not. */
-static uint32_t place(problem *p, uint32_t row) {
-    uint32_t *named = p->named + 2 * (size_t)row;
-    if (named[0] != p->choice) {
-        named[0] = p->choice;
-        named[1] = (uint32_t)p->ids_count;
-        p->ids[p->ids_count++] = row;
-    }
-    return named[1];
-}
-
-static void choose(problem *p, const size_t *examples, size_t count) {
-    p->ids_count = 0;
-    if (++p->choice == 0) { /* after 2^32 of them */
-        memset(p->named, 0, p->rows * 2 * sizeof *p->named);
-        p->choice = 1;
-    }
-    for (size_t i = 0; i < count; i++) {
-        draw(p, examples[i], &p->batch[i]);
-        for (size_t k = 0; k < p->kind->example_rows; k++)
-            p->batch[i].rows[k] = place(p, p->batch[i].rows[k]);
-    }
-}
-
-static double sum_gradients(problem *p, const size_t *examples, size_t count, float scale, const float *values,
-                            float *gradients) {
-    double sum = 0;
-    (void)examples;
-    memset(gradients, 0, p->ids_count * p->columns * sizeof *gradients);
-    for (size_t i = 0; i < count; i++)
-        sum += p->kind->example_loss(&p->batch[i], values, scale, gradients);
-    return sum;
-}
-
-static double mean_loss(problem *p, const float *values) {
-    double sum = 0;
-    for (size_t i = 0; i < p->kind->evaluated; i++)
-        sum += p->kind->example_loss(&p->evaluated[i], values, 0, NULL);
-    sum /= (double)p->kind->evaluated;
-    return p->kind->is_root ? sqrt(sum) : sum;
-}
 
 /* A sparse logistic regression. An example has a few of many features, drawn by Zipf's law, and a label, drawn with the
  * probability that the known weights give it. The known weights' own loss is what no training can beat by more than
@@ -126,9 +75,6 @@ static const problem_kind problem_logistic = {.measure = "loss",
                                               .rate = 0.1,
                                               .epochs = 1,
                                               .create = create_logistic,
-                                              .choose = choose,
-                                              .gradient = sum_gradients,
-                                              .loss = mean_loss,
                                               .example_rows = FEATURES_OF_ONE,
                                               .evaluated = 4096,
                                               .draw = draw_features,
@@ -180,7 +126,7 @@ static void create_factorization(problem *p) {
     draw_normal(p, FOR_KNOWN, pow(FACTORS, -0.25), p->known_values); /* entries have a variance of 1 */
 }
 
-static void initialize_factors(const problem *p, float *values) {
+static void initialize_factors(problem *p, float *values) {
     draw_normal(p, FOR_FIRST_VALUES, 0.5, values);
 }
 
@@ -191,9 +137,6 @@ static const problem_kind problem_factorization = {.measure = "RMSE",
                                                    .epochs = 6,
                                                    .create = create_factorization,
                                                    .initialize = initialize_factors,
-                                                   .choose = choose,
-                                                   .gradient = sum_gradients,
-                                                   .loss = mean_loss,
                                                    .example_rows = 2,
                                                    .evaluated = 8192,
                                                    .is_root = true,
@@ -203,72 +146,100 @@ static const problem_kind problem_factorization = {.measure = "RMSE",
 /* The network of kolo-train's own training. A row of the table is a row of a layer's matrix of weights, or its biases.
  * All of them are needed in every step: a dense problem. */
 
-typedef struct digits {
-    mlp model;        /* its parameters are the caller's */
-    float *scratch;   /* a gradient that nobody looks at */
-    size_t evaluated; /* of the training rows, the first */
-    dataset batch;
-} digits;
-
 static void create_digits(problem *p) {
-    enum { EVALUATED_ROWS = 512 };
     const dataset *train = p->train;
-    digits *d = p->own = allocate(1, sizeof *d);
+    mlp *model = &p->model;
     p->examples = train->rows;
-    d->evaluated = smaller(train->rows, EVALUATED_ROWS);
-    const size_t rows_max = p->examples_max > d->evaluated ? p->examples_max : d->evaluated;
-    mlp_create(&d->model, train->features, p->settings->hidden, train->classes, rows_max);
-    free(d->model.parameters);
-    d->scratch = allocate(d->model.parameters_count, sizeof *d->scratch);
-    d->batch.features = train->features;
-    dataset_reserve(&d->batch, p->examples_max);
-    for (int l = 0; l < MLP_LAYERS; l++) {
-        const mlp_layer *layer = &d->model.layers[l];
+    mlp_create(model, train->features, p->settings->hidden, train->classes, p->examples_max);
+    mlp_reserve(model, smaller(train->rows, p->kind->evaluated));
+    free(model->parameters);
+    p->scratch = allocate(model->parameters_count, sizeof *p->scratch);
+    p->digits.features = train->features;
+    dataset_reserve(&p->digits, p->examples_max);
+    for (const mlp_layer *layer = model->layers; layer < model->layers + MLP_LAYERS; layer++) {
         p->row_columns = enlarge(p->row_columns, p->rows + layer->inputs + 1, sizeof *p->row_columns);
         for (size_t i = 0; i <= layer->inputs; i++)
             p->row_columns[p->rows++] = layer->outputs;
     }
 }
 
-static void initialize_digits(const problem *p, float *values) {
-    digits *d = p->own;
-    d->model.parameters = values;
-    mlp_initialize(&d->model, p->settings->seed);
-}
-
 /* The model only reads its parameters. */
-static mlp *with(digits *d, const float *values) {
-    d->model.parameters = (float *)(uintptr_t)values;
-    return &d->model;
+static mlp *with(problem *p, const float *values) {
+    p->model.parameters = (float *)(uintptr_t)values;
+    return &p->model;
 }
 
-static double digits_gradient(problem *p, const size_t *examples, size_t count, float scale, const float *values,
-                              float *gradients) {
-    digits *d = p->own;
-    d->batch.rows = count;
-    dataset_copy_rows(&d->batch, p->train, examples);
-    return mlp_gradient(with(d, values), d->batch.inputs, d->batch.labels, count, scale, gradients, MLP_REPLACE);
-}
-
-static double digits_loss(problem *p, const float *values) {
-    digits *d = p->own;
-    const double sum =
-        mlp_gradient(with(d, values), p->train->inputs, p->train->labels, d->evaluated, 1, d->scratch, MLP_REPLACE);
-    return sum / (double)d->evaluated;
+static void initialize_digits(problem *p, float *values) {
+    mlp_initialize(with(p, values), p->settings->seed);
 }
 
 size_t problem_digits_correct(problem *p, const float *values) {
-    return mlp_correct(with(p->own, values), p->test->inputs, p->test->labels, p->test->rows);
+    return mlp_correct(with(p, values), p->test->inputs, p->test->labels, p->test->rows);
 }
 
 static const problem_kind problem_digits = {.measure = "loss",
                                             .rule = TRAIN_RULE_MOMENTUM,
                                             .rate = 0.1,
                                             .epochs = 30,
+                                            .evaluated = 512,
                                             .create = create_digits,
-                                            .initialize = initialize_digits,
-                                            .gradient = digits_gradient,
-                                            .loss = digits_loss};
+                                            .initialize = initialize_digits};
+
+/* What problems have in common. */
+
+static void draw(const problem *p, size_t purpose, example *one) {
+    random_stream stream = random_begin(p->settings->seed, FOR_EXAMPLES + purpose);
+    p->kind->draw(p, &stream, one);
+}
+
+/* Where in the choice a row is, named if it was not. */
+static uint32_t place(problem *p, uint32_t row) {
+    uint32_t *named = p->named + 2 * (size_t)row;
+    if (named[0] != p->choice) {
+        named[0] = p->choice;
+        named[1] = (uint32_t)p->ids_count;
+        p->ids[p->ids_count++] = row;
+    }
+    return named[1];
+}
+
+void problem_choose(problem *p, const size_t *examples, size_t count) {
+    p->ids_count = 0;
+    if (++p->choice == 0 && p->chooses) { /* after 2^32 of them */
+        memset(p->named, 0, p->rows * 2 * sizeof *p->named);
+        p->choice = 1;
+    }
+    for (size_t i = 0; i < count && p->chooses; i++) {
+        draw(p, examples[i], &p->batch[i]);
+        for (size_t k = 0; k < p->kind->example_rows; k++)
+            p->batch[i].rows[k] = place(p, p->batch[i].rows[k]);
+    }
+}
+
+double problem_gradient(problem *p, const size_t *examples, size_t count, float scale, const float *values,
+                        float *gradients) {
+    double sum = 0;
+    if (!p->chooses) {
+        p->digits.rows = count;
+        dataset_copy_rows(&p->digits, p->train, examples);
+        return mlp_gradient(with(p, values), p->digits.inputs, p->digits.labels, count, scale, gradients, MLP_REPLACE);
+    }
+    memset(gradients, 0, p->ids_count * p->columns * sizeof *gradients);
+    for (size_t i = 0; i < count; i++)
+        sum += p->kind->example_loss(&p->batch[i], values, scale, gradients);
+    return sum;
+}
+
+double problem_loss(problem *p, const float *values) {
+    const size_t count = smaller(p->examples, p->kind->evaluated);
+    double sum = 0;
+    if (!p->chooses)
+        sum = mlp_gradient(with(p, values), p->train->inputs, p->train->labels, count, 1, p->scratch, MLP_REPLACE);
+    for (size_t i = 0; i < count && p->chooses; i++)
+        sum += p->kind->example_loss(&p->evaluated[i], values, 0, NULL);
+    sum /= (double)count;
+    return p->kind->is_root ? sqrt(sum) : sum;
+}
 
 void problem_create(problem *p, const train_settings *settings, const dataset *train, const dataset *test,
                     size_t examples_max) {
@@ -281,7 +252,8 @@ void problem_create(problem *p, const train_settings *settings, const dataset *t
     p->elements = p->rows * p->columns;
     for (uint64_t row = 0; p->row_columns != NULL && row < p->rows; row++)
         p->elements += p->row_columns[row];
-    if (kind->choose == NULL)
+    p->chooses = kind->example_rows > 0;
+    if (!p->chooses)
         return;
     p->batch = allocate(examples_max, sizeof *p->batch);
     p->evaluated = allocate(kind->evaluated, sizeof *p->evaluated);
@@ -289,5 +261,5 @@ void problem_create(problem *p, const train_settings *settings, const dataset *t
     p->named = allocate(p->rows, 2 * sizeof *p->named);
     for (size_t i = 0; i < kind->evaluated; i++)
         draw(p, p->examples + i, &p->evaluated[i]);
-    p->known_loss = mean_loss(p, p->known_values);
+    p->known_loss = problem_loss(p, p->known_values);
 }
