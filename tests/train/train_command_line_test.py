@@ -1,7 +1,6 @@
 """kolo-train's options, what it prints, and how it ends when something is wrong."""
 
 import os
-import pathlib
 import re
 import resource
 import shutil
@@ -11,6 +10,7 @@ import time
 import unittest
 
 import training
+from training import launching
 
 
 class CommandLine(training.TrainingTest):
@@ -140,16 +140,12 @@ class CommandLine(training.TrainingTest):
         self.assertLess(cpu_s, 1.2 * (time.monotonic() - start_s) + 0.3)
 
     def test_killed_rank_ends_the_job(self):
-        launcher, *launched = training.command(3, "--data", self.data, "--epochs", 100000, "--hidden", 64)
-        job = subprocess.Popen([launcher, "--grace", "30", *launched], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               text=True, env=training.ENVIRONMENT)
-        self.addCleanup(job.communicate)
-        self.addCleanup(job.kill)  # runs first
+        job = self.start_training(3, "--data", self.data, "--epochs", 100000, "--hidden", 64, launcher=("--grace", "30"))
         for _ in range(6):  # until it trains
             job.stdout.readline()
-        ranks = pathlib.Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text(encoding="ascii").split()
+        ranks = launching.children(job.pid)
         self.assertEqual(3, len(ranks))
-        os.kill(int(ranks[1]), signal.SIGKILL)
+        os.kill(ranks[1], signal.SIGKILL)
         _, errors = job.communicate(timeout=25)  # or kolorun would end them
         self.assertNotEqual(0, job.returncode)
         self.assertRegex(errors, r"kolo-train: cannot sum the (gradients|test results): .*rank 1 \(pid \d+\) "

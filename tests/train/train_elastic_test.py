@@ -17,6 +17,7 @@ import time
 import unittest
 
 import training
+from training import launching
 
 SEED = int(os.environ.get("TEST_SEED", "1"))
 EPOCHS = 80
@@ -24,6 +25,13 @@ OPTIONS = ("--epochs", EPOCHS, "--hidden", 256, "--batch", 32)
 LONG = ("--epochs", 3 * EPOCHS, "--hidden", 256, "--batch", 32)
 WAITS = r"process \d+ waits for the end of an epoch, to join"
 NOBODY = 65534
+
+
+@contextlib.contextmanager
+def stopped(pid):
+    os.kill(pid, signal.SIGSTOP)
+    yield
+    os.kill(pid, signal.SIGCONT)
 
 
 class Elastic(training.TrainingTest):
@@ -38,12 +46,11 @@ class Elastic(training.TrainingTest):
         with open(output, "w", encoding="utf-8") as stdout:
             process = subprocess.Popen(list(map(str, command)), stdout=stdout, stderr=subprocess.PIPE, text=True,
                                        env={**training.ENVIRONMENT, **variables})
-        self.addCleanup(process.communicate)
-        self.addCleanup(process.kill)  # runs first
+        self.addCleanup(self.end, process)
         self.said[process], self.output[process] = "", output
         return process
 
-    def start(self, ranks, *options, on_failure="restart", until="1/", **variables):
+    def first_epoch(self, ranks, *options, on_failure="restart", until="1/", **variables):
         """A job that trains: its processes, once the first epoch is through."""
         launcher, *launched = training.command(ranks, "--elastic", "--data", self.data, "--json", self.json,
                                                "--no-compare", *options)
@@ -51,7 +58,7 @@ class Elastic(training.TrainingTest):
         while not re.search(rf"^ *{until}", self.output[job].read_text(encoding="utf-8"), re.MULTILINE):
             self.assertIsNone(job.poll(), "the job has ended early")
             time.sleep(0.001)
-        pids = training.children(job)
+        pids = launching.children(job.pid)
         self.assertEqual(ranks, len(pids))
         return job, pids
 
@@ -70,7 +77,7 @@ class Elastic(training.TrainingTest):
             if re.search(pattern, line):
                 return line
 
-    def end(self, process, code):
+    def await_end(self, process, code):
         """What a process has said, when it has ended as it should."""
         _, errors = process.communicate(timeout=training.SECONDS_MAX)
         self.said[process] += errors
@@ -79,7 +86,7 @@ class Elastic(training.TrainingTest):
 
     def finish(self, job, ranks, lost, joined):
         """What the job reports and says, which must have gone well with so many ranks in the end."""
-        output, errors = self.end(job, 0)
+        output, errors = self.await_end(job, 0)
         report = json.loads(self.json.read_text(encoding="utf-8"))
         self.assertEqual((ranks, lost, joined, True), (report["ranks"], report["ranks_lost"], report["ranks_joined"],
                                                        report["replicas_identical"]), errors)
@@ -93,25 +100,23 @@ class Elastic(training.TrainingTest):
         undisturbed = self.report(3, *OPTIONS, "--no-compare")
         for ranks, victims in ((3, (0,)), (3, (1,)), (3, (2,)), (2, (0,)), (4, (0, 3))):
             with self.subTest(ranks=ranks, victims=victims):
-                job, pids = self.start(ranks, *OPTIONS)
-                os.kill(pids[1 if victims[0] != 1 else 0], signal.SIGSTOP)
-                for victim in victims:
-                    os.kill(pids[victim], signal.SIGKILL)
-                for _ in victims:
-                    self.await_words(job, WAITS)
-                os.kill(pids[1 if victims[0] != 1 else 0], signal.SIGCONT)
+                job, pids = self.first_epoch(ranks, *OPTIONS)
+                with stopped(pids[int(victims[0] != 1)]):
+                    for victim in victims:
+                        os.kill(pids[victim], signal.SIGKILL)
+                    for _ in victims:
+                        self.await_words(job, WAITS)
                 report, errors = self.finish(job, ranks, len(victims), len(victims))
                 self.assertIn(f"{len(victims)} joined: going on with {ranks} ranks after step", errors)
                 self.assert_same_curve(report, undisturbed)
 
     def test_rank_0_is_lost_again_and_again(self):
         """Each time the meeting place passes on, in the end to ranks that have come later."""
-        job, pids = self.start(2, *LONG, on_failure="restart:4")
+        job, pids = self.first_epoch(2, *LONG, on_failure="restart:4")
         for _ in range(3):
-            os.kill(pids[1], signal.SIGSTOP)
-            os.kill(pids[0], signal.SIGKILL)
-            newcomer = int(re.search(r"process (\d+)", self.await_words(job, WAITS)).group(1))
-            os.kill(pids[1], signal.SIGCONT)
+            with stopped(pids[1]):
+                os.kill(pids[0], signal.SIGKILL)
+                newcomer = int(re.search(r"process (\d+)", self.await_words(job, WAITS)).group(1))
             self.await_words(job, "1 joined: going on with 2 ranks")
             pids = [pids[1], newcomer]
         self.finish(job, 2, 3, 3)
@@ -119,14 +124,14 @@ class Elastic(training.TrainingTest):
     def test_random_kills(self):
         """Members, those who wait and those who are just joining; but one is left, so that there is whom to join."""
         stream = random.Random(SEED)
-        job, pids = self.start(3, *LONG, on_failure="restart:100")
+        job, pids = self.first_epoch(3, *LONG, on_failure="restart:100")
         spared = stream.choice(pids)
         for _ in range(10):
             time.sleep(stream.uniform(0, 0.2))
-            victims = [pid for pid in training.children(job) if pid != spared]
+            victims = [pid for pid in launching.children(job.pid) if pid != spared]
             with contextlib.suppress(ProcessLookupError, IndexError):
                 os.kill(stream.choice(victims), signal.SIGKILL)
-        _, errors = self.end(job, 0)
+        _, errors = self.await_end(job, 0)
         report = json.loads(self.json.read_text(encoding="utf-8"))  # of whoever was rank 0 in the end
         self.assertTrue(report["replicas_identical"], errors)
         self.assertEqual(3 + report["ranks_joined"], report["ranks"] + report["ranks_lost"], errors)
@@ -134,96 +139,89 @@ class Elastic(training.TrainingTest):
         self.assertLess(report["loss"], 0.01)
 
     def test_joins_by_hand(self):
-        job, pids = self.start(2, *OPTIONS, on_failure="continue")
-        os.kill(pids[1], signal.SIGSTOP)
-        newcomers = [self.join(), self.join("--hidden", 256, "--data", self.data, "--rate", 0.1)]
-        os.kill(pids[1], signal.SIGCONT)
+        job, pids = self.first_epoch(2, *OPTIONS, on_failure="continue")
+        with stopped(pids[1]):
+            newcomers = [self.join(), self.join("--hidden", 256, "--data", self.data, "--rate", 0.1)]
         report, errors = self.finish(job, 4, 0, 2)
         self.assertIn("2 joined: going on with 4 ranks", errors)
         for newcomer in newcomers:
-            self.assertEqual("", self.end(newcomer, 0)[0])
+            self.assertEqual("", self.await_end(newcomer, 0)[0])
         self.assert_same_curve(report, self.report(4, *OPTIONS, "--no-compare"))
 
     def test_newcomers_carry_on_alone(self):
         """Both first ranks are killed; who came later has all that is needed, compares and reports."""
-        job, pids = self.start(2, *LONG, on_failure="continue")
-        os.kill(pids[1], signal.SIGSTOP)
-        own = self.folder / "own.json"
-        newcomer = self.join("--json", own, "--quiet", "--no-compare")
-        os.kill(pids[1], signal.SIGCONT)
+        job, pids = self.first_epoch(2, *LONG, on_failure="continue")
+        with stopped(pids[1]):
+            own = self.folder / "own.json"
+            newcomer = self.join("--json", own, "--quiet", "--no-compare")
         self.await_words(job, "1 joined")
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
-        output, errors = self.end(newcomer, 0)
+        output, errors = self.await_end(newcomer, 0)
         self.assertRegex(errors, r"going on with 1 rank after step \d+\n$")
         self.assertIn("lost           2 of 3 ranks; the others went on", output)
         report = json.loads(own.read_text(encoding="utf-8"))
         self.assertEqual((1, 2, 1, 3 * EPOCHS * 15), (report["ranks"], report["ranks_lost"], report["ranks_joined"],
                                                 report["steps"]))
-        self.end(job, 128 + signal.SIGKILL)
+        self.await_end(job, 128 + signal.SIGKILL)
 
     def test_refuses_other_settings(self):
         other = self.folder / "other.csv"
         training.write_clusters(other, 600, seed=8)
-        job, pids = self.start(2, *OPTIONS, on_failure="continue")
-        os.kill(pids[1], signal.SIGSTOP)
-        cases = [(("--hidden", 99), "--hidden 99: the training has 256"),
-                 (("--rate", "0.2"), "--rate 0.2: the training has 0.1"),
-                 (("--steps", "3"), "--steps 3: the training has no such limit"),
-                 (("--seed", 1, "--data", other), "--data: the rows are not those of the training")]
-        newcomers = [(self.join(*options), words) for options, words in cases]
-        os.kill(pids[1], signal.SIGCONT)
+        job, pids = self.first_epoch(2, *OPTIONS, on_failure="continue")
+        with stopped(pids[1]):
+            cases = [(("--hidden", 99), "--hidden 99: the training has 256"),
+                     (("--rate", "0.2"), "--rate 0.2: the training has 0.1"),
+                     (("--steps", "3"), "--steps 3: the training has no such limit"),
+                     (("--seed", 1, "--data", other), "--data: the rows are not those of the training")]
+            newcomers = [(self.join(*options), words) for options, words in cases]
         _, errors = self.finish(job, 2, 0, 0)
         for newcomer, words in newcomers:
             self.assertEqual(f"kolo-train: cannot join '{self.job}': {words}\n",
-                             self.end(newcomer, 1)[1].partition("\n")[2])
+                             self.await_end(newcomer, 1)[1].partition("\n")[2])
             self.assertIn(f"kolo-train: refused process {newcomer.pid}, which asked to join: {words}\n", errors)
 
     def test_refuses_more_ranks_than_rows(self):
-        job, pids = self.start(2, "--epochs", 3, "--hidden", 256, "--batch", 2, on_failure="continue")
-        os.kill(pids[1], signal.SIGSTOP)
-        newcomer = self.join()
-        os.kill(pids[1], signal.SIGCONT)
+        job, pids = self.first_epoch(2, "--epochs", 3, "--hidden", 256, "--batch", 2, on_failure="continue")
+        with stopped(pids[1]):
+            newcomer = self.join()
         self.finish(job, 2, 0, 0)
-        self.assertIn("a batch of 2 rows has none for one more than 2 ranks", self.end(newcomer, 1)[1])
+        self.assertIn("a batch of 2 rows has none for one more than 2 ranks", self.await_end(newcomer, 1)[1])
 
     def test_after_the_end(self):
-        job, pids = self.start(2, "--epochs", 1, "--hidden", 1024, "--batch", 4, on_failure="continue", until="epoch")
-        os.kill(pids[1], signal.SIGSTOP)
-        in_time = self.join()
-        os.kill(pids[1], signal.SIGCONT)
+        job, pids = self.first_epoch(2, "--epochs", 1, "--hidden", 1024, "--batch", 4, on_failure="continue", until="epoch")
+        with stopped(pids[1]):
+            in_time = self.join()
         self.finish(job, 2, 0, 0)
-        self.assertIn(f"cannot join '{self.job}': the training is over\n", self.end(in_time, 1)[1])
+        self.assertIn(f"cannot join '{self.job}': the training is over\n", self.await_end(in_time, 1)[1])
         late = self.popen([training.KOLO_TRAIN, "--join", self.job])
         self.assertEqual(f"kolo-train: cannot join '{self.job}': no training of that name and user is running\n",
-                         self.end(late, 1)[1])
+                         self.await_end(late, 1)[1])
 
     def test_training_ends_while_somebody_waits(self):
-        job, pids = self.start(2, *LONG, on_failure="end")
+        job, pids = self.first_epoch(2, *LONG, on_failure="end")
         os.kill(pids[1], signal.SIGSTOP)
         newcomer = self.join()
         os.kill(pids[0], signal.SIGKILL)
-        self.end(job, 128 + signal.SIGKILL)
-        self.assertIn(f"cannot join '{self.job}': the training is over\n", self.end(newcomer, 1)[1])
+        self.await_end(job, 128 + signal.SIGKILL)
+        self.assertIn(f"cannot join '{self.job}': the training is over\n", self.await_end(newcomer, 1)[1])
 
     def test_newcomer_that_is_killed_while_it_waits(self):
-        job, pids = self.start(2, *OPTIONS, on_failure="continue")
-        os.kill(pids[1], signal.SIGSTOP)
-        victim, other = self.join(), self.join()
-        victim.kill()
-        victim.wait()
-        os.kill(pids[1], signal.SIGCONT)
+        job, pids = self.first_epoch(2, *OPTIONS, on_failure="continue")
+        with stopped(pids[1]):
+            victim, other = self.join(), self.join()
+            victim.kill()
+            victim.wait()
         _, errors = self.finish(job, 3, 0, 1)
-        self.end(other, 0)
+        self.await_end(other, 0)
         self.assertNotIn("could not", errors)
 
     def test_newcomer_that_does_not_come(self):
         """It is stopped between asking and joining: the others wait for it a little, and go on."""
-        job, pids = self.start(2, *OPTIONS, on_failure="continue")
-        os.kill(pids[1], signal.SIGSTOP)
-        newcomer = self.join()
-        newcomer.send_signal(signal.SIGSTOP)
-        os.kill(pids[1], signal.SIGCONT)
+        job, pids = self.first_epoch(2, *OPTIONS, on_failure="continue")
+        with stopped(pids[1]):
+            newcomer = self.join()
+            newcomer.send_signal(signal.SIGSTOP)
         self.await_words(job, r"could not take in 1 more: .*rank 2 never came .*: going on with 2 ranks")
         newcomer.kill()
         self.finish(job, 2, 0, 0)
@@ -232,20 +230,18 @@ class Elastic(training.TrainingTest):
         """While all wait for a newcomer that is stopped, a member dies, rank 0 or another."""
         for victim in (0, 2):
             with self.subTest(victim=victim):
-                job, pids = self.start(3, *LONG, on_failure="continue")
-                os.kill(pids[1], signal.SIGSTOP)
-                newcomer = self.join()
-                newcomer.send_signal(signal.SIGSTOP)
-                os.kill(pids[1], signal.SIGCONT)
+                job, pids = self.first_epoch(3, *LONG, on_failure="continue")
+                with stopped(pids[1]):
+                    newcomer = self.join()
+                    newcomer.send_signal(signal.SIGSTOP)
                 while not all(self.holds_file_to_meet_in(pid) for pid in pids):
                     self.assertIsNone(job.poll())
                     time.sleep(0.001)
                 os.kill(pids[victim], signal.SIGKILL)
                 self.await_words(job, r"was killed by signal 9.*: going on with 2 ranks")
-                os.kill(pids[1], signal.SIGSTOP)  # or all could be over when the newcomer asks
-                newcomer.send_signal(signal.SIGCONT)
-                self.await_words(newcomer, "could not join .*, and asks again")
-                os.kill(pids[1], signal.SIGCONT)
+                with stopped(pids[1]):  # or all could be over when the newcomer asks
+                    newcomer.send_signal(signal.SIGCONT)
+                    self.await_words(newcomer, "could not join .*, and asks again")
                 self.await_words(job, "1 joined: going on with 3 ranks")
                 newcomer.kill()
                 self.finish(job, 2, 2, 1)
@@ -261,7 +257,7 @@ class Elastic(training.TrainingTest):
         return f"\0kolo-join/{os.geteuid()}/{self.job}"
 
     def test_nonsense_is_ignored(self):
-        job, pids = self.start(2, *OPTIONS, on_failure="continue")
+        job, pids = self.first_epoch(2, *OPTIONS, on_failure="continue")
         os.kill(pids[1], signal.SIGSTOP)
         for message in (b"", b"\0", b"kolo" * 100, None):
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as visitor:
@@ -276,18 +272,17 @@ class Elastic(training.TrainingTest):
 
     @unittest.skipUnless(os.geteuid() == 0, "only root can act as another user")
     def test_refuses_another_user(self):
-        job, pids = self.start(2, *OPTIONS, on_failure="continue")
-        os.kill(pids[1], signal.SIGSTOP)
-        code = ("import os, socket, sys; os.setgroups([]); "
-                f"os.setresuid({NOBODY}, {NOBODY}, {NOBODY}); visitor = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET); "
-                f"visitor.connect({self.address()!r}); visitor.send(b'let me in'); "
-                "print('asked', file=sys.stderr, flush=True); print(visitor.recv(4096))")
-        visitor = self.popen([sys.executable, "-I", "-S", "-c", code])
-        self.await_words(visitor, "asked")
-        os.kill(pids[1], signal.SIGCONT)
+        job, pids = self.first_epoch(2, *OPTIONS, on_failure="continue")
+        with stopped(pids[1]):
+            code = ("import os, socket, sys; os.setgroups([]); "
+                    f"os.setresuid({NOBODY}, {NOBODY}, {NOBODY}); visitor = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET); "
+                    f"visitor.connect({self.address()!r}); visitor.send(b'let me in'); "
+                    "print('asked', file=sys.stderr, flush=True); print(visitor.recv(4096))")
+            visitor = self.popen([sys.executable, "-I", "-S", "-c", code])
+            self.await_words(visitor, "asked")
         _, errors = self.finish(job, 2, 0, 0)
         words = f"user {NOBODY} started it, and the others are user 0's"
-        self.assertIn(words, self.end(visitor, 0)[0])
+        self.assertIn(words, self.await_end(visitor, 0)[0])
         self.assertIn(f"refused process {visitor.pid}, which asked to join: {words}\n", errors)
 
     def test_says_what_is_missing(self):
@@ -298,16 +293,15 @@ class Elastic(training.TrainingTest):
                 ([training.KOLO_TRAIN], {"KOLO_RESTARTS": "1", "KOLO_JOB": "a"}, 2, "it needs --elastic"),
                 ([training.KOLO_TRAIN, "--join", self.job, "--data", "/nonexistent"], {}, 1, "cannot open")):
             with self.subTest(command=command):
-                _, errors = self.end(self.popen(command, **variables), code)
+                _, errors = self.await_end(self.popen(command, **variables), code)
                 self.assertRegex(errors, pattern)
                 self.assertEqual(1, errors.count("\n"), errors)
 
     def test_one_training_of_a_name(self):
-        job, pids = self.start(2, *OPTIONS, on_failure="continue")
-        os.kill(pids[1], signal.SIGSTOP)
-        second = self.popen([training.KOLO_TRAIN, "--elastic", "--data", self.data], KOLO_JOB=self.job)
-        self.assertIn(f"a training named '{self.job}' is running; choose another KOLO_JOB", self.end(second, 1)[1])
-        os.kill(pids[1], signal.SIGCONT)
+        job, pids = self.first_epoch(2, *OPTIONS, on_failure="continue")
+        with stopped(pids[1]):
+            second = self.popen([training.KOLO_TRAIN, "--elastic", "--data", self.data], KOLO_JOB=self.job)
+            self.assertIn(f"a training named '{self.job}' is running; choose another KOLO_JOB", self.await_end(second, 1)[1])
         self.finish(job, 2, 0, 0)
 
 

@@ -4,10 +4,10 @@ import os
 import re
 import signal
 import subprocess
-import time
 import unittest
 
 import training
+from training import launching
 
 HEADER_WORDS = ("version", "file_bytes", "fingerprint", "data", "optimizer", "hidden", "batch", "seed", "parameters",
                 "steps", "epochs")  # of 8 bytes each, behind the 8 of the magic
@@ -53,17 +53,10 @@ class Resume(training.TrainingTest):
     def test_killed_rank(self):
         """A rank dies in the middle of a fused step; the file is of an epoch before, and whole."""
         options = (*self.model, "--optimizer", "adamw", "--fused")
-        launcher, *launched = training.command(3, "--data", self.data, *options, "--epochs", 100000, "--save",
-                                               self.state)
-        job = subprocess.Popen([launcher, *launched], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                               env=training.ENVIRONMENT)
-        self.addCleanup(job.communicate)
-        self.addCleanup(job.kill)  # runs first
-        deadline_s = time.monotonic() + 30
-        while not self.state.exists():
-            self.assertLess(time.monotonic(), deadline_s)
-            time.sleep(0.01)
-        os.kill(training.children(job)[2], signal.SIGKILL)
+        job = self.start_training(3, "--data", self.data, *options, "--epochs", 100000, "--save", self.state,
+                                  stdout=subprocess.DEVNULL)
+        self.wait_until(self.state.exists, "a file")
+        os.kill(launching.children(job.pid)[2], signal.SIGKILL)
         job.communicate(timeout=30)
         self.assertNotEqual(0, job.returncode)
         epochs = int.from_bytes(self.header()[-8:], "little") + 2

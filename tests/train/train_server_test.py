@@ -5,12 +5,12 @@ import itertools
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 import unittest
 
 import training
+from training import launching
 
 SPARSE = ("logistic", "factorization")
 
@@ -76,16 +76,12 @@ class Server(GeneratedTest):
     def test_a_killed_worker(self):
         """The others go on where nobody has to wait for it, else end with an error that names it."""
         for server, goes_on in ("ssp", True), ("bsp", False):
-            launcher, *launched = training.command(3, "--problem", "logistic", "--server", server, "--step-ms", 4, "--steps",
-                                                   250, "--every", 1)
-            job = subprocess.Popen([launcher, "--on-failure", "continue", *launched], stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, text=True, env=training.ENVIRONMENT)
-            self.addCleanup(job.communicate)
-            self.addCleanup(job.kill)  # runs first
+            job = self.start_training(3, "--problem", "logistic", "--server", server, "--step-ms", 4, "--steps", 250,
+                                      "--every", 1, launcher=("--on-failure", "continue"))
             for _ in range(8):  # until it trains
                 job.stdout.readline()
             time.sleep(0.1)
-            os.kill(training.children(job)[1], signal.SIGKILL)
+            os.kill(launching.children(job.pid)[1], signal.SIGKILL)
             printed, errors = job.communicate(timeout=60)
             with self.subTest(server=server):
                 self.assertRegex(errors, r"rank 1 \(pid \d+\) (was killed by signal 9|has ended)")

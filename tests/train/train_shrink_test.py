@@ -4,12 +4,12 @@ import json
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
 import unittest
 
 import training
+from training import launching
 
 SEED = int(os.environ.get("TEST_SEED", "1"))
 EPOCHS = int(os.environ.get("EPOCHS", 100))  # enough of them to last until ranks are killed
@@ -17,16 +17,13 @@ OPTIONS = ("--epochs", EPOCHS, "--hidden", 256, "--batch", 32, "--on-failure", "
 
 
 class Shrink(training.TrainingTest):
-    def start(self, ranks, *options, **variables):
+    def first_epoch(self, ranks, *options, **variables):
         """A job that trains: its processes, once the first epoch is through."""
-        launcher, *launched = training.command(ranks, "--data", self.data, "--json", self.json, *options)
-        job = subprocess.Popen([launcher, "--on-failure", "continue", *launched], stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True, env={**training.ENVIRONMENT, **variables})
-        self.addCleanup(job.communicate)
-        self.addCleanup(job.kill)  # runs first
+        job = self.start_training(ranks, "--data", self.data, "--json", self.json, *options,
+                                  launcher=("--on-failure", "continue"), env={**training.ENVIRONMENT, **variables})
         while not job.stdout.readline().lstrip().startswith("1/"):
             self.assertIsNone(job.poll(), "the job has ended before its first epoch")
-        pids = training.children(job)
+        pids = launching.children(job.pid)
         self.assertEqual(ranks, len(pids))
         return job, pids
 
@@ -49,7 +46,7 @@ class Shrink(training.TrainingTest):
         undisturbed = self.report(3, *OPTIONS, "--no-compare")
         for ranks, victims in ((3, (0,)), (3, (1,)), (3, (2,)), (2, (0,)), (4, (0, 2)), (4, (3, 0, 1))):
             with self.subTest(ranks=ranks, victims=victims, seed=SEED):
-                job, pids = self.start(ranks, *OPTIONS, "--no-compare")
+                job, pids = self.first_epoch(ranks, *OPTIONS, "--no-compare")
                 for victim in victims:
                     time.sleep(stream.uniform(0, 0.1))
                     os.kill(pids[victim], signal.SIGKILL)
@@ -59,18 +56,18 @@ class Shrink(training.TrainingTest):
         """Its state and its number of steps are the same as if no rank had been lost: the whole curve shows it."""
         options = (*OPTIONS, "--no-compare", "--optimizer", "adamw")
         undisturbed = self.report(3, *options)
-        job, pids = self.start(3, *options)
+        job, pids = self.first_epoch(3, *options)
         os.kill(pids[0], signal.SIGKILL)
         losses = self.finish(job, 3, 1)["losses"]
         self.assertLess(max(abs(a - b) for a, b in zip(losses, undisturbed["losses"], strict=True)), 1e-4)
 
     def test_compares_with_one_process(self):
-        job, pids = self.start(3, *OPTIONS)
+        job, pids = self.first_epoch(3, *OPTIONS)
         os.kill(pids[0], signal.SIGKILL)
         self.assertTrue(self.finish(job, 3, 1)["one_process"]["same"])
 
     def test_stopped_rank_is_left_out(self):
-        job, pids = self.start(3, *OPTIONS, "--no-compare", KOLO_TIMEOUT_MS="1000")
+        job, pids = self.first_epoch(3, *OPTIONS, "--no-compare", KOLO_TIMEOUT_MS="1000")
         os.kill(pids[1], signal.SIGSTOP)
         while not job.stdout.readline().endswith("1 of 3 ranks; the others went on\n"):
             self.assertIsNone(job.poll())

@@ -6,35 +6,26 @@ import pathlib
 import random
 import shutil
 import subprocess
+import sys
 import tempfile
-import unittest
 
-KOLORUN = os.environ["KOLORUN"]
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
+import launching  # pylint: disable=wrong-import-position
+
 KOLO_TRAIN = os.environ["KOLO_TRAIN"]
 SECONDS_MAX = 300  # of a machine with other work, too
-
-ENVIRONMENT = {name: value for name, value in os.environ.items()
-               if not name.startswith(("KOLO_", "OMPI_", "PMI", "SLURM_"))}
+ENVIRONMENT = launching.environment()
 
 
 def command(ranks, *options):
     """ranks None: without a launcher."""
-    launcher = [] if ranks is None else [KOLORUN, "-n", str(ranks)]
+    launcher = [] if ranks is None else [launching.KOLORUN, "-n", str(ranks)]
     return [*launcher, KOLO_TRAIN, *map(str, options)]
 
 
 def run(ranks, *options, **settings):
     settings = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": ENVIRONMENT, **settings}
     return subprocess.run(command(ranks, *options), text=True, timeout=SECONDS_MAX, check=False, **settings)
-
-
-def children(job):
-    """The processes of a launcher; none once it has ended."""
-    try:
-        path = pathlib.Path(f"/proc/{job.pid}/task/{job.pid}/children")
-        return [int(pid) for pid in path.read_text(encoding="ascii").split()]
-    except FileNotFoundError:
-        return []
 
 
 def write_clusters(path, rows, seed=7):
@@ -48,12 +39,16 @@ def write_clusters(path, rows, seed=7):
             file.write(",".join([*features, str(label)]) + "\n")
 
 
-class TrainingTest(unittest.TestCase):
+class TrainingTest(launching.LaunchingTest):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="kolo-train-test-"))
         self.addCleanup(shutil.rmtree, self.folder)
         self.data, self.json = self.folder / "clusters.csv", self.folder / "report.json"
         write_clusters(self.data, 600)
+
+    def start_training(self, ranks, *options, launcher=(), **settings):
+        """Under kolorun, which takes the options `launcher`."""
+        return self.start(*launcher, *command(ranks, *options)[1:], **settings)
 
     def report(self, ranks, *options):
         """The JSON of a run that must go well."""
