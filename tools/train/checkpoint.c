@@ -83,46 +83,47 @@ static header describe(const trainer *t) {
     return h;
 }
 
-static uint64_t fingerprint_of(const char *image, size_t bytes) {
-    return fingerprint_add(FINGERPRINT_BEGIN, image + sizeof(header), (bytes - sizeof(header)) / sizeof(uint32_t));
+static uint64_t fingerprint_of(const header *image) {
+    return fingerprint_add(FINGERPRINT_BEGIN, image + 1, (image->file_bytes - sizeof *image) / sizeof(uint32_t));
 }
 
 /* What the training has come to, on ranks that need it; elsewhere NULL. With --fused each rank has a part of the
  * states, and rank 0 gets the whole. */
-static int make_image(const trainer *t, int is_needed, char **image) {
-    header h = describe(t);
+static int make_image(const trainer *t, int is_needed, header **image) {
+    const header h = describe(t);
     part parts[PARTS];
     int rc = 0;
     lay_out(t, &h, parts);
     *image = is_needed ? allocate(h.file_bytes, 1) : NULL;
-    for (int i = 0; rc == 0 && i < PARTS; i++)
+    for (int i = 0; rc == 0 && i < PARTS; i++) {
+        char *to = is_needed ? (char *)*image + parts[i].at : NULL;
         if (i < STATES && is_needed)
-            memcpy(*image + parts[i].at, parts[i].data, parts[i].bytes);
+            memcpy(to, parts[i].data, parts[i].bytes);
         else if (i >= STATES && parts[i].bytes > 0 && (is_needed || t->settings->way.fused))
-            rc = check(t->comm,
-                       kolo_optimizer_read_state(t->optimizer, states[i], is_needed ? *image + parts[i].at : NULL, 0),
+            rc = check(t->comm, kolo_optimizer_read_state(t->optimizer, states[i], to, 0),
                        "cannot collect the optimizer's state");
+    }
     if (is_needed) {
-        h.fingerprint = fingerprint_of(*image, h.file_bytes);
-        memcpy(*image, &h, sizeof h);
+        **image = h;
+        (*image)->fingerprint = fingerprint_of(*image);
     }
     return rc;
 }
 
-static int take_image(trainer *t, const char *image) {
-    header h;
+static int take_image(trainer *t, const header *image) {
     part parts[PARTS];
     int status = 0;
-    memcpy(&h, image, sizeof h);
-    lay_out(t, &h, parts);
-    t->steps = h.steps;
-    for (int i = 0; i < PARTS && status == 0; i++)
+    lay_out(t, image, parts);
+    t->steps = image->steps;
+    for (int i = 0; i < PARTS && status == 0; i++) {
+        const char *from = (const char *)image + parts[i].at;
         if (i < STATES)
-            memcpy(parts[i].data, image + parts[i].at, parts[i].bytes);
+            memcpy(parts[i].data, from, parts[i].bytes);
         else if (parts[i].bytes > 0)
-            status = kolo_optimizer_write_state(t->optimizer, states[i], image + parts[i].at);
+            status = kolo_optimizer_write_state(t->optimizer, states[i], from);
+    }
     if (status == 0)
-        status = kolo_optimizer_write_state(t->optimizer, KOLO_OPTIMIZER_STEPS, &(uint64_t){h.steps});
+        status = kolo_optimizer_write_state(t->optimizer, KOLO_OPTIMIZER_STEPS, &image->steps);
     return check(t->comm, status, "cannot load the optimizer's state");
 }
 
@@ -135,7 +136,7 @@ typedef struct position {
 
 /* All ranks take over the image that `root` has, and its position. They do so by way of a copy, so that no rank is left
  * with half of another's state when one more is lost meanwhile. Frees the image. */
-static int share_image(trainer *t, int root, char *image, position at) {
+static int share_image(trainer *t, int root, header *image, position at) {
     static const char cannot[] = "cannot share the state to go on from";
     int rc = check(t->comm, kolo_broadcast(t->comm, &at, sizeof at, KOLO_U8, root), cannot);
     if (rc == 0 && image == NULL)
@@ -151,76 +152,66 @@ static int share_image(trainer *t, int root, char *image, position at) {
     return rc;
 }
 
-/* Writing. */
-
-static void write_file(const char *path, const char *bytes, size_t count) {
-    struct kolo_new_file file;
-    if (kolo_new_file_write(&file, path, bytes, count) < 0 || (bytes != NULL && kolo_new_file_name(&file) < 0))
-        give_up("%s", file.message);
-    if (bytes == NULL)
-        kolo_new_file_drop(&file);
-}
-
 void checkpoint_try(const char *path) {
-    write_file(path, NULL, 0);
+    struct kolo_new_file file;
+    if (kolo_new_file_write(&file, path, NULL, 0) < 0)
+        give_up("%s", file.message);
+    kolo_new_file_drop(&file);
 }
 
 int checkpoint_save(const trainer *t, const char *path) {
     const int first = kolo_comm_rank(t->comm) == 0;
-    char *image;
+    struct kolo_new_file file;
+    header *image;
     kolo_trace_begin("checkpoint");
     const int rc = make_image(t, first, &image);
     if (first && rc == 0 && path == NULL)
         message_print("step %zu is not saved: the rank that knew where is lost", t->steps);
-    else if (first && rc == 0)
-        write_file(path, image, ((const header *)(const void *)image)->file_bytes);
+    else if (first && rc == 0 &&
+             (kolo_new_file_write(&file, path, image, image->file_bytes) < 0 || kolo_new_file_name(&file) < 0))
+        give_up("%s", file.message);
     kolo_trace_end();
     free(image);
     return rc;
 }
 
-/* Reading. */
-
 /* Refuses a file that is not of this training. */
-static void check_file(const trainer *t, const char *path, const char *image, uint64_t bytes) {
+static void check_file(const trainer *t, const char *path, const header *h, uint64_t bytes) {
     const header own = describe(t);
-    header h = {0};
     part parts[PARTS];
-    if (bytes >= sizeof h)
-        memcpy(&h, image, sizeof h);
-    if (memcmp(h.magic, magic, sizeof magic) != 0)
+    if (bytes < sizeof *h || memcmp(h->magic, magic, sizeof magic) != 0)
         give_up("cannot resume: '%s' is no file of kolo-train --save", path);
-    if (h.version != VERSION)
-        give_up("cannot resume: '%s' has version %" PRIu64 "; this kolo-train reads version %d", path, h.version,
+    if (h->version != VERSION)
+        give_up("cannot resume: '%s' has version %" PRIu64 "; this kolo-train reads version %d", path, h->version,
                 VERSION);
-    if (h.data_fingerprint != own.data_fingerprint)
+    if (h->data_fingerprint != own.data_fingerprint)
         give_up("cannot resume '%s': --data: the rows are not those it was saved with", path);
     const struct {
         const char *option;
         uint64_t saved, own;
-    } same[] = {{"--hidden", h.hidden, own.hidden},
-                {t->settings->accumulate > 1 ? "--batch times --accumulate" : "--batch", h.batch_rows, own.batch_rows},
-                {"--seed", h.seed, own.seed}};
+    } same[] = {{"--hidden", h->hidden, own.hidden},
+                {t->settings->accumulate > 1 ? "--batch times --accumulate" : "--batch", h->batch_rows, own.batch_rows},
+                {"--seed", h->seed, own.seed}};
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
         if (same[i].saved != same[i].own)
             give_up("cannot resume '%s': it was saved with %s %" PRIu64 ", not %" PRIu64, path, same[i].option,
                     same[i].saved, same[i].own);
-    if (h.optimizer != own.optimizer)
+    if (h->optimizer != own.optimizer)
         give_up("cannot resume '%s': it was saved with another --optimizer", path);
-    if (h.steps >= t->steps_planned)
-        give_up("'%s' is of step %" PRIu64 ", and the training ends at step %zu: give more %s", path, h.steps,
+    if (h->steps >= t->steps_planned)
+        give_up("'%s' is of step %" PRIu64 ", and the training ends at step %zu: give more %s", path, h->steps,
                 t->steps_planned, t->settings->steps_max == t->steps_planned ? "--steps" : "--epochs");
-    const size_t wanted = lay_out(t, &h, parts);
-    if (h.parameters != own.parameters || h.epochs != epochs_begun(t, h.steps) || h.file_bytes != wanted ||
+    const size_t wanted = lay_out(t, h, parts);
+    if (h->parameters != own.parameters || h->epochs != epochs_begun(t, h->steps) || h->file_bytes != wanted ||
         bytes != wanted)
         give_up("cannot resume: '%s' is damaged: it has %" PRIu64 " bytes, and its header wants %zu", path, bytes,
                 wanted);
-    if (fingerprint_of(image, bytes) != h.fingerprint)
+    if (fingerprint_of(h) != h->fingerprint)
         give_up("cannot resume: '%s' is damaged: what it holds is not what was saved", path);
 }
 
 /* The whole file, checked. */
-static char *read_file(const trainer *t, const char *path, uint64_t *bytes) {
+static header *read_file(const trainer *t, const char *path, uint64_t *bytes) {
     FILE *stream = fopen(path, "re");
     struct stat status;
     if (stream == NULL)
@@ -228,7 +219,7 @@ static char *read_file(const trainer *t, const char *path, uint64_t *bytes) {
     if (fstat(fileno(stream), &status) < 0 || !S_ISREG(status.st_mode))
         give_up("cannot resume: '%s' is no file of kolo-train --save", path);
     *bytes = (uint64_t)status.st_size;
-    char *image = allocate(*bytes, 1);
+    header *image = allocate(*bytes, 1);
     if (fread(image, 1, *bytes, stream) != *bytes)
         give_up("cannot read '%s': %s", path, ferror(stream) ? strerror(errno) : "it is cut off");
     fclose(stream);
@@ -238,7 +229,7 @@ static char *read_file(const trainer *t, const char *path, uint64_t *bytes) {
 
 int checkpoint_resume(trainer *t, const char *path) {
     position at = {.ranks = t->ranks};
-    char *image = kolo_comm_rank(t->comm) == 0 ? read_file(t, path, &at.image_bytes) : NULL;
+    header *image = kolo_comm_rank(t->comm) == 0 ? read_file(t, path, &at.image_bytes) : NULL;
     if (share_image(t, 0, image, at) < 0)
         return LOST;
     t->epochs = t->steps / t->steps_of_epoch;
@@ -257,7 +248,7 @@ int checkpoint_continue(trainer *t, kolo_comm *comm) {
               "cannot agree on where to go on") < 0)
         return LOST;
     const int root = (int)(rank_mask - (furthest & rank_mask));
-    char *image;
+    header *image;
     if (make_image(t, kolo_comm_rank(comm) == root, &image) < 0)
         return LOST;
     return share_image(t, root, image, (position){describe(t).file_bytes, t->epochs, t->ranks});
