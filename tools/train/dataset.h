@@ -36,10 +36,14 @@ uint64_t dataset_fingerprint(const dataset *data);
  * inputs of both are divided by the largest magnitude found in the training rows. */
 void dataset_split(const dataset *all, dataset *train, dataset *test);
 
-/* Rank r of n takes rows first_of_share(r) .. first_of_share(r + 1) - 1 of `count`: shares differ by one row at most.
- */
-static inline size_t first_of_share(size_t count, int rank, int ranks) {
-    return count * (size_t)rank / (size_t)ranks;
+/* The part of `count` rows that a rank takes: parts differ by one row at most. */
+typedef struct share {
+    size_t first, count;
+} share;
+
+static inline share share_of(size_t count, int rank, int ranks) {
+    const size_t first = count * (size_t)rank / (size_t)ranks;
+    return (share){first, count * ((size_t)rank + 1) / (size_t)ranks - first};
 }
 
 static inline size_t smaller(size_t a, size_t b) {

@@ -3,6 +3,7 @@
 
 #include "complain.h"
 #include "messages.h"
+#include "train_report.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -67,7 +68,7 @@ int elastic_admit(int listener, kolo_comm **comm, train_settings *training) {
             return check(*comm, failure.status, "cannot take in those who join");
         if (kolo_comm_rank(*comm) == 0)
             message_print("could not take in %d more: %s: going on with %d rank%s", admitted, kolo_error_message(),
-                          size, size == 1 ? "" : "s");
+                          size, plural((size_t)size));
         return 0;
     }
     if (larger == NULL)

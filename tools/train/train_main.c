@@ -61,15 +61,20 @@ static int conclude(session *s) {
 /* Makes new ranks the same as the others: rank 0's options, data and state, and the socket, become theirs. */
 static int hand_over(session *s, int is_new) {
     int rc = train_settings_share(s->comm, &s->options.settings);
-    if (rc == 0)
-        rc = dataset_share(&s->train, s->comm);
-    if (rc == 0)
-        rc = dataset_share(&s->test, s->comm);
-    if (rc == 0)
-        rc = elastic_open(&s->listener, s->comm, &s->options);
+    rc = rc < 0 ? rc : dataset_share(&s->train, s->comm);
+    rc = rc < 0 ? rc : dataset_share(&s->test, s->comm);
+    rc = rc < 0 ? rc : elastic_open(&s->listener, s->comm, &s->options);
     if (rc == 0 && is_new)
         rc = trainer_create(&s->trainer, s->comm, &s->options, &s->train, &s->test);
-    return rc == 0 ? checkpoint_continue(&s->trainer, s->comm) : rc;
+    return rc < 0 ? rc : checkpoint_continue(&s->trainer, s->comm);
+}
+
+/* Rank 0 tells of another number of ranks. */
+static void tell_of_ranks(const session *s, const char *why) {
+    const int ranks = kolo_comm_size(s->comm);
+    if (is_first(s))
+        message_print("%s: going on with %d rank%s after step %zu", why, ranks, plural((size_t)ranks),
+                      s->trainer.steps);
 }
 
 /* Between two epochs: takes in who wants to join. */
@@ -78,9 +83,10 @@ static int take_in(session *s) {
     if (joined <= 0)
         return joined;
     const int rc = hand_over(s, 0);
-    if (rc == 0 && is_first(s))
-        message_print("%d joined: going on with %d ranks after step %zu", joined, kolo_comm_size(s->comm),
-                      s->trainer.steps);
+    char text[32];
+    snprintf(text, sizeof text, "%d joined", joined);
+    if (rc == 0)
+        tell_of_ranks(s, text);
     return rc;
 }
 
@@ -114,11 +120,11 @@ static int shrink_and_continue(session *s) {
     kolo_comm_destroy(s->comm);
     s->comm = left;
     const int rc = checkpoint_continue(&s->trainer, left);
-    if (rc < 0 || !is_first(s))
+    if (rc < 0)
         return rc;
-    train_json_open(&s->json, &s->options);
-    message_print("%s: going on with %d rank%s after step %zu", failure.message, kolo_comm_size(left),
-                  plural((size_t)kolo_comm_size(left)), s->trainer.steps);
+    if (is_first(s))
+        train_json_open(&s->json, &s->options);
+    tell_of_ranks(s, failure.message);
     return 0;
 }
 
@@ -173,11 +179,8 @@ static int train(session *s) {
     if (s->options.settings.on_failure == TRAIN_SHRINK)
         survive_losses();
     int rc = train_to_end(s);
-    while (rc == LOST) { /* ends: each turn has lost a rank, or one that was joining */
-        rc = shrink_and_continue(s);
-        if (rc == 0)
-            rc = train_to_end(s);
-    }
+    while (rc == LOST) /* ends: each turn has lost a rank, or one that was joining */
+        rc = shrink_and_continue(s) < 0 ? LOST : train_to_end(s);
     trainer_destroy(&s->trainer);
     return rc;
 }

@@ -204,10 +204,9 @@ static int sum_and_update(trainer *t, epoch_result *result) {
 
 /* The gradient of this rank's share of a batch, rows[0 .. count-1] of the training rows. Returns its losses' sum. */
 static double run_batch(trainer *t, const size_t *rows, size_t count, float scale, enum mlp_store store) {
-    const int rank = kolo_comm_rank(t->comm), ranks = kolo_comm_size(t->comm);
-    const size_t first = first_of_share(count, rank, ranks);
-    t->batch.rows = first_of_share(count, rank + 1, ranks) - first;
-    dataset_copy_rows(&t->batch, t->train, rows + first);
+    const share own = share_of(count, kolo_comm_rank(t->comm), kolo_comm_size(t->comm));
+    t->batch.rows = own.count;
+    dataset_copy_rows(&t->batch, t->train, rows + own.first);
     return mlp_gradient(&t->model, t->batch.inputs, t->batch.labels, t->batch.rows, scale, t->gradient, store);
 }
 
@@ -257,10 +256,11 @@ static int finish_steps(trainer *t, epoch_result *result) {
 
 /* Each rank tests its share of the testing rows. The times are averaged on the way. */
 static int finish_epoch(trainer *t, epoch_result *result) {
-    const int rank = kolo_comm_rank(t->comm), ranks = kolo_comm_size(t->comm);
-    const size_t first = first_of_share(t->test->rows, rank, ranks);
-    const size_t own = first_of_share(t->test->rows, rank + 1, ranks) - first;
-    size_t correct = mlp_correct(&t->model, t->test->inputs + first * t->test->features, t->test->labels + first, own);
+    const int ranks = kolo_comm_size(t->comm);
+    const dataset *test = t->test;
+    const share own = share_of(test->rows, kolo_comm_rank(t->comm), ranks);
+    const size_t correct =
+        mlp_correct(&t->model, test->inputs + own.first * test->features, test->labels + own.first, own.count);
     double sums[] = {(double)correct, result->seconds, result->allreduce_seconds, result->update_seconds};
     if (check(t->comm, kolo_allreduce(t->comm, sums, sums, sizeof sums / sizeof *sums, KOLO_F64, KOLO_SUM),
               "cannot sum the test results") < 0)

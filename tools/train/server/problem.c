@@ -69,17 +69,6 @@ static void create_logistic(problem *p) {
         p->below[row] /= sum;
 }
 
-static const problem_kind problem_logistic = {.measure = "loss",
-                                              .known = "of the weights that the labels are drawn from",
-                                              .rule = TRAIN_RULE_ADAGRAD,
-                                              .rate = 0.1,
-                                              .epochs = 1,
-                                              .create = create_logistic,
-                                              .example_rows = FEATURES_OF_ONE,
-                                              .evaluated = 4096,
-                                              .draw = draw_features,
-                                              .example_loss = logistic_loss};
-
 /* A matrix factorization. An example is an entry of a matrix: the product of a row's and a column's known factors, and
  * noise. The root of the mean square of the noise is what no training can beat by more than chance. A row of the table
  * has the factors of a row of the matrix or, behind those, of a column. */
@@ -130,19 +119,6 @@ static void initialize_factors(problem *p, float *values) {
     draw_normal(p, FOR_FIRST_VALUES, 0.5, values);
 }
 
-static const problem_kind problem_factorization = {.measure = "RMSE",
-                                                   .known = "of the noise that was added",
-                                                   .rule = TRAIN_RULE_ADAGRAD,
-                                                   .rate = 0.2,
-                                                   .epochs = 6,
-                                                   .create = create_factorization,
-                                                   .initialize = initialize_factors,
-                                                   .example_rows = 2,
-                                                   .evaluated = 8192,
-                                                   .is_root = true,
-                                                   .draw = draw_entry,
-                                                   .example_loss = squared_error};
-
 /* The network of kolo-train's own training. A row of the table is a row of a layer's matrix of weights, or its biases.
  * All of them are needed in every step: a dense problem. */
 
@@ -176,14 +152,6 @@ static void initialize_digits(problem *p, float *values) {
 size_t problem_digits_correct(problem *p, const float *values) {
     return mlp_correct(with(p, values), p->test->inputs, p->test->labels, p->test->rows);
 }
-
-static const problem_kind problem_digits = {.measure = "loss",
-                                            .rule = TRAIN_RULE_MOMENTUM,
-                                            .rate = 0.1,
-                                            .epochs = 30,
-                                            .evaluated = 512,
-                                            .create = create_digits,
-                                            .initialize = initialize_digits};
 
 /* What problems have in common. */
 
@@ -241,12 +209,39 @@ double problem_loss(problem *p, const float *values) {
     return p->kind->is_root ? sqrt(sum) : sum;
 }
 
+static const problem_kind kinds[] = {[TRAIN_DIGITS] = {.measure = "loss",
+                                                       .rule = TRAIN_RULE_MOMENTUM,
+                                                       .rate = 0.1,
+                                                       .epochs = 30,
+                                                       .evaluated = 512,
+                                                       .create = create_digits,
+                                                       .initialize = initialize_digits},
+                                     [TRAIN_LOGISTIC] = {.measure = "loss",
+                                                         .known = "of the weights that the labels are drawn from",
+                                                         .rule = TRAIN_RULE_ADAGRAD,
+                                                         .rate = 0.1,
+                                                         .epochs = 1,
+                                                         .evaluated = 4096,
+                                                         .create = create_logistic,
+                                                         .example_rows = FEATURES_OF_ONE,
+                                                         .draw = draw_features,
+                                                         .example_loss = logistic_loss},
+                                     [TRAIN_FACTORIZATION] = {.measure = "RMSE",
+                                                              .known = "of the noise that was added",
+                                                              .rule = TRAIN_RULE_ADAGRAD,
+                                                              .rate = 0.2,
+                                                              .epochs = 6,
+                                                              .evaluated = 8192,
+                                                              .create = create_factorization,
+                                                              .initialize = initialize_factors,
+                                                              .example_rows = 2,
+                                                              .is_root = true,
+                                                              .draw = draw_entry,
+                                                              .example_loss = squared_error}};
+
 void problem_create(problem *p, const train_settings *settings, const dataset *train, const dataset *test,
                     size_t examples_max) {
-    static const problem_kind *const kinds[] = {[TRAIN_DIGITS] = &problem_digits,
-                                                [TRAIN_LOGISTIC] = &problem_logistic,
-                                                [TRAIN_FACTORIZATION] = &problem_factorization};
-    const problem_kind *kind = kinds[settings->server.problem];
+    const problem_kind *kind = &kinds[settings->server.problem];
     *p = (problem){.kind = kind, .settings = settings, .train = train, .test = test, .examples_max = examples_max};
     kind->create(p);
     p->elements = p->rows * p->columns;

@@ -341,16 +341,17 @@ static void make_slower(const worker *w, double compute_s, double so_far_s) {
 /* One clock, on `count` examples, of which each worker takes its share. Returns whether to stop. */
 static bool run_clock(worker *w, const size_t *examples, size_t count) {
     problem *p = &w->problem;
-    const size_t clock = w->clocks, first = first_of_share(count, w->rank, w->workers);
-    const size_t own = first_of_share(count, w->rank + 1, w->workers) - first;
+    const size_t clock = w->clocks;
+    const share own = share_of(count, w->rank, w->workers);
+    examples += own.first;
     double at_s = now_s();
-    problem_choose(p, examples + first, own);
+    problem_choose(p, examples, own.count);
     const double choose_s = lap(&at_s);
     pull(w);
     w->figures[PULL] += lap(&at_s);
     const bool stops = w->rank == w->evaluator && clock % w->every == 0 && evaluate(w);
     const double evaluate_s = lap(&at_s);
-    const double loss = problem_gradient(p, examples + first, own, 1.0F / (float)count, w->values, w->gradients);
+    const double loss = problem_gradient(p, examples, own.count, 1.0F / (float)count, w->values, w->gradients);
     w->losses[clock] = (float)(loss / (double)count);
     const double compute_s = choose_s + lap(&at_s);
     make_slower(w, compute_s, compute_s + (w->of->step_ms > 0 ? evaluate_s : 0)); /* asleep it has time to evaluate */
