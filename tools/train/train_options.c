@@ -75,11 +75,11 @@ bool train_settings_overlap(const train_settings *of) {
     return overlaps;
 }
 
-/* RANK:FACTOR or any:FACTOR. */
 static const char *compression_name(unsigned kind) {
     return kolo_name(KOLO_NAME_COMPRESSION, (int)kind);
 }
 
+/* RANK:FACTOR or any:FACTOR. */
 static const char *read_slow(const char *typed) {
     static const char wanted[] = "RANK:FACTOR or any:FACTOR, with a factor from 1 to 1000, as 1:5";
     server_settings *of = &settings.server;
