@@ -228,7 +228,15 @@ int kolo_call_make(kolo_comm *comm, const kolo_call *call) {
     const struct kolo_descriptor *row;
     struct kolo_arguments arguments;
     const int rc = read_call(__func__, call, &row, &arguments);
-    return rc < 0 ? rc : kolo_path_make(row->collective, row->function, comm, &arguments);
+    if (rc < 0)
+        return rc;
+    const struct kolo_arguments *const a = &arguments;
+    const bool has_count = !row->has_tensors && !row->applies && row->send != COUNTED && row->recv != COUNTED;
+    const kolo_kernel *const kernel =
+        has_count && kolo_is_ready(comm) ? kolo_arguments_kernel(comm, a->dtype, a->op) : NULL;
+    if (kernel && kolo_short_fits(row, comm, a->send, a->recv, a->count, a->root, kernel))
+        return kolo_short_make(row, comm, a->send, a->recv, a->count, a->dtype, a->op, a->root, kernel);
+    return kolo_path_make(row->collective, row->function, comm, &arguments);
 }
 
 int kolo_start(kolo_comm *comm, const kolo_call *call, kolo_request **request) {
