@@ -7,8 +7,8 @@
 
 #include "entries.h"
 
-#define MPI_FIRST(name, parameters, arguments) int(*name) parameters;
-#define MPI_FIRST_OURS(name, ...)              .name = PMPI_##name,
+#define MPI_FIRST(name, parameters, ...) int(*name) parameters;
+#define MPI_FIRST_OURS(name, ...)        .name = PMPI_##name,
 static struct {
     MPI_TAKEN_FUNCTIONS(MPI_FIRST)
     MPI_TAKEN_TESTS(MPI_FIRST)
@@ -40,7 +40,7 @@ static __attribute__((constructor)) void find_tools(void) {
     MPI_TAKEN_LARGE_FUNCTIONS(MPI_FIRST_FIND)
 }
 
-#define MPI_FIRST_NAME(name, parameters, arguments)                                                                    \
+#define MPI_FIRST_NAME(name, parameters, arguments, ...)                                                               \
     int MPI_##name parameters {                                                                                        \
         return first.name arguments;                                                                                   \
     }

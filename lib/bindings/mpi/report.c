@@ -10,10 +10,7 @@
 
 enum { REASONS = 32, REASON_BYTES = 128 };
 
-#define MPI_REPORT_NAME(name, ...) [MPI_REPORT_##name] = "MPI_" #name,
-static const char *const names[MPI_REPORTED] = {MPI_REPORT_NAME(Barrier) MPI_COUNTED_FUNCTIONS(MPI_REPORT_NAME, , int)};
-
-static struct { uint64_t calls[2], ns[2]; /* in kolo, and passed on */ } counted[MPI_REPORTED];
+static struct { uint64_t calls[2], ns[2]; /* in kolo, and passed on */ } counted[MPI_FUNCTIONS];
 
 static struct {
     char why[REASON_BYTES];
@@ -38,11 +35,13 @@ static void explain_reduction(const char *name, const struct mpi_state *state, c
         snprintf(why, REASON_BYTES, "%s of %s with %s, which kolo does not have", name, mpi_type_name(type), operation);
 }
 
-static void explain(enum mpi_reported function, mpi_word comm, char *why) {
+static void explain(unsigned function, mpi_word comm, char *why) {
     const struct mpi_state *const state = mpi_state_find(comm);
-    const char *const name = names[function];
-    const bool reduces = function >= MPI_REPORT_Allreduce && function <= MPI_REPORT_Reduce_scatter_block;
-    const bool is_between = function <= MPI_REPORT_Reduce; /* made on several machines, too */
+    const bool reduces = (function >= MPI_Allreduce_INDEX && function <= MPI_Reduce_scatter_block_INDEX) ||
+                         function == MPI_Scan_INDEX || function == MPI_Exscan_INDEX;
+    const bool is_between = function <= MPI_Reduce_INDEX; /* made on several machines, too */
+    char name[32];
+    snprintf(name, sizeof name, "MPI_%s", mpi_function_names[function]);
     if (!state)
         snprintf(why, REASON_BYTES,
                  "outside MPI_Init and MPI_Finalize, or a communicator that the program has not made");
@@ -54,7 +53,7 @@ static void explain(enum mpi_reported function, mpi_word comm, char *why) {
         snprintf(why, REASON_BYTES, "a communicator's first calls (KOLO_MPI=after:N)");
     else if (state->machines && !is_between)
         snprintf(why, REASON_BYTES, "%s by ranks on several machines", name);
-    else if (state->machines && function == MPI_REPORT_Bcast)
+    else if (state->machines && function == MPI_Bcast_INDEX)
         snprintf(why, REASON_BYTES, "%s of much data, or none, by ranks on several machines", name);
     else
         snprintf(why, REASON_BYTES, "%s with arguments that the MPI is to refuse%s", name,
@@ -69,7 +68,7 @@ static void add_reason(const char *why) {
     reasons[i].calls++;
 }
 
-void mpi_report_add(enum mpi_reported function, int64_t began, bool passed, mpi_word comm) {
+void mpi_report_add(unsigned function, int64_t began, bool passed, mpi_word comm) {
     counted[function].calls[passed]++;
     counted[function].ns[passed] += (uint64_t)(mpi_report_now() - began);
     if (passed) {
@@ -86,9 +85,9 @@ void mpi_report_print(void) {
         return;
     fprintf(stderr, "kolo: collectives of rank 0, under %s (%s)\n", mpi_host.is.family, mpi_host.soname);
     fprintf(stderr, "kolo: %-26s %12s %12s %12s %12s\n", "", "in kolo", "ms", "passed on", "ms");
-    for (int i = 0; i < MPI_REPORTED; i++)
+    for (int i = 0; i < MPI_FUNCTIONS; i++)
         if (counted[i].calls[0] + counted[i].calls[1])
-            fprintf(stderr, "kolo: %-26s %12llu %12.3f %12llu %12.3f\n", names[i],
+            fprintf(stderr, "kolo: MPI_%-22s %12llu %12.3f %12llu %12.3f\n", mpi_function_names[i],
                     (unsigned long long)counted[i].calls[0], (double)counted[i].ns[0] / 1e6,
                     (unsigned long long)counted[i].calls[1], (double)counted[i].ns[1] / 1e6);
     for (int i = 0; i < REASONS && reasons[i].calls; i++)

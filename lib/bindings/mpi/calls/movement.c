@@ -1,174 +1,121 @@
-/* Collectives that move blocks of one size: as bytes, since ranks may describe the same data by different datatypes. */
+/* Collectives that move blocks: as bytes, since ranks may describe the same data by different datatypes. Where blocks
+ * have counts of their own, ranks choose by communicator alone: none knows the others' counts. */
 #include "calls/calls.h"
 
+#include "kolo_tools.h"
 #include "calls/sides.h"
 #include "communicators/making.h"
 #include "nodes/machines_calls.h"
+
+int mpi_make_barrier(struct mpi_state *state, kolo_collective collective, const struct mpi_call *call) {
+    if (mpi_state_enter(state, call->comm))
+        return mpi_result(state, call->comm, kolo_barrier(state->kolo));
+    return mpi_machines_take(state, collective, 0) ? mpi_machines_barrier(state, call->comm) : MPI_PASS;
+}
 
 static bool is_root_valid(const struct mpi_state *state, int root) {
     return root >= 0 && root < state->size;
 }
 
-int mpi_call_barrier(mpi_word comm) {
-    struct mpi_state *const state = mpi_state_find(comm);
-    if (!state)
-        return MPI_PASS;
-    if (mpi_state_enter(state, comm))
-        return mpi_result(state, comm, kolo_barrier(state->kolo));
-    return mpi_machines_take(state, MPI_MACHINES_BARRIER, 0) ? mpi_machines_barrier(state, comm) : MPI_PASS;
-}
-
-int mpi_call_broadcast(void *buffer, mpi_count count, mpi_word type, int root, mpi_word comm) {
-    struct mpi_state *const state = mpi_state_find(comm);
+int mpi_make_broadcast(struct mpi_state *state, kolo_collective collective, const struct mpi_call *call) {
+    const mpi_word comm = call->comm;
+    const bool is_root = call->root == state->rank;
     struct mpi_side side;
-    if (!state || !is_root_valid(state, root) || !mpi_side_set(state, &side, buffer, count, type))
+    if (!is_root_valid(state, call->root) || !mpi_side_set(state, &side, &call->recv, false, false))
         return MPI_PASS;
-    const size_t bytes = mpi_side_bytes(&side);
-    if (!mpi_state_enter(state, comm) && !mpi_machines_take(state, MPI_MACHINES_BROADCAST, bytes))
+    const size_t bytes = mpi_block_bytes(&side, 0);
+    if (!mpi_state_enter(state, comm) && !mpi_machines_take(state, collective, bytes))
         return MPI_PASS;
-    const bool is_root = root == state->rank;
-    void *const moved = is_root ? (void *)mpi_side_read(state, &side, 1, comm) : mpi_side_write(state, &side, 1);
-    if (!moved && bytes)
+    if (!mpi_side_open(state, &side, is_root ? MPI_SEND : MPI_RECV, false) ||
+        (is_root && mpi_side_pack(&side, comm) != 0))
         return mpi_fail_packing(state, comm);
-    const int rc = state->kolo ? mpi_result(state, comm, kolo_broadcast(state->kolo, moved, bytes, KOLO_U8, root))
-                               : mpi_machines_broadcast(state, comm, moved, bytes, root);
-    if (rc != 0 || is_root)
-        return rc;
-    return mpi_side_finish(state, &side, 1, comm);
+    const int rc = state->kolo
+                       ? mpi_result(state, comm, kolo_broadcast(state->kolo, side.begin, bytes, KOLO_U8, call->root))
+                       : mpi_machines_broadcast(state, comm, side.begin, bytes, call->root);
+    return rc != 0 || is_root ? rc : mpi_side_unpack(&side, comm);
 }
 
-/* This rank's block of a buffer of blocks as bytes that are in their place for kolo already. False: packing failed. */
-static bool place_own_block(const struct mpi_state *state, const struct mpi_side *side, char *bytes, mpi_word comm) {
-    const ptrdiff_t first = (ptrdiff_t)state->rank * (ptrdiff_t)side->count;
-    return side->type->is_contiguous ||
-           mpi_pack(mpi_element(side->address, side->type, first), side->count, side->type, bytes, comm) == 0;
-}
-
-/* Blocks of all ranks and this rank's own as the bytes that kolo moves. */
-struct moved {
-    const void *own;
-    char *all;
+/* What a rank sends or receives for itself, and where it meets those of the others: all ranks, or the root alone, have
+ * both. In place it has no side of its own, but a block in the other one. */
+struct movement {
+    struct mpi_side own, all;
+    bool has_own, has_all, is_scatter; /* is_scatter: what is received is the own side; else what is sent */
+    bool is_whole;                     /* the own side has a block for each rank, too */
 };
 
-/* The own block comes from `from` or, where that is NULL, from its place in `to`. False: packing failed. */
-static bool open_all(struct mpi_state *state, const struct mpi_side *from, const struct mpi_side *to,
-                     struct moved *moved, mpi_word comm) {
-    const size_t bytes = mpi_side_bytes(to), blocks = (size_t)state->size;
-    moved->all = mpi_side_write(state, to, blocks);
-    char *const place = moved->all + (size_t)state->rank * bytes;
-    moved->own = place;
-    if (bytes == 0)
-        return true;
-    if (!moved->all)
+/* False: the arguments are wrong. */
+static bool set_movement(struct mpi_state *state, struct movement *move, kolo_collective collective,
+                         const struct mpi_call *call) {
+    const unsigned has = kolo_collective_has(collective);
+    const bool has_counts = has & KOLO_HAS_COUNTS, has_root = has & KOLO_HAS_ROOT;
+    move->is_scatter = collective == KOLO_SCATTER || collective == KOLO_SCATTERV;
+    move->is_whole = collective == KOLO_ALLTOALL || collective == KOLO_ALLTOALLV;
+    move->has_all = !has_root || call->root == state->rank;
+    const struct mpi_buffer *const own = move->is_scatter ? &call->recv : &call->send;
+    const struct mpi_buffer *const all = move->is_scatter ? &call->send : &call->recv;
+    move->has_own = !move->has_all || !mpi_is_in_place(own->address);
+    return (!has_root || is_root_valid(state, call->root)) &&
+           (!move->has_all || mpi_side_set(state, &move->all, all, true, has_counts)) &&
+           (!move->has_own || mpi_side_set(state, &move->own, own, move->is_whole, move->is_whole && has_counts)) &&
+           (!move->has_all || !move->has_own ||
+            mpi_block_bytes(&move->own, state->rank) == mpi_block_bytes(&move->all, state->rank));
+}
+
+/* Opens what is there, and packs what is sent. False: there is no memory, or packing failed. */
+static bool open_movement(struct mpi_state *state, struct movement *move, mpi_word comm) {
+    const bool is_scatter = move->is_scatter;
+    if (move->has_all && (!mpi_side_open(state, &move->all, is_scatter ? MPI_SEND : MPI_RECV, false) ||
+                          (is_scatter && mpi_side_pack(&move->all, comm) != 0)))
         return false;
-    if (!from)
-        return place_own_block(state, to, place, comm);
-    moved->own = mpi_side_read(state, from, 1, comm);
-    if (moved->own)
-        moved->own = mpi_apart(state, moved->own, bytes, moved->all, blocks * bytes, place);
-    return moved->own != NULL;
+    if (move->has_own)
+        return mpi_side_open(state, &move->own, is_scatter ? MPI_RECV : MPI_SEND, false) &&
+               (is_scatter || mpi_side_pack(&move->own, comm) == 0);
+    if (!move->is_whole)
+        return is_scatter || mpi_side_pack_block(&move->all, state->rank, comm) == 0;
+    move->own = move->all;
+    if (!move->all.bytes) /* kolo_alltoall takes that */
+        return mpi_side_pack(&move->own, comm) == 0;
+    return mpi_side_open(state, &move->own, MPI_SEND, true) && mpi_side_pack(&move->own, comm) == 0;
 }
 
-int mpi_call_allgather(const void *send, mpi_count send_count, mpi_word send_type, void *recv, mpi_count recv_count,
-                       mpi_word recv_type, mpi_word comm) {
-    struct mpi_state *const state = mpi_state_find(comm);
-    const bool in_place = mpi_is_in_place(send);
-    struct mpi_side from, to;
-    if (!state || !mpi_side_set(state, &to, recv, recv_count, recv_type) ||
-        (!in_place &&
-         (!mpi_side_set(state, &from, send, send_count, send_type) || mpi_side_bytes(&from) != mpi_side_bytes(&to))) ||
-        !mpi_state_enter(state, comm))
-        return MPI_PASS;
-    struct moved moved;
-    if (!open_all(state, in_place ? NULL : &from, &to, &moved, comm))
-        return mpi_fail_packing(state, comm);
-    const int rc = kolo_allgather(state->kolo, moved.own, moved.all, mpi_side_bytes(&to), KOLO_U8);
-    return rc < 0 ? mpi_fail(state, comm, rc) : mpi_side_finish(state, &to, (size_t)state->size, comm);
+/* Where a side of its own begins if that is in place for kolo, too. */
+static const char *in_place(const struct mpi_state *state, const struct movement *move) {
+    const struct mpi_side *const all = &move->all;
+    if (move->is_whole)
+        return all->bytes ? NULL : all->begin;
+    const size_t offset = (size_t)(mpi_side_block(all, state->rank) - all->begin);
+    return move->is_scatter ? move->own.begin - offset : all->begin + offset;
 }
 
-int mpi_call_alltoall(const void *send, mpi_count send_count, mpi_word send_type, void *recv, mpi_count recv_count,
-                      mpi_word recv_type, mpi_word comm) {
-    struct mpi_state *const state = mpi_state_find(comm);
-    const bool in_place = mpi_is_in_place(send);
-    struct mpi_side from, to;
-    if (!state || !mpi_side_set(state, &to, recv, recv_count, recv_type) ||
-        (!in_place &&
-         (!mpi_side_set(state, &from, send, send_count, send_type) || mpi_side_bytes(&from) != mpi_side_bytes(&to))) ||
-        !mpi_state_enter(state, comm))
+int mpi_make_movement(struct mpi_state *state, kolo_collective collective, const struct mpi_call *call) {
+    struct movement move;
+    if (!set_movement(state, &move, collective, call) || !mpi_state_enter(state, call->comm))
         return MPI_PASS;
-    const size_t bytes = mpi_side_bytes(&to), blocks = (size_t)state->size, all = blocks * bytes;
-    void *const moved = mpi_side_write(state, &to, blocks);
-    const void *sent = moved;
-    if (in_place && moved && !to.type->is_contiguous && mpi_pack(recv, blocks * to.count, to.type, moved, comm) != 0)
-        sent = NULL;
-    if (!in_place && (sent = mpi_side_read(state, &from, blocks, comm)))
-        sent = mpi_apart(state, sent, all, moved, all, moved);
-    if (bytes && (!sent || !moved))
-        return mpi_fail_packing(state, comm);
-    const int rc = kolo_alltoall(state->kolo, sent, moved, bytes, KOLO_U8);
-    return rc < 0 ? mpi_fail(state, comm, rc) : mpi_side_finish(state, &to, blocks, comm);
-}
-
-/* In place (`from` is NULL) the root's own block is where it is to be. */
-static int gather_at_root(struct mpi_state *state, const struct mpi_side *from, const struct mpi_side *to, int root,
-                          mpi_word comm) {
-    struct moved moved;
-    if (!open_all(state, from, to, &moved, comm))
-        return mpi_fail_packing(state, comm);
-    const int rc = kolo_gather(state->kolo, moved.own, moved.all, mpi_side_bytes(to), KOLO_U8, root);
-    return rc < 0 ? mpi_fail(state, comm, rc) : mpi_side_finish(state, to, (size_t)state->size, comm);
-}
-
-int mpi_call_gather(const void *send, mpi_count send_count, mpi_word send_type, void *recv, mpi_count recv_count,
-                    mpi_word recv_type, int root, mpi_word comm) {
-    struct mpi_state *const state = mpi_state_find(comm);
-    struct mpi_side from, to;
-    if (!state || !is_root_valid(state, root))
-        return MPI_PASS;
-    const bool is_root = root == state->rank, in_place = is_root && mpi_is_in_place(send);
-    if ((is_root && !mpi_side_set(state, &to, recv, recv_count, recv_type)) ||
-        (!in_place && !mpi_side_set(state, &from, send, send_count, send_type)) ||
-        (is_root && !in_place && mpi_side_bytes(&from) != mpi_side_bytes(&to)) || !mpi_state_enter(state, comm))
-        return MPI_PASS;
-    if (is_root)
-        return gather_at_root(state, in_place ? NULL : &from, &to, root, comm);
-    const void *const sent = mpi_side_read(state, &from, 1, comm);
-    const size_t bytes = mpi_side_bytes(&from);
-    if (bytes && !sent)
-        return mpi_fail_packing(state, comm);
-    return mpi_result(state, comm, kolo_gather(state->kolo, sent, NULL, bytes, KOLO_U8, root));
-}
-
-/* In place the root's own block stays where it is. */
-static int scatter_at_root(struct mpi_state *state, bool in_place, const struct mpi_side *from,
-                           const struct mpi_side *to, int root, mpi_word comm) {
-    const size_t bytes = mpi_side_bytes(from), blocks = (size_t)state->size;
-    const char *sent = mpi_side_read(state, from, blocks, comm);
-    void *const moved = in_place ? (void *)(sent + (size_t)root * bytes) : mpi_side_write(state, to, 1);
-    if (!in_place && sent)
-        sent = mpi_apart(state, sent, blocks * bytes, moved, bytes, (const char *)moved - (size_t)root * bytes);
-    if (bytes && (!sent || !moved))
-        return mpi_fail_packing(state, comm);
-    const int rc = kolo_scatter(state->kolo, sent, moved, bytes, KOLO_U8, root);
-    return rc < 0 ? mpi_fail(state, comm, rc) : in_place ? 0 : mpi_side_finish(state, to, 1, comm);
-}
-
-int mpi_call_scatter(const void *send, mpi_count send_count, mpi_word send_type, void *recv, mpi_count recv_count,
-                     mpi_word recv_type, int root, mpi_word comm) {
-    struct mpi_state *const state = mpi_state_find(comm);
-    struct mpi_side from, to;
-    if (!state || !is_root_valid(state, root))
-        return MPI_PASS;
-    const bool is_root = root == state->rank, in_place = is_root && mpi_is_in_place(recv);
-    if ((is_root && !mpi_side_set(state, &from, send, send_count, send_type)) ||
-        (!in_place && !mpi_side_set(state, &to, recv, recv_count, recv_type)) ||
-        (is_root && !in_place && mpi_side_bytes(&from) != mpi_side_bytes(&to)) || !mpi_state_enter(state, comm))
-        return MPI_PASS;
-    if (is_root)
-        return scatter_at_root(state, in_place, &from, &to, root, comm);
-    void *const moved = mpi_side_write(state, &to, 1);
-    if (mpi_side_bytes(&to) && !moved)
-        return mpi_fail_packing(state, comm);
-    const int rc = kolo_scatter(state->kolo, NULL, moved, mpi_side_bytes(&to), KOLO_U8, root);
-    return rc < 0 ? mpi_fail(state, comm, rc) : mpi_side_finish(state, &to, 1, comm);
+    if (!open_movement(state, &move, call->comm))
+        return mpi_fail_packing(state, call->comm);
+    struct mpi_side *const own = &move.own, *const all = &move.all;
+    const bool has_both = move.has_all && (move.has_own || move.is_whole);
+    char *const block = has_both || !move.has_all ? own->begin : mpi_side_block(all, state->rank);
+    kolo_call made = {.call_bytes = sizeof made, .collective = collective, .dtype = KOLO_U8, .root = call->root};
+    made.count = mpi_block_bytes(move.has_all ? all : own, state->rank);
+    made.send = move.is_scatter ? (move.has_all ? all->begin : NULL) : block;
+    made.recv = move.is_scatter ? block : move.has_all ? all->begin : NULL;
+    if (has_both && move.is_scatter)
+        made.send = mpi_apart(state, all->begin, all->span, own->begin, own->span, in_place(state, &move));
+    else if (has_both)
+        made.send = mpi_apart(state, own->begin, own->span, all->begin, all->span, in_place(state, &move));
+    if (has_both && !made.send && (move.is_scatter ? all : own)->span)
+        return mpi_fail_packing(state, call->comm);
+    if (move.is_scatter && move.has_all) {
+        made.send_counts = all->bytes;
+        made.send_offsets = all->offsets;
+    } else if (move.has_all) {
+        made.recv_counts = all->bytes;
+        made.recv_offsets = all->offsets;
+        made.send_counts = move.is_whole ? own->bytes : NULL;
+        made.send_offsets = move.is_whole ? own->offsets : NULL;
+    }
+    const int rc = kolo_call_make(state->kolo, &made);
+    const struct mpi_side *const taken = move.is_scatter ? (move.has_own ? own : NULL) : move.has_all ? all : NULL;
+    return rc < 0 ? mpi_fail(state, call->comm, rc) : taken ? mpi_side_unpack(taken, call->comm) : 0;
 }

@@ -6,19 +6,20 @@
 
 enum { MPI_SEND, MPI_RECV }; /* scratch of a state */
 
+/* One block, or one of each rank. */
 struct mpi_side {
-    const void *address;
-    size_t count;
+    struct mpi_buffer is; /* as the program has it */
+    size_t blocks;
     const struct mpi_type *type;
     struct mpi_type derived; /* what `type` points to unless that is predefined */
+    /* As kolo gets it: the buffer itself, or scratch in which the blocks lie one behind the other. */
+    char *begin;
+    size_t span;             /* to the end of the last block */
+    size_t *bytes, *offsets; /* of blocks with counts of their own; offsets NULL: one behind the other */
 };
 
 static inline bool mpi_is_in_place(const void *buffer) {
     return (intptr_t)buffer == mpi_host.is.in_place;
-}
-
-static inline size_t mpi_side_bytes(const struct mpi_side *side) {
-    return side->count * side->type->bytes;
 }
 
 /* The datatype, in `derived` if it is not predefined; NULL: there is none. */
@@ -31,37 +32,28 @@ static inline const struct mpi_type *mpi_state_type(struct mpi_state *state, str
     return state->type ? state->type : mpi_type_describe(derived, handle);
 }
 
-/* False: the arguments are wrong. */
-static inline bool mpi_side_set(struct mpi_state *state, struct mpi_side *side, const void *address, mpi_count count,
-                                mpi_word type) {
-    side->address = address;
-    side->count = (size_t)count;
-    side->type = mpi_state_type(state, &side->derived, type);
-    if (count < 0 || !side->type || mpi_is_in_place(address))
-        return false;
-    return address || !side->type->is_contiguous || mpi_side_bytes(side) == 0;
+static inline size_t mpi_block_count(const struct mpi_side *side, int rank) {
+    return (size_t)(side->is.counts.values ? mpi_number(side->is.counts, rank) : side->is.count);
 }
 
-/* What the three functions below do where the datatype is not contiguous. */
-const void *mpi_side_pack(struct mpi_state *state, const struct mpi_side *side, size_t blocks, mpi_word comm);
-void *mpi_side_scratch(struct mpi_state *state, const struct mpi_side *side, size_t blocks);
-int mpi_side_unpack(struct mpi_state *state, const struct mpi_side *side, size_t blocks, mpi_word comm);
-
-/* Where the bytes of `blocks` times the side's elements are. Packed if they have to be; NULL: that failed. */
-static inline const void *mpi_side_read(struct mpi_state *state, const struct mpi_side *side, size_t blocks,
-                                        mpi_word comm) {
-    return side->type->is_contiguous ? side->address : mpi_side_pack(state, side, blocks, comm);
+static inline size_t mpi_block_bytes(const struct mpi_side *side, int rank) {
+    return mpi_block_count(side, rank) * side->type->bytes;
 }
 
-/* Where they are to be written: the buffer itself, or scratch from which mpi_side_finish unpacks them. NULL: there is
- * no memory. */
-static inline void *mpi_side_write(struct mpi_state *state, const struct mpi_side *side, size_t blocks) {
-    return side->type->is_contiguous ? (void *)side->address : mpi_side_scratch(state, side, blocks);
-}
+/* False: the arguments are wrong. has_counts: its blocks have counts and places of their own. */
+bool mpi_side_set(struct mpi_state *state, struct mpi_side *side, const struct mpi_buffer *buffer, bool is_whole,
+                  bool has_counts);
 
-static inline int mpi_side_finish(struct mpi_state *state, const struct mpi_side *side, size_t blocks, mpi_word comm) {
-    return side->type->is_contiguous ? 0 : mpi_side_unpack(state, side, blocks, comm);
-}
+/* Finds where kolo gets it: in scratch `which` if it is not contiguous, or is to be `copied`. False: no memory. */
+bool mpi_side_open(struct mpi_state *state, struct mpi_side *side, int which, bool copied);
+
+/* Where the rank's block is then. */
+char *mpi_side_block(const struct mpi_side *side, int rank);
+
+/* Between the buffer and that, where it is not the buffer itself. 0, or an error of the MPI. */
+int mpi_side_pack(const struct mpi_side *side, mpi_word comm);
+int mpi_side_pack_block(const struct mpi_side *side, int rank, mpi_word comm);
+int mpi_side_unpack(const struct mpi_side *side, mpi_word comm);
 
 /* Copies what is sent if that overlaps what is received other than with `in_place` as its beginning: kolo refuses it,
  * and programs that were never told so do it. NULL: there is no memory. */

@@ -45,7 +45,6 @@ int mpi_fail_packing(const struct mpi_state *state, mpi_word comm) {
 
 /* Messages. */
 
-#define MPI_SCAN_WORD(name, collective, ...) [collective] = "MPI_" #name,
 static const char *const functions[KOLO_COLLECTIVES] = {[KOLO_BARRIER] = "MPI_Barrier",
                                                         [KOLO_BROADCAST] = "MPI_Bcast",
                                                         [KOLO_ALLREDUCE] = "MPI_Allreduce",
@@ -60,7 +59,8 @@ static const char *const functions[KOLO_COLLECTIVES] = {[KOLO_BARRIER] = "MPI_Ba
                                                         [KOLO_SCATTERV] = "MPI_Scatterv",
                                                         [KOLO_ALLTOALL] = "MPI_Alltoall",
                                                         [KOLO_ALLTOALLV] = "MPI_Alltoallv",
-                                                        MPI_SCANS(MPI_SCAN_WORD)};
+                                                        [KOLO_SCAN] = "MPI_Scan",
+                                                        [KOLO_EXSCAN] = "MPI_Exscan"};
 
 static bool is_word(const char *at, size_t bytes, const char *word) {
     return strlen(word) == bytes && strncmp(at, word, bytes) == 0;

@@ -32,64 +32,113 @@ typedef int64_t mpi_count; /* MPI_Count and MPI_Aint */
     FUNCTION(Pack, (const void *, int, mpi_word, void *, int, int *, mpi_word))                                        \
     FUNCTION(Unpack, (const void *, int, int *, void *, int, mpi_word, mpi_word))
 
-/* ROW(name, what it is in kolo, ...) for those that reduce what ranks have up to each of them. */
-#define MPI_SCANS(ROW, ...)                                                                                            \
-    ROW(Scan, KOLO_SCAN, __VA_ARGS__)                                                                                  \
-    ROW(Exscan, KOLO_EXSCAN, __VA_ARGS__)
+/* A call of a collective as a value: what both its forms take. */
 
-#define MPI_SCAN_FUNCTION(name, collective, FUNCTION, SUFFIX, COUNT)                                                   \
-    FUNCTION(name##SUFFIX, (const void *send, void *recv, COUNT count, mpi_word type, mpi_word op, mpi_word comm),     \
-             (send, recv, count, type, op, comm))
+/* Counts or places of blocks: ints, or 64 bits each in the _c forms. */
+struct mpi_numbers {
+    const void *values;
+    bool is_large;
+};
 
-/* Those of the next that have two forms, by the suffix and the type of counts. */
-#define MPI_COUNTED_FUNCTIONS(FUNCTION, SUFFIX, COUNT)                                                                 \
-    FUNCTION(Bcast##SUFFIX, (void *buffer, COUNT count, mpi_word type, int root, mpi_word comm),                       \
-             (buffer, count, type, root, comm))                                                                        \
-    FUNCTION(Allreduce##SUFFIX,                                                                                        \
-             (const void *send, void *recv, COUNT count, mpi_word type, mpi_word op, mpi_word comm),                   \
-             (send, recv, count, type, op, comm))                                                                      \
-    FUNCTION(Reduce##SUFFIX,                                                                                           \
-             (const void *send, void *recv, COUNT count, mpi_word type, mpi_word op, int root, mpi_word comm),         \
-             (send, recv, count, type, op, root, comm))                                                                \
-    MPI_SCANS(MPI_SCAN_FUNCTION, FUNCTION, SUFFIX, COUNT)                                                              \
+static inline mpi_count mpi_number(struct mpi_numbers numbers, int i) {
+    return numbers.is_large ? ((const mpi_count *)numbers.values)[i] : ((const int *)numbers.values)[i];
+}
+
+struct mpi_buffer {
+    const void *address;
+    mpi_word type;
+    mpi_count count;                   /* elements of each block */
+    struct mpi_numbers counts, places; /* the same, where each block has its own */
+};
+
+struct mpi_call {
+    unsigned function; /* enum mpi_function */
+    bool is_large;     /* the _c form */
+    int root;
+    mpi_word op, comm;
+    struct mpi_buffer send, recv; /* recv: also what reductions have one of, and the buffer of Bcast */
+};
+
+/* From arguments of the names that the next ones use. */
+#define MPI_BLOCK(side) .side = {.address = side, .type = side##_type, .count = side##_count}
+#define MPI_NUMBERS(values)                                                                                            \
+    { values, sizeof *values > sizeof(int) }
+#define MPI_BLOCKS(side)                                                                                               \
+    .side = {.address = side,                                                                                          \
+             .type = side##_type,                                                                                      \
+             .counts = MPI_NUMBERS(side##_counts),                                                                     \
+             .places = MPI_NUMBERS(side##_places)}
+
+/* FUNCTION(name, parameters, arguments, fields of a struct mpi_call) for those that take the same. */
+#define MPI_REDUCTION(FUNCTION, name, COUNT)                                                                           \
+    FUNCTION(name, (const void *send, void *recv, COUNT recv_count, mpi_word recv_type, mpi_word op, mpi_word comm),   \
+             (send, recv, recv_count, recv_type, op, comm), MPI_BLOCK(recv), .send.address = send, .op = op)
+#define MPI_MOVEMENT(FUNCTION, name, COUNT)                                                                            \
+    FUNCTION(name,                                                                                                     \
+             (const void *send, COUNT send_count, mpi_word send_type, void *recv, COUNT recv_count,                    \
+              mpi_word recv_type, mpi_word comm),                                                                      \
+             (send, send_count, send_type, recv, recv_count, recv_type, comm), MPI_BLOCK(send), MPI_BLOCK(recv))
+#define MPI_ROOTED_MOVEMENT(FUNCTION, name, COUNT)                                                                     \
+    FUNCTION(name,                                                                                                     \
+             (const void *send, COUNT send_count, mpi_word send_type, void *recv, COUNT recv_count,                    \
+              mpi_word recv_type, int root, mpi_word comm),                                                            \
+             (send, send_count, send_type, recv, recv_count, recv_type, root, comm), MPI_BLOCK(send), MPI_BLOCK(recv), \
+             .root = root)
+
+/* Those of the next that have two forms, by the suffix and the type of counts: the ones that have a short way
+ * (calls/fast.h), and the others. */
+#define MPI_FAST_FUNCTIONS(FUNCTION, SUFFIX, COUNT)                                                                    \
+    FUNCTION(Bcast##SUFFIX, (void *recv, COUNT recv_count, mpi_word recv_type, int root, mpi_word comm),               \
+             (recv, recv_count, recv_type, root, comm), MPI_BLOCK(recv), .root = root)                                 \
+    MPI_REDUCTION(FUNCTION, Allreduce##SUFFIX, COUNT)                                                                  \
+    FUNCTION(                                                                                                          \
+        Reduce##SUFFIX,                                                                                                \
+        (const void *send, void *recv, COUNT recv_count, mpi_word recv_type, mpi_word op, int root, mpi_word comm),    \
+        (send, recv, recv_count, recv_type, op, root, comm), MPI_BLOCK(recv), .send.address = send, .op = op,          \
+        .root = root)                                                                                                  \
     FUNCTION(Reduce_scatter##SUFFIX,                                                                                   \
-             (const void *send, void *recv, const COUNT *counts, mpi_word type, mpi_word op, mpi_word comm),           \
-             (send, recv, counts, type, op, comm))                                                                     \
-    FUNCTION(Reduce_scatter_block##SUFFIX,                                                                             \
-             (const void *send, void *recv, COUNT count, mpi_word type, mpi_word op, mpi_word comm),                   \
-             (send, recv, count, type, op, comm))                                                                      \
-    FUNCTION(Allgather##SUFFIX,                                                                                        \
-             (const void *send, COUNT send_count, mpi_word send_type, void *recv, COUNT recv_count,                    \
-              mpi_word recv_type, mpi_word comm),                                                                      \
-             (send, send_count, send_type, recv, recv_count, recv_type, comm))                                         \
-    FUNCTION(Alltoall##SUFFIX,                                                                                         \
-             (const void *send, COUNT send_count, mpi_word send_type, void *recv, COUNT recv_count,                    \
-              mpi_word recv_type, mpi_word comm),                                                                      \
-             (send, send_count, send_type, recv, recv_count, recv_type, comm))                                         \
-    FUNCTION(Gather##SUFFIX,                                                                                           \
-             (const void *send, COUNT send_count, mpi_word send_type, void *recv, COUNT recv_count,                    \
-              mpi_word recv_type, int root, mpi_word comm),                                                            \
-             (send, send_count, send_type, recv, recv_count, recv_type, root, comm))                                   \
-    FUNCTION(Scatter##SUFFIX,                                                                                          \
-             (const void *send, COUNT send_count, mpi_word send_type, void *recv, COUNT recv_count,                    \
-              mpi_word recv_type, int root, mpi_word comm),                                                            \
-             (send, send_count, send_type, recv, recv_count, recv_type, root, comm))                                   \
+             (const void *send, void *recv, const COUNT *recv_counts, mpi_word recv_type, mpi_word op, mpi_word comm), \
+             (send, recv, recv_counts, recv_type, op, comm),                                                           \
+             .recv = {.address = recv, .type = recv_type, .counts = MPI_NUMBERS(recv_counts)}, .send.address = send,   \
+             .op = op)                                                                                                 \
+    MPI_REDUCTION(FUNCTION, Reduce_scatter_block##SUFFIX, COUNT)                                                       \
+    MPI_MOVEMENT(FUNCTION, Allgather##SUFFIX, COUNT)                                                                   \
+    MPI_MOVEMENT(FUNCTION, Alltoall##SUFFIX, COUNT)
+
+#define MPI_OTHER_FUNCTIONS(FUNCTION, SUFFIX, COUNT)                                                                   \
+    MPI_REDUCTION(FUNCTION, Scan##SUFFIX, COUNT)                                                                       \
+    MPI_REDUCTION(FUNCTION, Exscan##SUFFIX, COUNT)                                                                     \
+    MPI_ROOTED_MOVEMENT(FUNCTION, Gather##SUFFIX, COUNT)                                                               \
+    MPI_ROOTED_MOVEMENT(FUNCTION, Scatter##SUFFIX, COUNT)                                                              \
     FUNCTION(Allgatherv##SUFFIX,                                                                                       \
-             (const void *send, COUNT send_count, mpi_word send_type, void *recv, const COUNT *counts,                 \
-              const COUNT *places, mpi_word recv_type, mpi_word comm),                                                 \
-             (send, send_count, send_type, recv, counts, places, recv_type, comm))                                     \
+             (const void *send, COUNT send_count, mpi_word send_type, void *recv, const COUNT *recv_counts,            \
+              const COUNT *recv_places, mpi_word recv_type, mpi_word comm),                                            \
+             (send, send_count, send_type, recv, recv_counts, recv_places, recv_type, comm), MPI_BLOCK(send),          \
+             MPI_BLOCKS(recv))                                                                                         \
     FUNCTION(Gatherv##SUFFIX,                                                                                          \
-             (const void *send, COUNT send_count, mpi_word send_type, void *recv, const COUNT *counts,                 \
-              const COUNT *places, mpi_word recv_type, int root, mpi_word comm),                                       \
-             (send, send_count, send_type, recv, counts, places, recv_type, root, comm))                               \
+             (const void *send, COUNT send_count, mpi_word send_type, void *recv, const COUNT *recv_counts,            \
+              const COUNT *recv_places, mpi_word recv_type, int root, mpi_word comm),                                  \
+             (send, send_count, send_type, recv, recv_counts, recv_places, recv_type, root, comm), MPI_BLOCK(send),    \
+             MPI_BLOCKS(recv), .root = root)                                                                           \
     FUNCTION(Scatterv##SUFFIX,                                                                                         \
-             (const void *send, const COUNT *counts, const COUNT *places, mpi_word send_type, void *recv,              \
+             (const void *send, const COUNT *send_counts, const COUNT *send_places, mpi_word send_type, void *recv,    \
               COUNT recv_count, mpi_word recv_type, int root, mpi_word comm),                                          \
-             (send, counts, places, send_type, recv, recv_count, recv_type, root, comm))                               \
+             (send, send_counts, send_places, send_type, recv, recv_count, recv_type, root, comm), MPI_BLOCKS(send),   \
+             MPI_BLOCK(recv), .root = root)                                                                            \
     FUNCTION(Alltoallv##SUFFIX,                                                                                        \
              (const void *send, const COUNT *send_counts, const COUNT *send_places, mpi_word send_type, void *recv,    \
               const COUNT *recv_counts, const COUNT *recv_places, mpi_word recv_type, mpi_word comm),                  \
-             (send, send_counts, send_places, send_type, recv, recv_counts, recv_places, recv_type, comm))
+             (send, send_counts, send_places, send_type, recv, recv_counts, recv_places, recv_type, comm),             \
+             MPI_BLOCKS(send), MPI_BLOCKS(recv))
+
+#define MPI_COUNTED_FUNCTIONS(FUNCTION, SUFFIX, COUNT)                                                                 \
+    MPI_FAST_FUNCTIONS(FUNCTION, SUFFIX, COUNT)                                                                        \
+    MPI_OTHER_FUNCTIONS(FUNCTION, SUFFIX, COUNT)
+
+/* Both forms have one number. */
+#define MPI_FUNCTION_INDEX(name, ...) MPI_##name##_INDEX,
+enum mpi_function { MPI_Barrier_INDEX, MPI_COUNTED_FUNCTIONS(MPI_FUNCTION_INDEX, , int) MPI_FUNCTIONS };
+enum { MPI_BEFORE_LARGE_INDEX, MPI_COUNTED_FUNCTIONS(MPI_FUNCTION_INDEX, _c, mpi_count) };
 
 /* So it has these, which are ours. */
 #define MPI_TAKEN_FUNCTIONS(FUNCTION)                                                                                  \

@@ -27,6 +27,11 @@ extern struct mpi_host mpi_host;
  * could not go on. */
 void mpi_host_find(void);
 
+extern const char *const mpi_function_names[]; /* "Bcast", by enum mpi_function */
+
+/* Has the MPI make the call: its result, or an error of ours, which has been reported. */
+int mpi_pass(const struct mpi_call *call);
+
 /* A handle that the MPI has written, or is to read, in memory. */
 static inline mpi_word mpi_word_load(const void *handle) {
     return mpi_host.is.handle_bytes == 4 ? *(const uint32_t *)handle : *(const mpi_word *)handle;

@@ -19,10 +19,8 @@
 #include "communicators/machines.h"
 #include "communicators/states.h"
 
-enum mpi_machines_call { MPI_MACHINES_ALLREDUCE, MPI_MACHINES_BROADCAST, MPI_MACHINES_REDUCE, MPI_MACHINES_BARRIER };
-
 /* Whether such a call is made here: by what is the same on all ranks. The state has no kolo communicator. */
-bool mpi_machines_take(const struct mpi_state *state, enum mpi_machines_call call, size_t bytes);
+bool mpi_machines_take(const struct mpi_state *state, kolo_collective collective, size_t bytes);
 
 /* Each returns 0, or the MPI's error code, which has been reported. */
 struct mpi_reduction;

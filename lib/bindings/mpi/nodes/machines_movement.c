@@ -53,14 +53,14 @@ int mpi_machines_fail(const struct mpi_state *state, mpi_word comm, int code) {
     return code;
 }
 
-bool mpi_machines_take(const struct mpi_state *state, enum mpi_machines_call call, size_t bytes) {
+bool mpi_machines_take(const struct mpi_state *state, kolo_collective collective, size_t bytes) {
     enum { BROADCAST_BYTES_MAX = 512 << 10 }; /* then each rank's copy takes longer than the MPI's own way */
     if (!state->machines)
         return false;
-    switch (call) {
-    case MPI_MACHINES_BARRIER:
+    switch (collective) {
+    case KOLO_BARRIER:
         return true;
-    case MPI_MACHINES_BROADCAST:
+    case KOLO_BROADCAST:
         return bytes > 0 && bytes <= BROADCAST_BYTES_MAX;
     default:
         return bytes > 0;
