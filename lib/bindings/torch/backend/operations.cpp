@@ -59,6 +59,18 @@ class Issue {
             work_->add(request);
     }
 
+    /* Makes the collective; without a buffer where it takes none. */
+    void make(kolo_collective collective, kolo_dtype dtype = KOLO_U8, kolo_op op = KOLO_SUM, int root = 0,
+              const void *send = nullptr, void *recv = nullptr, size_t count = 0, const size_t *send_counts = nullptr,
+              const size_t *send_offsets = nullptr, const size_t *recv_counts = nullptr,
+              const size_t *recv_offsets = nullptr) {
+        const kolo_call made = {sizeof made, collective,   dtype,       op,           root,    send, recv,    count,
+                                send_counts, send_offsets, recv_counts, recv_offsets, nullptr, 0,    nullptr, nullptr};
+        call([&](kolo_request **request) {
+            return request ? kolo_start(comm, &made, request) : kolo_call_make(comm, &made);
+        });
+    }
+
     /* Does it behind the calls before this one, and before those that come. */
     void step(std::function<void()> function) {
         if (work_) {
@@ -173,12 +185,6 @@ class Issue {
 };
 
 namespace {
-
-/* A call of kolo_NAME, or of kolo_iNAME where it is in the background. */
-#define CALL(issue, name, ...)                                                                                         \
-    (issue).call([&](kolo_request **request) {                                                                         \
-        return request ? kolo_i##name((issue).comm, __VA_ARGS__, request) : kolo_##name((issue).comm, __VA_ARGS__);    \
-    })
 
 void check_tensor(const at::Tensor &tensor) {
     TORCH_CHECK(tensor.device().is_cpu(), "kolo: the tensor is on ", tensor.device(), "; kolo is for the CPU's memory");
@@ -333,7 +339,7 @@ void reduce_all(Issue &issue, const at::Tensor &tensor, const c10d::ReduceOp &re
     if (multiplies)
         issue.step([whole, reduction] { multiply(whole, reduction); });
     void *const data = whole.data_ptr();
-    CALL(issue, allreduce, data, data, static_cast<size_t>(whole.numel()) * element.width, element.dtype, op);
+    issue.make(KOLO_ALLREDUCE, element.dtype, op, 0, data, data, static_cast<size_t>(whole.numel()) * element.width);
     issue.written(tensor, whole);
 }
 
@@ -341,8 +347,8 @@ void gather_all(Issue &issue, const at::Tensor &output, const at::Tensor &input,
     check_lengths(output, input, size);
     const Element element = element_of(input);
     const at::Tensor from = issue.input(input), to = issue.output(output, false);
-    CALL(issue, allgather, from.data_ptr(), to.data_ptr(), static_cast<size_t>(from.numel()) * element.width,
-         element.dtype);
+    issue.make(KOLO_ALLGATHER, element.dtype, KOLO_SUM, 0, from.data_ptr(), to.data_ptr(),
+               static_cast<size_t>(from.numel()) * element.width);
     issue.written(output, to);
 }
 
@@ -356,9 +362,18 @@ void scatter_reduced(Issue &issue, const at::Tensor &output, const at::Tensor &i
     if (multiplies)
         issue.step([from, reduction] { multiply(from, reduction); });
     const at::Tensor to = issue.output(output, false);
-    CALL(issue, reduce_scatter, from.data_ptr(), to.data_ptr(), static_cast<size_t>(to.numel()) * element.width,
-         element.dtype, op);
+    issue.make(KOLO_REDUCE_SCATTER, element.dtype, op, 0, from.data_ptr(), to.data_ptr(),
+               static_cast<size_t>(to.numel()) * element.width);
     issue.written(output, to);
+}
+
+/* To a list of tensors, which is empty where nothing arrives. */
+void gather_list(Issue &issue, kolo_collective collective, const Tensors &list, const at::Tensor &input, int root = 0) {
+    const at::Tensor from = issue.input(input);
+    const Outputs to(issue, list, address(from), bytes(from));
+    issue.make(collective, KOLO_U8, KOLO_SUM, root, from.data_ptr(), to.blocks.base, bytes(from), nullptr, nullptr,
+               to.blocks.counts.data(), to.blocks.offsets.data());
+    to.written(issue, list);
 }
 
 } // namespace
@@ -372,8 +387,8 @@ WorkPointer KoloBackend::broadcast(Tensors &tensors, const c10d::BroadcastOption
     Issue issue(*this, c10d::OpType::BROADCAST, "kolo:broadcast", is_async(options), tensors, tensors);
     const bool is_root = rank_ == options.rootRank;
     const at::Tensor whole = is_root ? issue.input(tensor) : issue.output(tensor, false);
-    CALL(issue, broadcast, whole.data_ptr(), static_cast<size_t>(whole.numel()) * element.width, element.dtype,
-         static_cast<int>(options.rootRank));
+    issue.make(KOLO_BROADCAST, element.dtype, KOLO_SUM, static_cast<int>(options.rootRank), nullptr, whole.data_ptr(),
+               static_cast<size_t>(whole.numel()) * element.width);
     if (!is_root)
         issue.written(tensor, whole);
     return issue.work();
@@ -408,8 +423,8 @@ WorkPointer KoloBackend::reduce(Tensors &tensors, const c10d::ReduceOptions &opt
     if (multiplies)
         issue.step([whole, op = options.reduceOp] { multiply(whole, op); });
     void *const data = whole.data_ptr();
-    CALL(issue, reduce, data, is_root ? data : nullptr, static_cast<size_t>(whole.numel()) * element.width,
-         element.dtype, op, static_cast<int>(options.rootRank));
+    issue.make(KOLO_REDUCE, element.dtype, op, static_cast<int>(options.rootRank), data, is_root ? data : nullptr,
+               static_cast<size_t>(whole.numel()) * element.width);
     if (is_root)
         issue.written(tensor, whole);
     return issue.work();
@@ -425,11 +440,7 @@ WorkPointer KoloBackend::allgather(std::vector<Tensors> &outputs, Tensors &input
     TORCH_CHECK(own.numel() == input.numel(), "kolo: the input has ", input.numel(), " elements, but output ", rank_,
                 " ", own.numel());
     Issue issue(*this, c10d::OpType::ALLGATHER, "kolo:all_gather", is_async(options), inputs, list);
-    const at::Tensor from = issue.input(input);
-    const Outputs to(issue, list, address(from), bytes(from));
-    CALL(issue, allgatherv, from.data_ptr(), to.blocks.base, to.blocks.counts.data(), to.blocks.offsets.data(),
-         KOLO_U8);
-    to.written(issue, list);
+    gather_list(issue, KOLO_ALLGATHERV, list, input);
     return issue.work();
 }
 
@@ -462,11 +473,7 @@ WorkPointer KoloBackend::allgather_coalesced(std::vector<Tensors> &outputs, Tens
         Tensors list;
         for (const Tensors &of_rank : outputs)
             list.push_back(of_rank[i]);
-        const at::Tensor from = issue.input(inputs[i]);
-        const Outputs to(issue, list, address(from), bytes(from));
-        CALL(issue, allgatherv, from.data_ptr(), to.blocks.base, to.blocks.counts.data(), to.blocks.offsets.data(),
-             KOLO_U8);
-        to.written(issue, list);
+        gather_list(issue, KOLO_ALLGATHERV, list, inputs[i]);
     }
     return issue.work();
 }
@@ -480,16 +487,7 @@ WorkPointer KoloBackend::gather(std::vector<Tensors> &outputs, Tensors &inputs, 
     for (const at::Tensor &tensor : list)
         check_same(tensor, input);
     Issue issue(*this, c10d::OpType::GATHER, "kolo:gather", is_async(options), inputs, list);
-    const at::Tensor from = issue.input(input);
-    const int root = static_cast<int>(options.rootRank);
-    if (!is_root) {
-        CALL(issue, gatherv, from.data_ptr(), bytes(from), nullptr, nullptr, nullptr, KOLO_U8, root);
-        return issue.work();
-    }
-    const Outputs to(issue, list, address(from), bytes(from));
-    CALL(issue, gatherv, from.data_ptr(), bytes(from), to.blocks.base, to.blocks.counts.data(),
-         to.blocks.offsets.data(), KOLO_U8, root);
-    to.written(issue, list);
+    gather_list(issue, KOLO_GATHERV, list, input, static_cast<int>(options.rootRank));
     return issue.work();
 }
 
@@ -503,16 +501,11 @@ WorkPointer KoloBackend::scatter(Tensors &outputs, std::vector<Tensors> &inputs,
         check_same(tensor, output);
     Issue issue(*this, c10d::OpType::SCATTER, "kolo:scatter", is_async(options), list, outputs);
     const at::Tensor to = issue.output(output, false);
-    const int root = static_cast<int>(options.rootRank);
-    if (is_root) {
-        Inputs from(issue, list);
-        if (from.blocks.overlaps(address(to), bytes(to)))
-            from.pack(issue);
-        CALL(issue, scatterv, from.blocks.base, from.blocks.counts.data(), from.blocks.offsets.data(), to.data_ptr(),
-             bytes(to), KOLO_U8, root);
-    } else {
-        CALL(issue, scatterv, nullptr, nullptr, nullptr, to.data_ptr(), bytes(to), KOLO_U8, root);
-    }
+    Inputs from(issue, list); /* empty but on the root */
+    if (from.blocks.overlaps(address(to), bytes(to)))
+        from.pack(issue);
+    issue.make(KOLO_SCATTERV, KOLO_U8, KOLO_SUM, static_cast<int>(options.rootRank), from.blocks.base, to.data_ptr(),
+               bytes(to), from.blocks.counts.data(), from.blocks.offsets.data());
     issue.written(output, to);
     return issue.work();
 }
@@ -540,7 +533,7 @@ WorkPointer KoloBackend::reduce_scatter(Tensors &outputs, std::vector<Tensors> &
                 multiply(part, op);
         });
     const at::Tensor to = issue.output(output, false);
-    CALL(issue, reduce_scatterv, blocks_of(parts).base, to.data_ptr(), counts.data(), element.dtype, op);
+    issue.make(KOLO_REDUCE_SCATTERV, element.dtype, op, 0, blocks_of(parts).base, to.data_ptr(), 0, counts.data());
     issue.written(output, to);
     return issue.work();
 }
@@ -599,7 +592,8 @@ WorkPointer KoloBackend::alltoall_base(at::Tensor &output, at::Tensor &input, st
                               taken = counts_of_rows(output, output_splits, size_, element);
     Issue issue(*this, c10d::OpType::ALLTOALL_BASE, "kolo:all_to_all", is_async(options), input, output);
     const at::Tensor from = issue.input(input), to = issue.output(output, false);
-    CALL(issue, alltoallv, from.data_ptr(), sent.data(), nullptr, to.data_ptr(), taken.data(), nullptr, element.dtype);
+    issue.make(KOLO_ALLTOALLV, element.dtype, KOLO_SUM, 0, from.data_ptr(), to.data_ptr(), 0, sent.data(), nullptr,
+               taken.data());
     issue.written(output, to);
     return issue.work();
 }
@@ -618,17 +612,15 @@ WorkPointer KoloBackend::alltoall(Tensors &outputs, Tensors &inputs, const c10d:
     const Outputs to(issue, outputs, from.blocks.base, from.blocks.reach);
     if (to.blocks.overlaps(from.blocks.base, from.blocks.reach)) /* they are packed, but lie between the inputs */
         from.pack(issue);
-    CALL(issue, alltoallv, from.blocks.base, from.blocks.counts.data(), from.blocks.offsets.data(), to.blocks.base,
-         to.blocks.counts.data(), to.blocks.offsets.data(), KOLO_U8);
+    issue.make(KOLO_ALLTOALLV, KOLO_U8, KOLO_SUM, 0, from.blocks.base, to.blocks.base, 0, from.blocks.counts.data(),
+               from.blocks.offsets.data(), to.blocks.counts.data(), to.blocks.offsets.data());
     to.written(issue, outputs);
     return issue.work();
 }
 
 WorkPointer KoloBackend::barrier(const c10d::BarrierOptions &options) {
     Issue issue(*this, c10d::OpType::BARRIER, "kolo:barrier", is_async(options), {}, {});
-    issue.call([&](kolo_request **request) {
-        return request ? kolo_ibarrier(issue.comm, request) : kolo_barrier(issue.comm);
-    });
+    issue.make(KOLO_BARRIER);
     return issue.work();
 }
 
