@@ -103,8 +103,8 @@ static int report_dtype(const perf_options *options, kolo_dtype dtype, void *val
         status = measure(exact, dtype, values, sizes.bytes, rates);
         perf_progress_erase();
         if (status == KOLO_OK)
-            printf("%12zu %6s %12.2f %12.2f %8.2f\n", sizes.bytes, kolo_dtype_name(dtype), rates[0], rates[1],
-                   rates[1] / rates[0]);
+            printf("%12zu %6s %12.2f %12.2f %8.2f\n", sizes.bytes, kolo_name(KOLO_NAME_DTYPE, dtype), rates[0],
+                   rates[1], rates[1] / rates[0]);
         fflush(stdout);
     }
     kolo_exact_destroy(exact);

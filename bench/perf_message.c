@@ -201,7 +201,7 @@ static size_t compare(const perf_message *message, const char *what, const void 
         fprintf(stderr,
                 "%s: rank %d: %s of %zu %s: %s element %zu is 0x%0*llx, should be 0x%0*llx (wrong elements: %zu)\n",
                 message->program, message->rank, perf_collective_name(message->collective), message->count,
-                kolo_dtype_name(message->options->dtype), what, at + found, (int)bytes * 2,
+                kolo_name(KOLO_NAME_DTYPE, message->options->dtype), what, at + found, (int)bytes * 2,
                 (unsigned long long)element_bits(data, at + found, bytes), (int)bytes * 2,
                 (unsigned long long)element_bits(table, (first + found) % PERF_TABLE_PERIOD, bytes), wrong);
     return wrong;

@@ -122,7 +122,7 @@ static int run_row(struct pair *pair, perf_statistics times[KINDS], int samples[
 static void print_head(const perf_report *report) {
     FILE *table = report->table;
     fprintf(table, "# kolo-perf %s: sendrecv, %s, ranks 0 and 1 of %d\n", kolo_version(),
-            kolo_dtype_name(report->options->dtype), report->ranks);
+            kolo_name(KOLO_NAME_DTYPE, report->options->dtype), report->ranks);
     perf_report_machine(report);
     fprintf(table,
             "# latency: half a round trip; one way: %d messages for an answer; both ways:\n"
@@ -154,7 +154,7 @@ static void report_row(perf_report *report, const struct pair *pair, const perf_
         {"ranks", PERF_NUMBER, NULL, report->ranks, 0},
         {"bytes", PERF_NUMBER, NULL, (double)pair->bytes, 0},
         {"count", PERF_NUMBER, NULL, (double)pair->count, 0},
-        {.name = "dtype", .text = kolo_dtype_name(report->options->dtype)},
+        {.name = "dtype", .text = kolo_name(KOLO_NAME_DTYPE, report->options->dtype)},
         {"latency_us.min", PERF_NUMBER, NULL, us->min, 4},
         {"latency_us.avg", PERF_NUMBER, NULL, us->avg, 4},
         {"latency_us.median", PERF_NUMBER, NULL, us->median, 4},

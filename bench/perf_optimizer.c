@@ -123,7 +123,7 @@ static int run_row(struct steps *steps, double medians[WAYS], int *samples, int6
 static void print_head(const perf_report *report) {
     FILE *table = report->table;
     fprintf(table, "# kolo-perf %s: optimizer, AdamW, %s, %d ranks\n", kolo_version(),
-            kolo_dtype_name(report->options->dtype), report->ranks);
+            kolo_name(KOLO_NAME_DTYPE, report->options->dtype), report->ranks);
     perf_report_machine(report);
     fprintf(table,
             "# fused: a step of an optimizer of all ranks; apart: an all-reduce, and the\n"
@@ -149,7 +149,7 @@ static void report_row(perf_report *report, const struct steps *steps, const dou
         {"ranks", PERF_NUMBER, NULL, report->ranks, 0},
         {"bytes", PERF_NUMBER, NULL, (double)steps->bytes, 0},
         {"count", PERF_NUMBER, NULL, (double)steps->count, 0},
-        {.name = "dtype", .text = kolo_dtype_name(report->options->dtype)},
+        {.name = "dtype", .text = kolo_name(KOLO_NAME_DTYPE, report->options->dtype)},
         {"fused_us", PERF_NUMBER, NULL, medians[FUSED], 4},
         {"apart_us", PERF_NUMBER, NULL, medians[APART], 4},
         {"ratio", PERF_NUMBER, NULL, ratio, 4},

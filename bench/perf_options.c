@@ -79,6 +79,14 @@ static const char *algorithm_name(unsigned algorithm) {
     return kolo_name(KOLO_NAME_ALGORITHM, (int)algorithm);
 }
 
+static const char *dtype_name(unsigned dtype) {
+    return kolo_name(KOLO_NAME_DTYPE, (int)dtype);
+}
+
+static const char *op_name(unsigned op) {
+    return kolo_name(KOLO_NAME_OP, (int)op);
+}
+
 static const char *table_rule_name(unsigned rule) { /* a function is a program's own */
     return rule < KOLO_TABLE_FUNCTION ? kolo_name(KOLO_NAME_TABLE_RULE, (int)rule) : NULL;
 }
@@ -127,9 +135,9 @@ static const command_option table[] = {
      USED_FOR(DATA | LIMITS | MESSAGES | EXACT_SUMS | TABLES)},
     {.help = "What is called"},
     {"-d, --dtype NAME", "(default f32), or NCCL's name for one: half, bfloat16, float, ...",
-     TO_CHOICE(options.dtype, kolo_dtype_name), TO_FUNCTION(read_other_dtype), USED_FOR(DATA | MESSAGES | TABLES)},
+     TO_CHOICE(options.dtype, dtype_name), TO_FUNCTION(read_other_dtype), USED_FOR(DATA | MESSAGES | TABLES)},
     {"-o, --op NAME", "(default sum); band, bor and bxor are for integers, sum_exact for floats",
-     TO_CHOICE(options.op, kolo_op_name), USED_FOR(OP)},
+     TO_CHOICE(options.op, op_name), USED_FOR(OP)},
     {"-r, --root R", "the root's rank (default 0)", TO_INTEGER(options.root, 0, KOLO_RANKS_MAX - 1), USED_FOR(ROOT)},
     {"--tensors N", "into how many tensors allreduce_many divides a message (default 1000)",
      TO_INTEGER(perf_tensors_count, 1, PERF_TENSORS_MAX), USED_FOR(TENSORS)},
@@ -384,14 +392,14 @@ static void settle(const char *word, unsigned uses) {
                             options.min_bytes, options.max_bytes);
     if ((uses & OP) && !kolo_op_supports(options.op, options.dtype))
         command_line_refuse(&line, "--op %s is not defined for --dtype %s; use an integer dtype, or another --op",
-                            kolo_op_name(options.op), kolo_dtype_name(options.dtype));
+                            kolo_name(KOLO_NAME_OP, options.op), kolo_name(KOLO_NAME_DTYPE, options.dtype));
     if (options.json_path != NULL && options.csv_path != NULL && strcmp(options.json_path, "-") == 0 &&
         strcmp(options.csv_path, "-") == 0)
         command_line_refuse(&line, "--json and --csv cannot both go to standard output; give one a file");
     if (options.optimizer && options.dtype != KOLO_F32 && options.dtype != KOLO_F64 && options.dtype != KOLO_F16 &&
         options.dtype != KOLO_BF16)
         command_line_refuse(&line, "--dtype %s has no meaning for optimizer; give a float",
-                            kolo_dtype_name(options.dtype));
+                            kolo_name(KOLO_NAME_DTYPE, options.dtype));
     if (options.table)
         settle_table();
     options.in_place = place == PLACE_IN;

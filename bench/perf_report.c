@@ -193,9 +193,9 @@ static void print_call(const perf_report *report) {
     const char *place = report->both_places ? "both places" : in_place ? "in place" : "out of place";
     fprintf(report->table, "# kolo-perf %s: %s, ", kolo_version(), perf_collective_name(collective));
     if (perf_collective_has_data(collective))
-        fprintf(report->table, "%s, ", kolo_dtype_name(options->dtype));
+        fprintf(report->table, "%s, ", kolo_name(KOLO_NAME_DTYPE, options->dtype));
     if (kolo_collective_has(collective->kolo) & KOLO_HAS_OP)
-        fprintf(report->table, "%s, ", kolo_op_name(options->op));
+        fprintf(report->table, "%s, ", kolo_name(KOLO_NAME_OP, options->op));
     if (kolo_collective_has(collective->kolo) & KOLO_HAS_ROOT)
         fprintf(report->table, "root %d, ", options->root);
     fprintf(report->table, "%d rank%s", report->ranks, report->ranks == 1 ? "" : "s");
@@ -305,9 +305,9 @@ void perf_report_record_call(perf_report *report, const perf_row *row, const per
         {"progress", PERF_TRUTH, NULL, report->progress, 0},
         {"bytes", PERF_NUMBER, NULL, (double)row->bytes, 0},
         {"count", PERF_NUMBER, NULL, (double)row->count, 0},
-        {.name = "dtype", .text = has_data ? kolo_dtype_name(options->dtype) : "none"},
+        {.name = "dtype", .text = has_data ? kolo_name(KOLO_NAME_DTYPE, options->dtype) : "none"},
         {.name = "op",
-         .text = kolo_collective_has(collective->kolo) & KOLO_HAS_OP ? kolo_op_name(options->op) : "none"},
+         .text = kolo_collective_has(collective->kolo) & KOLO_HAS_OP ? kolo_name(KOLO_NAME_OP, options->op) : "none"},
         {"root", PERF_NUMBER, NULL, kolo_collective_has(collective->kolo) & KOLO_HAS_ROOT ? options->root : -1, 0},
         {"in_place", PERF_TRUTH, NULL, row->in_place, 0},
         {"alloc", PERF_TRUTH, NULL, options->alloc, 0},

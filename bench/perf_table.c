@@ -288,8 +288,8 @@ static void print_head(const perf_report *report) {
     const perf_table_options *of = report->options->table;
     FILE *table = report->table;
     fprintf(table, "# kolo-perf %s: ps, %s, rule %s, %d rank%s", kolo_version(),
-            kolo_dtype_name(report->options->dtype), kolo_name(KOLO_NAME_TABLE_RULE, of->rule), report->ranks,
-            report->ranks == 1 ? "" : "s");
+            kolo_name(KOLO_NAME_DTYPE, report->options->dtype), kolo_name(KOLO_NAME_TABLE_RULE, of->rule),
+            report->ranks, report->ranks == 1 ? "" : "s");
     if (of->servers > 0)
         fprintf(table, " of which %d serve%s", of->servers, of->servers == 1 ? "s" : "");
     fprintf(table, "\n");
@@ -336,7 +336,7 @@ static void report_kind(perf_report *report, const struct bench *bench, enum kin
         {"bytes", PERF_NUMBER, NULL, (double)bench->row_bytes, 0},
         {"rows", PERF_NUMBER, NULL, (double)bench->rows, 0},
         {"batch", PERF_NUMBER, NULL, kinds[kind].is_whole ? (double)bench->rows : of->batch, 0},
-        {.name = "dtype", .text = kolo_dtype_name(bench->options->dtype)},
+        {.name = "dtype", .text = kolo_name(KOLO_NAME_DTYPE, bench->options->dtype)},
         {.name = "keys", .text = perf_keys_name(of->keys)},
         {"zipf", PERF_NUMBER, NULL, of->keys == PERF_KEYS_ZIPF ? of->zipf : NAN, 4},
         {"reads", PERF_NUMBER, NULL, of->reads, 4},

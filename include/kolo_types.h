@@ -130,15 +130,15 @@ typedef enum kolo_named {
     KOLO_NAME_ALGORITHM,   /* "mesh", ... */
     KOLO_NAME_COMPRESSION, /* of kolo_fusion.h: "none", "bf16", "f16", "topk", "onebit" */
     KOLO_NAME_TABLE_RULE,  /* of kolo_table.h: "assign", "add", ... */
-    KOLO_NAME_PLACEMENT    /* of kolo_table.h: "range", ... */
+    KOLO_NAME_PLACEMENT,   /* of kolo_table.h: "range", ... */
+    KOLO_NAME_DTYPE,       /* "f32", ... */
+    KOLO_NAME_OP           /* "sum", ...; "own operation" */
 } kolo_named;
 
 /* Names are constant strings; NULL where there is no such value. Never fail, never block. */
 KOLO_API const char *kolo_strerror(int status);              /* "timeout", ...; never NULL */
 KOLO_API const char *kolo_version(void);                     /* "0.1.0" */
-KOLO_API const char *kolo_dtype_name(kolo_dtype dtype);      /* "f32", ... */
 KOLO_API size_t kolo_dtype_bytes(kolo_dtype dtype);          /* of one element; 0: no such dtype, or OPAQUE */
-KOLO_API const char *kolo_op_name(kolo_op op);               /* "sum", ... */
 KOLO_API const char *kolo_name(kolo_named of, int value);    /* of a value of the enumeration `of` */
 KOLO_API int kolo_op_supports(kolo_op op, kolo_dtype dtype); /* 1 or 0 */
 

@@ -21,6 +21,10 @@ static const char *algorithm_name(unsigned algorithm) {
     return kolo_name(KOLO_NAME_ALGORITHM, (int)algorithm);
 }
 
+static const char *dtype_name(unsigned dtype) {
+    return kolo_name(KOLO_NAME_DTYPE, (int)dtype);
+}
+
 static const command_option table[] = {
     {"--machine NAME", "a machine that comes with kolo, or a file; an unknown name lists the known ones",
      TO_TEXT(options.machine_name)},
@@ -39,7 +43,7 @@ static const command_option table[] = {
     {"--max BYTES", "largest message, always shown, up to 4G (default: 64M)",
      TO_BYTES(options.max_bytes, 1, MESSAGE_BYTES_MAX)},
     {"--factor N", "from one size to the next, 2 or more (default: 8)", TO_COUNT(options.factor, 2, COUNT_MAX)},
-    {"--dtype TYPE", "elements: f32, bf16, ... (default: f32)", TO_CHOICE(options.dtype, kolo_dtype_name)},
+    {"--dtype TYPE", "elements: f32, bf16, ... (default: f32)", TO_CHOICE(options.dtype, dtype_name)},
     {"--in-place", "send and recv are the same buffer", TO_FLAG(options.in_place)},
     {"--slot-bytes BYTES", "of a chunk slot (default: the library's)",
      TO_BYTES(options.slot_bytes, 4096, SLOT_BYTES_MAX)},

@@ -40,7 +40,7 @@ static void print_head_by_lanes(uint32_t ranks, kolo_algorithm algorithm) {
     printf("#\n# %s\n# %u ranks of %u cores, %s, %s, %s, buffers warm: us a call\n"
            "# by lanes, a thread in each; predicted, not measured\n#%10s",
            report.machine->name, ranks, sim_machine_cores(report.machine) / ranks,
-           kolo_name(KOLO_NAME_ALGORITHM, algorithm), kolo_dtype_name(options->dtype),
+           kolo_name(KOLO_NAME_ALGORITHM, algorithm), kolo_name(KOLO_NAME_DTYPE, options->dtype),
            options->in_place ? "in place" : "out of place", "bytes");
     for (int column = 0; column < options->lanes_count; column++)
         printf(" %*d", COLUMN_WIDTH - 1, options->lanes[column]);
@@ -50,7 +50,7 @@ static void print_head_by_lanes(uint32_t ranks, kolo_algorithm algorithm) {
 static void print_head(uint32_t ranks) {
     const sim_options *options = report.options;
     printf("#\n# %s\n# %u ranks, %s, %s, buffers warm: us a call, predicted, not measured\n", report.machine->name,
-           ranks, kolo_dtype_name(options->dtype), options->in_place ? "in place" : "out of place");
+           ranks, kolo_name(KOLO_NAME_DTYPE, options->dtype), options->in_place ? "in place" : "out of place");
     printf("#%10s", "bytes");
     for (int column = 0; column < algorithms(); column++) {
         printf(" %*s", COLUMN_WIDTH, kolo_name(KOLO_NAME_ALGORITHM, algorithm_of(column)));
@@ -81,7 +81,7 @@ static void write_row(FILE *json, const sim_case *asked, const sim_outcome *outc
             "\"in_place\": %s, \"asked\": \"%s\", \"algo\": \"%s\", \"chunks\": %zu, \"extrapolated\": %s, "
             "\"events\": %" PRIu64 ", ",
             asked->ranks, asked->lanes ? asked->lanes : 1, asked->lanes ? "true" : "false", bytes,
-            kolo_dtype_name(asked->dtype), asked->in_place ? "true" : "false",
+            kolo_name(KOLO_NAME_DTYPE, asked->dtype), asked->in_place ? "true" : "false",
             kolo_name(KOLO_NAME_ALGORITHM, asked->algorithm), kolo_name(KOLO_NAME_ALGORITHM, outcome->algorithm),
             outcome->chunks, outcome->extrapolated ? "true" : "false", outcome->events);
     if (outcome->problem[0] == '\0') {

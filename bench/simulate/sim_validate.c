@@ -44,7 +44,7 @@ static bool read_case(const char *row, sim_case *asked, double *measured_us) {
     }
     for (int i = 0; i < KOLO_DTYPES && found == 1; i++) {
         asked->dtype = (kolo_dtype)i;
-        found += strcmp(dtype, kolo_dtype_name(asked->dtype)) == 0;
+        found += strcmp(dtype, kolo_name(KOLO_NAME_DTYPE, asked->dtype)) == 0;
     }
     if (found != 2)
         return false;
@@ -69,7 +69,7 @@ static void show_row(const char *row) {
     }
     const double ratio = outcome.time_us / measured_us, factor = ratio < 1 ? 1 / ratio : ratio;
     snprintf(ranks, sizeof ranks, asked.lanes ? "%" PRIu32 "x%" PRIu32 : "%" PRIu32, asked.ranks, asked.lanes);
-    printf(" %12zu %6s %6s %-6s %-8s %12.3f %12.3f %+8.0f%%\n", bytes, ranks, kolo_dtype_name(asked.dtype),
+    printf(" %12zu %6s %6s %-6s %-8s %12.3f %12.3f %+8.0f%%\n", bytes, ranks, kolo_name(KOLO_NAME_DTYPE, asked.dtype),
            asked.in_place ? "in" : "out of", kolo_name(KOLO_NAME_ALGORITHM, outcome.algorithm), outcome.time_us,
            measured_us, (ratio - 1) * 100);
     tally.rows++;

@@ -120,7 +120,7 @@ static void check_sum(const struct rank *rank, const struct basic_call *call, ui
     oracle_reduce(call->dtype, call->op, (const void *const *)inputs, rank->ranks, call->count, expected);
     const size_t at = first_difference(recv, expected, bytes) / kolo_dtype_bytes(call->dtype);
     expect(rank, at == call->count, "call %u: %zu %s, %s: element %zu is wrong", index, call->count,
-           kolo_dtype_name(call->dtype), kolo_op_name(call->op), at);
+           kolo_name(KOLO_NAME_DTYPE, call->dtype), kolo_name(KOLO_NAME_OP, call->op), at);
     for (int peer = 0; peer < rank->ranks; peer++)
         free(inputs[peer]);
     free(expected);

@@ -22,8 +22,9 @@ static bool check(const struct rank *rank, const struct gather *call, const unsi
     for (int peer = 0; right && peer < rank->ranks; peer++) {
         input_fill(INPUT_BITS, call->dtype, KOLO_SUM, block, call->count, random_seed(call->index, (uint64_t)peer));
         const size_t at = first_difference(memory + offset + (size_t)peer * bytes, block, bytes);
-        right = expect(rank, at == bytes, "case %u: %zu %s%s: byte %zu of the block of rank %d is wrong", call->index,
-                       call->count, kolo_dtype_name(call->dtype), call->in_place ? " in place" : "", at, peer);
+        right =
+            expect(rank, at == bytes, "case %u: %zu %s%s: byte %zu of the block of rank %d is wrong", call->index,
+                   call->count, kolo_name(KOLO_NAME_DTYPE, call->dtype), call->in_place ? " in place" : "", at, peer);
     }
     for (size_t i = 0; right && i < all + 2 * GUARD_BYTES; i++)
         right = expect(rank, memory[i] == GUARD || (i >= offset && i < offset + all),

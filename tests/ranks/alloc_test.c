@@ -46,7 +46,7 @@ static bool check_result(const struct rank *rank, uint32_t index, const struct p
     oracle_reduce(plan->dtype, plan->op, (const void *const *)inputs, rank->ranks, plan->count, expected);
     const size_t at = first_difference(recv, expected, bytes);
     const bool right = expect(rank, at == bytes, "case %" PRIu32 ": %zu %s, %s: byte %zu is wrong", index, plan->count,
-                              kolo_dtype_name(plan->dtype), kolo_op_name(plan->op), at);
+                              kolo_name(KOLO_NAME_DTYPE, plan->dtype), kolo_name(KOLO_NAME_OP, plan->op), at);
     for (int peer = 0; peer < rank->ranks; peer++)
         free(inputs[peer]);
     free(expected);

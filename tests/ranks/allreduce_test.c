@@ -53,7 +53,8 @@ static void check_result(const struct rank *rank, const struct call *call, const
     oracle_reduce(call->dtype, call->op, (const void *const *)inputs, rank->ranks, call->count, expected);
     const size_t at = first_difference(recv, expected, bytes) / kolo_dtype_bytes(call->dtype);
     expect(rank, at == call->count, "case %" PRIu32 ": %zu %s, %s, style %d: element %zu is wrong", call->index,
-           call->count, kolo_dtype_name(call->dtype), kolo_op_name(call->op), (int)call->style, at);
+           call->count, kolo_name(KOLO_NAME_DTYPE, call->dtype), kolo_name(KOLO_NAME_OP, call->op), (int)call->style,
+           at);
     for (int peer = 0; peer < rank->ranks; peer++)
         free(inputs[peer]);
     free(expected);

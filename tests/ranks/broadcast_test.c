@@ -19,7 +19,7 @@ static bool broadcast_once(const struct rank *rank, uint32_t index, kolo_dtype d
     int status = kolo_broadcast(rank->comm, buffer, count, dtype, root);
     bool right = expect_status(rank, status, 0, "kolo_broadcast") &&
                  expect(rank, memcmp(buffer, expected, bytes) == 0, "case %u: %zu %s from root %d: wrong data", index,
-                        count, kolo_dtype_name(dtype), root);
+                        count, kolo_name(KOLO_NAME_DTYPE, dtype), root);
     for (size_t i = 0; right && i < bytes + 2 * GUARD_BYTES; i++)
         right = expect(rank, memory[i] == GUARD || (i >= offset && i < offset + bytes),
                        "case %u: written beside the buffer", index);

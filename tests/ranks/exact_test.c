@@ -166,7 +166,7 @@ static void run_sums(struct rank *rank) {
                         due = found;
                     if (!expect(rank, found == due,
                                 "%s: %zu addends of style %d, split %d: %" PRIx64 " and not %" PRIx64,
-                                kolo_dtype_name(dtype), of.count, style, split, found, due))
+                                kolo_name(KOLO_NAME_DTYPE, dtype), of.count, style, split, found, due))
                         return;
                 }
                 record_result(rank, index++, found);

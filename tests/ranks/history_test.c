@@ -129,7 +129,7 @@ static void check_call(const struct rank *rank, const kolo_watch *watch, int pee
            seen.number == number && seen.collective == made.collective && seen.dtype == made.dtype &&
                seen.op == made.op && seen.root == made.root && seen.count == made.count,
            "call %" PRIu64 " of rank %d is %s of %" PRIu64 " %s", number, peer,
-           kolo_name(KOLO_NAME_COLLECTIVE, seen.collective), seen.count, kolo_dtype_name(seen.dtype));
+           kolo_name(KOLO_NAME_COLLECTIVE, seen.collective), seen.count, kolo_name(KOLO_NAME_DTYPE, seen.dtype));
     expect(rank, seen.waited_for != peer && seen.waited_for < rank->ranks, "call %" PRIu64 " of rank %d waited for %d",
            number, peer, seen.waited_for);
     if (number == LARGE_CALL)

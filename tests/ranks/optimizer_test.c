@@ -102,7 +102,7 @@ static bool same_state(const struct rank *rank, const struct setup *setup, kolo_
                                   "kolo_optimizer_read_state") &&
                     expect(rank, (root >= 0 && rank->rank != root) || memcmp(all, whole, bytes) == 0,
                            "state %d differs, %zu elements of %s", which, setup->options.count,
-                           kolo_dtype_name(setup->options.dtype));
+                           kolo_name(KOLO_NAME_DTYPE, setup->options.dtype));
         }
         free(all);
     }
@@ -142,7 +142,7 @@ static bool compare(const struct rank *rank, kolo_comm *solo, const struct setup
             expect(rank, info.skipped == (setup->options.skip_nonfinite && step == 2), "skipped: %d", info.skipped) &&
             expect(rank, memcmp(parameters, wanted, bytes) == 0,
                    "parameters differ in step %d: kind %d, %zu elements of %s", step, setup->options.kind,
-                   setup->options.count, kolo_dtype_name(setup->options.dtype));
+                   setup->options.count, kolo_name(KOLO_NAME_DTYPE, setup->options.dtype));
     }
     right = right && same_state(rank, setup, optimizer, alone);
     kolo_optimizer_destroy(optimizer);

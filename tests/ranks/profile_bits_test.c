@@ -184,7 +184,7 @@ static void test_same_bits(int ranks) {
         close(fd);
         for (uint32_t j = 0; j < SIZES * DTYPES; j++)
             expect(NULL, recorded_result(j) == wanted[j], "%d ranks, %zu bytes of %s: other bits with\n%s", ranks,
-                   message_bytes[j / DTYPES], kolo_dtype_name(dtypes[j % DTYPES]), text);
+                   message_bytes[j / DTYPES], kolo_name(KOLO_NAME_DTYPE, dtypes[j % DTYPES]), text);
     }
 }
 

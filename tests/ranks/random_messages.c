@@ -63,8 +63,8 @@ static bool check(const struct exchange *exchange, int status, struct message me
                    memcmp(room, untouched, room_bytes) == 0,
                "event %u: message %d of %zu %s from rank %d to rank %d, tag %d: got %zu with tag %d from rank %d, or "
                "other data",
-               exchange->position, message.number, message.count, kolo_dtype_name(exchange->dtype), message.from,
-               message.to, message.tag, received->count, received->tag, received->rank);
+               exchange->position, message.number, message.count, kolo_name(KOLO_NAME_DTYPE, exchange->dtype),
+               message.from, message.to, message.tag, received->count, received->tag, received->rank);
     free(untouched);
     free(room);
     free(message.data);

@@ -181,8 +181,8 @@ static void tell(const struct attempt *attempt, char words[2 * CALL_WORDS + 64])
     const size_t bytes = 2 * CALL_WORDS + 64;
     if (misfit->exists) {
         snprintf(words, bytes, "call %d sends %zu %s from rank %d to rank %d, which receives %zu %s",
-                 attempt->odd_place, misfit->sent, kolo_dtype_name(misfit->sent_dtype), attempt->odd_rank, misfit->to,
-                 misfit->room, kolo_dtype_name(misfit->room_dtype));
+                 attempt->odd_place, misfit->sent, kolo_name(KOLO_NAME_DTYPE, misfit->sent_dtype), attempt->odd_rank,
+                 misfit->to, misfit->room, kolo_name(KOLO_NAME_DTYPE, misfit->room_dtype));
         return;
     }
     call_tell(&attempt->common, common);
@@ -221,10 +221,10 @@ static void check_misfit(struct attempt *attempt) {
     const int status = first < 0 ? kolo_barrier(attempt->comm) : attempt->statuses[first];
     kolo_failure failure = {.failure_bytes = sizeof failure};
     kolo_comm_failure(attempt->comm, &failure);
-    snprintf(sent, sizeof sent, "send of %zu %s to rank %d", misfit->sent, kolo_dtype_name(misfit->sent_dtype),
-             misfit->to);
+    snprintf(sent, sizeof sent, "send of %zu %s to rank %d", misfit->sent,
+             kolo_name(KOLO_NAME_DTYPE, misfit->sent_dtype), misfit->to);
     snprintf(expected, sizeof expected, "recv of %zu %s from rank %d", misfit->room,
-             kolo_dtype_name(misfit->room_dtype), attempt->odd_rank);
+             kolo_name(KOLO_NAME_DTYPE, misfit->room_dtype), attempt->odd_rank);
     expect(rank, status == KOLO_ERR_MISMATCH && failure.status == KOLO_ERR_MISMATCH, "%s: call %d returned %d", words,
            first, status);
     expect(rank, failure.rank == attempt->odd_rank && failure.reporter == misfit->to,

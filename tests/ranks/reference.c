@@ -200,8 +200,9 @@ static void expect_moved(const struct call *call, int self, int ranks, unsigned 
 
 void call_tell(const struct call *call, char *words) {
     snprintf(words, CALL_WORDS, "case %u: %s of %zu %s, %s, root %d%s", call->index,
-             kolo_name(KOLO_NAME_COLLECTIVE, call->kind->collective), call->count, kolo_dtype_name(call->dtype),
-             own_of(call) ? own_of(call)->name : kolo_op_name(call->op), call->root,
+             kolo_name(KOLO_NAME_COLLECTIVE, call->kind->collective), call->count,
+             kolo_name(KOLO_NAME_DTYPE, call->dtype),
+             own_of(call) ? own_of(call)->name : kolo_name(KOLO_NAME_OP, call->op), call->root,
              call->in_place ? ", in place" : "");
 }
 

@@ -63,8 +63,8 @@ static bool run_call(const struct rank *rank, size_t count, kolo_dtype dtype) {
     counter_add(sent - (after.received_bytes - before.received_bytes));
     expect(rank, after.calls_by_algorithm[KOLO_ALGORITHM_RING] == before.calls_by_algorithm[KOLO_ALGORITHM_RING] + 1,
            "not by ring");
-    return expect(rank, sent == wanted, "%zu %s: %llu bytes sent instead of %llu", count, kolo_dtype_name(dtype),
-                  (unsigned long long)sent, (unsigned long long)wanted);
+    return expect(rank, sent == wanted, "%zu %s: %llu bytes sent instead of %llu", count,
+                  kolo_name(KOLO_NAME_DTYPE, dtype), (unsigned long long)sent, (unsigned long long)wanted);
 }
 
 static void run_uneven(struct rank *rank) {

@@ -88,8 +88,8 @@ static void run_ways(const struct rank *rank, uint32_t index, kolo_dtype dtype, 
             return;
         if (way == WAY_PLAIN)
             plain = result;
-        expect(rank, result == plain, "case %u, %zu %s, %s: other bits when %s", index, count, kolo_dtype_name(dtype),
-               kolo_op_name(op), way_names[way]);
+        expect(rank, result == plain, "case %u, %zu %s, %s: other bits when %s", index, count,
+               kolo_name(KOLO_NAME_DTYPE, dtype), kolo_name(KOLO_NAME_OP, op), way_names[way]);
     }
     record_result(rank, index, plain);
 }

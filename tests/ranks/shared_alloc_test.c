@@ -157,8 +157,8 @@ static bool run_case(const struct rank *rank, const struct plan *plan, const str
     if (right) {
         const size_t at = first_difference(recv, expected, bytes);
         right = expect(rank, at == bytes, "case %" PRIu32 ": call %d of %zu %s, %s: byte %zu of %zu is wrong",
-                       plan->index, plan->call, plan->count, kolo_dtype_name(plan->dtype),
-                       plan->own ? plan->own->name : kolo_op_name(plan->op), at, bytes);
+                       plan->index, plan->call, plan->count, kolo_name(KOLO_NAME_DTYPE, plan->dtype),
+                       plan->own ? plan->own->name : kolo_name(KOLO_NAME_OP, plan->op), at, bytes);
     }
     right = right && expect_status(rank, kolo_barrier(rank->comm), 0, "kolo_barrier") &&
             expect(rank, recv[-1] == 0x5a && recv[bytes] == 0x5a && recv[bytes + GUARD - 1] == 0x5a,

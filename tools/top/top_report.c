@@ -78,8 +78,8 @@ static const char *format_call(char *text, size_t text_bytes, const top_rank *ra
         snprintf(text, text_bytes, "#%" PRIu64 " %s", call->number, name);
     else
         snprintf(text, text_bytes, "#%" PRIu64 " %s%s %s%s%s%s", call->number, name, count,
-                 counts_bytes(call->collective) ? "bytes" : kolo_dtype_name(call->dtype), has_op ? " " : "",
-                 has_op ? kolo_op_name(call->op) : "", root);
+                 counts_bytes(call->collective) ? "bytes" : kolo_name(KOLO_NAME_DTYPE, call->dtype), has_op ? " " : "",
+                 has_op ? kolo_name(KOLO_NAME_OP, call->op) : "", root);
     return text;
 }
 
@@ -156,8 +156,8 @@ static void begin_call_json(FILE *to, const kolo_watched_call *call) {
     fprintf(to,
             "{\"number\": %" PRIu64 ", \"collective\": \"%s\", \"count\": %" PRIu64
             ", \"dtype\": \"%s\", \"op\": \"%s\", \"root\": %d, ",
-            call->number, kolo_name(KOLO_NAME_COLLECTIVE, call->collective), call->count, kolo_dtype_name(call->dtype),
-            kolo_op_name(call->op), call->root);
+            call->number, kolo_name(KOLO_NAME_COLLECTIVE, call->collective), call->count,
+            kolo_name(KOLO_NAME_DTYPE, call->dtype), kolo_name(KOLO_NAME_OP, call->op), call->root);
 }
 
 static void print_call_json(FILE *to, const top_comm *comm, const top_rank *rank) {

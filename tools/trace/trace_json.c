@@ -68,7 +68,7 @@ static const char *known(const char *name) {
 }
 
 static const char *op_name(unsigned op) {
-    return op == KOLO_OPS ? "own" : known(kolo_op_name((kolo_op)op));
+    return op == KOLO_OPS ? "own" : known(kolo_name(KOLO_NAME_OP, (int)op));
 }
 
 /* What is known of a call when it begins. */
@@ -83,7 +83,7 @@ static void put_call(const timeline *line, int index, const trace_slice *slice) 
             event->b);
     if (event->a)
         fprintf(line->to, ",\"bytes\":%" PRIu64 ",\"elements\":%" PRIu64 ",\"dtype\":\"%s\"", bytes, event->a,
-                known(kolo_dtype_name((kolo_dtype)event->dtype)));
+                known(kolo_name(KOLO_NAME_DTYPE, (int)event->dtype)));
     if (has & KOLO_HAS_OP)
         fprintf(line->to, ",\"op\":\"%s\"", op_name(event->op));
     if (has & KOLO_HAS_ROOT)

@@ -59,18 +59,19 @@ static int refuse_root(const char *function, const kolo_comm *comm, int root) {
 
 static int refuse_count(const char *function, const kolo_comm *comm, size_t count, kolo_dtype dtype) {
     return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: count %zu: more %s than memory can hold", comm->global_rank, function,
-                     count, dtype == KOLO_OPAQUE ? "elements" : kolo_dtype_name(dtype));
+                     count, dtype == KOLO_OPAQUE ? "elements" : kolo_name(KOLO_NAME_DTYPE, dtype));
 }
 
 /* Refuses a dtype or op that does not exist, or two that do not fit each other. */
 static int refuse_op(const char *function, const kolo_comm *comm, kolo_dtype dtype, kolo_op op) {
     const kolo_kernel *own = kolo_own_op_kernel(op);
     const uint32_t rank = comm->global_rank;
-    if (!kolo_dtype_name(dtype))
+    if (!kolo_name(KOLO_NAME_DTYPE, dtype))
         return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: dtype %d: there is no such dtype", rank, function, (int)dtype);
     if (own)
         return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: dtype %s has %zu bytes, and the operation is for elements of %u",
-                         rank, function, kolo_dtype_name(dtype), kolo_dtype_bytes(dtype), own->element_bytes);
+                         rank, function, kolo_name(KOLO_NAME_DTYPE, dtype), kolo_dtype_bytes(dtype),
+                         own->element_bytes);
     if ((int)op >= (int)KOLO_OPS_OWN)
         return kolo_fail(KOLO_ERR_ARG,
                          "rank %u: %s: op %#x: kolo_op_create has made no such operation, or it was destroyed", rank,
@@ -80,8 +81,9 @@ static int refuse_op(const char *function, const kolo_comm *comm, kolo_dtype dty
     if (dtype == KOLO_OPAQUE)
         return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: dtype opaque is only for operations of kolo_op_create", rank,
                          function);
-    return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: op %s is for %s, not for %s", rank, function, kolo_op_name(op),
-                     op == KOLO_SUM_EXACT ? "floats" : "integers", kolo_dtype_name(dtype));
+    return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: op %s is for %s, not for %s", rank, function,
+                     kolo_name(KOLO_NAME_OP, op), op == KOLO_SUM_EXACT ? "floats" : "integers",
+                     kolo_name(KOLO_NAME_DTYPE, dtype));
 }
 
 /* The kernel for a call with an operation of kolo_op_create; NULL where no such operation exists, or it does not take

@@ -278,7 +278,7 @@ int kolo_apply_owned(const kolo_comm *comm, int rank, size_t count, kolo_dtype d
                          (int)dtype);
     if (count > KOLO_COUNT_MAX)
         return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_apply_owned: count %zu: more %s than memory can hold",
-                         comm->global_rank, count, kolo_dtype_name(dtype));
+                         comm->global_rank, count, kolo_name(KOLO_NAME_DTYPE, dtype));
     *owned = kolo_plan_slice(count, (uint32_t)element_bytes, comm->global_size, (uint32_t)rank, first);
     return 0;
 }

@@ -74,16 +74,8 @@ const char *kolo_version(void) {
     return STRING(KOLO_VERSION_MAJOR) "." STRING(KOLO_VERSION_MINOR) "." STRING(KOLO_VERSION_PATCH);
 }
 
-const char *kolo_dtype_name(kolo_dtype dtype) {
-    return (unsigned)dtype < KOLO_DTYPES ? dtypes[dtype].name : dtype == KOLO_OPAQUE ? "opaque" : NULL;
-}
-
 size_t kolo_dtype_bytes(kolo_dtype dtype) {
     return (unsigned)dtype < KOLO_DTYPES ? dtypes[dtype].bytes : 0;
-}
-
-const char *kolo_op_name(kolo_op op) {
-    return (unsigned)op < KOLO_OPS ? ops[op].name : (int)op >= (int)KOLO_OPS_OWN ? "own operation" : NULL;
 }
 
 int kolo_op_supports(kolo_op op, kolo_dtype dtype) {
@@ -108,6 +100,10 @@ const char *kolo_name(kolo_named of, int value) {
         return entry(rules, KOLO_TABLE_RULES, value);
     case KOLO_NAME_PLACEMENT:
         return entry(placements, KOLO_PLACEMENTS, value);
+    case KOLO_NAME_DTYPE:
+        return (unsigned)value < KOLO_DTYPES ? dtypes[value].name : value == KOLO_OPAQUE ? "opaque" : NULL;
+    case KOLO_NAME_OP:
+        return (unsigned)value < KOLO_OPS ? ops[value].name : value >= (int)KOLO_OPS_OWN ? "own operation" : NULL;
     default:
         return NULL;
     }

@@ -28,7 +28,7 @@ static int check_half(const char *function, const kolo_comm *comm, const struct 
                          INT_MAX, half->tag_min < 0 ? ", or KOLO_ANY_TAG" : "");
     if (half->count > KOLO_COUNT_MAX)
         return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: count %zu: more %s than memory can hold", rank, function,
-                         half->count, kolo_dtype_name(dtype));
+                         half->count, kolo_name(KOLO_NAME_DTYPE, dtype));
     if (half->count && !half->buffer)
         return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: %s is NULL with count %zu", rank, function, half->buffer_name,
                          half->count);

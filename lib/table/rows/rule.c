@@ -62,7 +62,7 @@ int kolo_rule_check(const kolo_table_options *options, uint32_t global_rank) {
                          (int)dtype);
     if (has_steps(options->rule) && dtype != KOLO_F32 && dtype != KOLO_F64 && !is_half(dtype))
         return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: dtype %s: must be F32, F64, F16 or BF16 for rule %s", global_rank,
-                         function, kolo_dtype_name(dtype), kolo_name(KOLO_NAME_TABLE_RULE, options->rule));
+                         function, kolo_name(KOLO_NAME_DTYPE, dtype), kolo_name(KOLO_NAME_TABLE_RULE, options->rule));
     if (options->rule == KOLO_TABLE_FUNCTION && !options->function)
         return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: function is NULL: must be one, for rule function", global_rank,
                          function);

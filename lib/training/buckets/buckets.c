@@ -76,9 +76,9 @@ static int check_compression(const kolo_comm *comm, const kolo_bucket_options *o
         return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_bucket_create: compression %d: must be one of kolo_compression",
                          comm->global_rank, (int)options->compression);
     if (options->dtype != KOLO_F32 || (options->op != KOLO_SUM && options->op != KOLO_AVG))
-        return kolo_fail(KOLO_ERR_ARG,
-                         "rank %u: kolo_bucket_create: compression %s: is for f32 with sum or avg, not for %s of %s",
-                         comm->global_rank, name, kolo_op_name(options->op), kolo_dtype_name(options->dtype));
+        return kolo_fail(
+            KOLO_ERR_ARG, "rank %u: kolo_bucket_create: compression %s: is for f32 with sum or avg, not for %s of %s",
+            comm->global_rank, name, kolo_name(KOLO_NAME_OP, options->op), kolo_name(KOLO_NAME_DTYPE, options->dtype));
     if (options->compression == KOLO_COMPRESSION_TOPK &&
         !(options->compression_share > 0 && options->compression_share <= 1))
         return kolo_fail(KOLO_ERR_ARG,
@@ -104,7 +104,7 @@ static int check_options(const kolo_comm *comm, const kolo_bucket_options *given
     if (options->unused == KOLO_BUCKET_UNUSED_ZERO && !adds)
         return kolo_fail(KOLO_ERR_ARG,
                          "rank %u: kolo_bucket_create: zeros for unused tensors are for sums and averages, not for %s",
-                         comm->global_rank, kolo_op_name(options->op));
+                         comm->global_rank, kolo_name(KOLO_NAME_OP, options->op));
     if (options->keep_order != 0 && options->keep_order != 1)
         return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_bucket_create: keep_order %d: must be 0 or 1", comm->global_rank,
                          options->keep_order);

@@ -49,7 +49,7 @@ int kolo_exact_create(kolo_exact **exact, kolo_dtype dtype, size_t sums) {
     if (!exact)
         return kolo_fail(KOLO_ERR_ARG, "kolo_exact_create: exact is NULL");
     if (dtype != KOLO_F32 && dtype != KOLO_F64) {
-        const char *name = kolo_dtype_name(dtype);
+        const char *name = kolo_name(KOLO_NAME_DTYPE, dtype);
         return kolo_fail(KOLO_ERR_ARG, "kolo_exact_create: dtype %d (%s): must be f32 or f64", (int)dtype,
                          name ? name : "there is no such dtype");
     }
@@ -121,7 +121,8 @@ int kolo_exact_merge(kolo_exact *exact, const kolo_exact *other) {
         return kolo_fail(KOLO_ERR_ARG, "kolo_exact_merge: %s is NULL", exact ? "other" : "exact");
     if (exact->dtype != other->dtype || exact->sums != other->sums)
         return kolo_fail(KOLO_ERR_ARG, "kolo_exact_merge: %zu sums of %s and %zu of %s: must be the same", exact->sums,
-                         kolo_dtype_name(exact->dtype), other->sums, kolo_dtype_name(other->dtype));
+                         kolo_name(KOLO_NAME_DTYPE, exact->dtype), other->sums,
+                         kolo_name(KOLO_NAME_DTYPE, other->dtype));
     /* Digits of both may be as large as KOLO_WIDE_ADDITIONS_MAX allows: there is room for the two together. */
     for (size_t i = 0; i < words_of(exact); i++)
         exact->words[i] += other->words[i];

@@ -152,7 +152,7 @@ kolo_op op_of(int64_t op, const Element &element) {
         refuse("op " + std::to_string(op) +
                " is none of kolo4py.torch.ops.SUM, PROD, MIN, MAX, AVG, BAND, BOR, BXOR, SUM_EXACT");
     if ((element.ops & 1u << op) == 0)
-        refuse(std::string("op ") + kolo_op_name(static_cast<kolo_op>(op)) + " cannot be done with this dtype");
+        refuse(std::string("op ") + kolo_name(KOLO_NAME_OP, static_cast<int>(op)) + " cannot be done with this dtype");
     return static_cast<kolo_op>(op);
 }
 

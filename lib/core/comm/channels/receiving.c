@@ -21,8 +21,8 @@ static void refuse_own(const kolo_comm *comm, struct kolo_receiving *receiving, 
     receiving->status =
         kolo_fail(KOLO_ERR_ARG,
                   "rank %u: a receive of %zu %s from itself, tag %d: the message that it has sent itself is of %zu %s",
-                  comm->global_rank, (size_t)receiving->count, kolo_dtype_name(receiving->dtype), message->tag,
-                  (size_t)message->count, kolo_dtype_name((kolo_dtype)message->dtype));
+                  comm->global_rank, (size_t)receiving->count, kolo_name(KOLO_NAME_DTYPE, receiving->dtype),
+                  message->tag, (size_t)message->count, kolo_name(KOLO_NAME_DTYPE, (int)message->dtype));
 }
 
 /* Gives this message to a receive; `payload` has a small one, else is NULL. KOLO_ERR_MISMATCH: no match. */

@@ -10,8 +10,8 @@
 
 kolo_collective kolo_call_key_collective(struct kolo_call_key key) {
     const kolo_collective collective = (kolo_collective)(key.collective - 1);
-    return kolo_name(KOLO_NAME_COLLECTIVE, collective) && kolo_dtype_name((kolo_dtype)key.dtype) &&
-                   kolo_op_name((kolo_op)key.op)
+    return kolo_name(KOLO_NAME_COLLECTIVE, collective) && kolo_name(KOLO_NAME_DTYPE, (int)key.dtype) &&
+                   kolo_name(KOLO_NAME_OP, (int)key.op)
                ? collective
                : KOLO_COLLECTIVES;
 }
@@ -32,7 +32,7 @@ static void add_elements(const struct kolo_call_key *key, bool has_count, char *
     if (key->dtype == KOLO_OPAQUE)
         add(text, "elements of %u bytes", key->element_bytes);
     else
-        add(text, "%s", kolo_dtype_name((kolo_dtype)key->dtype));
+        add(text, "%s", kolo_name(KOLO_NAME_DTYPE, (int)key->dtype));
 }
 
 static void add_message(const struct kolo_call_key *key, kolo_collective collective, char *text) {
@@ -100,7 +100,7 @@ void kolo_call_key_describe(struct kolo_call_key key, char text[KOLO_CALL_TEXT_B
     add(text, "%s", kolo_name(KOLO_NAME_COLLECTIVE, collective));
     add_message(&key, collective, text);
     if (has & KOLO_HAS_OP)
-        add(text, ", %s", kolo_op_name(kolo_call_key_op(key)));
+        add(text, ", %s", kolo_name(KOLO_NAME_OP, kolo_call_key_op(key)));
     if (key.flags & KOLO_CALL_ORDERED)
         add(text, ", not commutative");
     if (has & KOLO_HAS_ROOT)

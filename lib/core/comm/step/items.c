@@ -60,9 +60,9 @@ static void describe_real(uint64_t bits, char text[KOLO_ITEM_TEXT_BYTES]) {
 static const char *name_of(enum kolo_item_kind kind, uint64_t value) {
     switch (kind) {
     case KOLO_ITEM_DTYPE:
-        return kolo_dtype_name((kolo_dtype)value);
+        return kolo_name(KOLO_NAME_DTYPE, (int)value);
     case KOLO_ITEM_OP:
-        return kolo_op_name((kolo_op)value);
+        return kolo_name(KOLO_NAME_OP, (int)value);
     case KOLO_ITEM_COMPRESSION:
         return kolo_name(KOLO_NAME_COMPRESSION, (int)value);
     case KOLO_ITEM_RULE:
