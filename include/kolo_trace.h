@@ -33,6 +33,11 @@ KOLO_API void kolo_trace_begin(const char *name);
 /* Ends the thread's last range that has not ended. */
 KOLO_API void kolo_trace_end(void);
 
+/* Stops writing the process's trace (pauses is not 0), or goes on (0), to trace some steps of a long job. Without a
+ * trace nothing happens. Never fails. Call it while no thread of the process is in a call or has an open range: what is
+ * under way then shows without its begin or its end. */
+KOLO_API void kolo_trace_pause(int pauses);
+
 #define KOLO_TRACE_NAME_MAX 63
 #define KOLO_TRACE_MAGIC    "kolotrc" /* and its NUL: the first 8 bytes */
 #define KOLO_TRACE_FORMAT   1u

@@ -91,6 +91,17 @@ class Contents(Job):
         names = [name for slices in self.slices().values() for _, _, name, _ in slices]
         self.assertEqual(2 * 40 * 100, names.count("thread"))
 
+    def test_pauses(self):
+        self.run_job(2, PROBE, "pause")
+        for slices in self.slices().values():
+            names = [name for _, _, name, _ in slices]
+            self.assertEqual((0, 1, 0), tuple(map(names.count, ("in the pause", "behind it", "destroy communicator"))))
+            calls = [arguments for _, _, name, arguments in slices if name == "allreduce"]
+            self.assertEqual([4, 12], sorted(call["bytes"] for call in calls))
+            self.assertEqual(2, len({call["communicator"] for call in calls}))
+        for process in self.summary()["processes"]:
+            self.assertEqual((True, ""), (process["ended"], process["missing"]))
+
     def test_forked_child_has_a_trace_of_its_own(self):
         self.run_job(2, PROBE, "fork")
         traces = sorted(self.folder.iterdir())

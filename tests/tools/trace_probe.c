@@ -3,6 +3,7 @@
  *   all      some of everything that a trace has
  *   slow     rank 2 comes 20 ms late to each of 40 all-reduces
  *   random   collectives drawn by chance, without end
+ *   pause    ranges and a communicator while the trace pauses, and behind that
  *   fork     a child writes ranges, and a trace of its own
  *   threads  40 threads write ranges, one after another, and then 40 at once
  *   level    10,000 calls, after which the process has no more memory than after 1,000 */
@@ -74,6 +75,22 @@ static void run_random(kolo_comm *comm) {
             check(kolo_allreduce(comm, data, result, count, KOLO_F32, KOLO_SUM));
         }
     }
+}
+
+static void run_pause(kolo_comm *comm) {
+    kolo_comm *copy;
+    check(kolo_allreduce(comm, data, result, 1, KOLO_F32, KOLO_SUM));
+    kolo_trace_pause(1);
+    kolo_trace_begin("in the pause");
+    kolo_trace_end();
+    check(kolo_allreduce(comm, data, result, 2, KOLO_F32, KOLO_SUM));
+    check(kolo_comm_dup(comm, &copy));
+    kolo_trace_pause(0);
+    kolo_trace_begin("behind it");
+    check(kolo_allreduce(copy, data, result, 3, KOLO_F32, KOLO_SUM));
+    kolo_trace_end();
+    kolo_trace_pause(1);
+    check(kolo_comm_destroy(copy));
 }
 
 static void run_fork(kolo_comm *comm) {
@@ -150,6 +167,8 @@ int main(int argc, char **argv) {
         run_slow(comm);
     else if (strcmp(what, "random") == 0)
         run_random(comm);
+    else if (strcmp(what, "pause") == 0)
+        run_pause(comm);
     else if (strcmp(what, "fork") == 0)
         run_fork(comm);
     else if (strcmp(what, "threads") == 0)

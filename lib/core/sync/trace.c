@@ -298,11 +298,20 @@ static void set_mode(unsigned mode) {
 /* The mapping and the parent's threads are not there in a forked child. */
 static void forget(void) {
     set_mode(0);
+    trace.header = NULL;
     memset(&own, 0, sizeof own);
 }
 
+void kolo_trace_pause(int pauses) {
+    kolo_common_lock();
+    const unsigned mode = atomic_load_explicit(&kolo_trace_mode, memory_order_relaxed) & ~(unsigned)KOLO_TRACE_WRITES;
+    if (trace.header)
+        set_mode(pauses ? mode : mode | KOLO_TRACE_WRITES);
+    kolo_common_unlock();
+}
+
 __attribute__((destructor)) static void end(void) {
-    if (kolo_traces())
+    if (trace.header)
         kolo_show_release(word(&trace.header->ended), 1);
 }
 
@@ -433,7 +442,7 @@ int kolo_trace_start(const struct kolo_trace_process *process) {
 
 void kolo_trace_set_node(int32_t node, int32_t nodes) {
     kolo_common_lock();
-    if (kolo_traces() && kolo_load_relaxed(word(&trace.header->comms_made)) == 0) {
+    if (trace.header && kolo_load_relaxed(word(&trace.header->comms_made)) == 0) {
         trace.header->node = node;
         trace.header->nodes = nodes;
     }
@@ -441,7 +450,7 @@ void kolo_trace_set_node(int32_t node, int32_t nodes) {
 }
 
 bool kolo_trace_is_first(void) {
-    return kolo_traces() && kolo_load_relaxed(word(&trace.header->comms_made)) == 0;
+    return trace.header && kolo_load_relaxed(word(&trace.header->comms_made)) == 0;
 }
 
 void kolo_trace_offset(int64_t offset_ns, uint64_t error_ns) {
@@ -454,6 +463,8 @@ void kolo_trace_offset(int64_t offset_ns, uint64_t error_ns) {
 }
 
 uint16_t kolo_trace_add_comm(const struct kolo_trace_comm *comm) {
+    if (!trace.header)
+        return 0;
     const uint32_t id = (uint32_t)kolo_fetch_add(word(&trace.header->comms_made), 1);
     struct kolo_trace_comm *place = &trace.comms[id % KOLO_TRACE_COMMS];
     kolo_show_release(word(&place->time), 0);

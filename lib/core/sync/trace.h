@@ -59,7 +59,8 @@ bool kolo_trace_is_first(void);
 /* Says how far node 0's clock is from this machine's: writes KOLO_TRACE_OFFSET. Call it only if kolo_traces(). */
 void kolo_trace_offset(int64_t offset_ns, uint64_t error_ns);
 
-/* Describes a communicator. Sets its id and time, and returns the id. */
+/* Describes a communicator, also while the trace pauses. Sets its id and time, and returns the id; 0 without a trace.
+ */
 uint16_t kolo_trace_add_comm(const struct kolo_trace_comm *comm);
 
 /* Says what the calling thread, one of the library's, is for. */

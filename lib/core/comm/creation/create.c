@@ -547,7 +547,7 @@ int kolo_comm_make(kolo_comm **result, const struct kolo_settings *settings, con
     rc = rc < 0 ? rc : make(&comm, &job, settings, above);
     if (rc == 0)
         comm->identity = identity_of(comm, &job, settings);
-    if (rc == 0 && kolo_traces())
+    if (rc == 0)
         trace_comm(comm, &job, settings);
     kolo_trace_span_end(KOLO_TRACE_CREATE, rc);
     if (rc < 0)
