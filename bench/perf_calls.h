@@ -1,4 +1,5 @@
-/* Calls that a sampler makes otherwise than one after another: in the background, and by several threads of a rank. */
+/* Calls that a sampler makes otherwise than one after another: in the background, by several threads of a rank, and
+ * with a trace in every other sample. */
 #pragma once
 
 #include "perf_report.h"
@@ -42,3 +43,16 @@ void perf_lanes_end(void);
 
 /* The `call` of a sampler: returns when all lanes have. */
 int perf_lanes_call(const perf_sampler *sampler, const perf_call *call);
+
+/* Calls with a trace (KOLO_TRACE) of the process in every other sample. Its file has no name any more when calls begin,
+ * so that nothing is left of it. */
+
+/* Before the first communicator is created. Returns 0, or -1 after saying on stderr why there can be no trace. */
+int perf_tracing_begin(void);
+
+/* After it was created: until its turn nothing is traced. Returns 0, or -1 after saying on stderr that there is no
+ * trace. */
+int perf_tracing_pause(void);
+
+/* The `turn` of a sampler. */
+void perf_tracing_turn(bool on);

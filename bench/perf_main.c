@@ -53,8 +53,8 @@ static int watch(perf_sampler *sampler, perf_row *row, bool ended) {
     /* What this rank's node sent, or received if that is more. */
     const uint64_t sent = after.net_sent_bytes - before.net_sent_bytes;
     const uint64_t received = after.net_received_bytes - before.net_received_bytes;
-    row->link_bytes =
-        (double)(sent > received ? sent : received) / (row->samples * row->calls_per_sample * sampler->at_once);
+    row->link_bytes = (double)(sent > received ? sent : received) /
+                      (row->samples * row->calls_per_sample * sampler->at_once * (sampler->turn != NULL ? 2 : 1));
     return kolo_comm_nodes(sampler->comm) > 1 ? perf_sampler_join(sampler, &row->link_bytes, 1, KOLO_MAX) : KOLO_OK;
 }
 
@@ -112,6 +112,7 @@ static int prepare(perf_sampler *sampler, const perf_options *options, const per
                                                       : call,
                               .at_once = in_flight > 0 ? in_flight : 1,
                               .watch = watch,
+                              .turn = options->trace ? perf_tracing_turn : NULL,
                               .program = "kolo-perf",
                               .collective = collective,
                               .smaller = "--max",
@@ -148,6 +149,7 @@ static int run_row(perf_sampler *sampler, size_t bytes, bool in_place, perf_row 
     if (status != KOLO_OK || row->time_us.median <= 0)
         return status;
     spread(row, sampler->at_once);
+    row->turned_us /= sampler->at_once;
     row->algbw_gbps = (double)bytes / row->time_us.median * 1e-3;
     row->busbw_gbps = row->algbw_gbps * perf_collective_bus_factor(sampler->collective, kolo_comm_size(sampler->comm));
     row->link_gbps = row->link_bytes / row->time_us.median * 1e-3;
@@ -406,8 +408,13 @@ int main(int argc, char **argv) {
         measure_limits(&limits, options, place.size);
 
     perf_comms comms;
-    if (create_comms(options, &comms) != KOLO_OK) {
-        say_error(place.rank);
+    if (options->trace && perf_tracing_begin() != 0)
+        return EXIT_FAILED;
+    const int created = create_comms(options, &comms);
+    const bool untraced = options->trace && perf_tracing_pause() != 0;
+    if (created != KOLO_OK || untraced) {
+        if (created != KOLO_OK)
+            say_error(place.rank);
         return EXIT_FAILED;
     }
     const int ranks = kolo_comm_size(comms.comm[0]);

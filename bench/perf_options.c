@@ -207,6 +207,10 @@ static const command_option table[] = {
      "-c 1 and -c 0 are understood, too",
      TO_INTEGER(options.check, 0, COUNT_MAX), USED_FOR(DATA | MESSAGES | TABLES)},
     {"--no-limits", "do not measure the hardware first; %bound stays empty", TO_FLAG(no_limits), USED_FOR(BOUND)},
+    {"--trace",
+     "what a trace costs: each row has the median without one and with one, whose samples take turns, and the "
+     "difference",
+     TO_FLAG(options.trace), USED_FOR(BLOCKING)},
     {"--ranks N", "ranks that limits computes the bound for (default: the launcher's, else the CPUs allowed)",
      TO_INTEGER(options.ranks, 1, KOLO_RANKS_MAX), USED_FOR(LIMITS)},
     {.help = "Output"},
@@ -237,6 +241,7 @@ static command_line line = {
              "  kolorun -n 2 kolo-perf sendrecv --max 4M\n"
              "  kolorun -n 2 kolo-perf allreduce --threads 4 --lanes -b 64K\n"
              "  kolorun -n 2 kolo-perf allreduce --async 8 --progress both\n"
+             "  kolorun -n 2 kolo-perf allreduce --trace\n"
              "  kolorun -n 2 kolo-perf overlap reduce_scatter -b 64K\n"
              "  kolorun -n 2 kolo-perf ps --keys zipf --reads 0.5 --batch 64\n"
              "  kolo-perf limits --ranks 8",
@@ -404,7 +409,9 @@ static void settle(const char *word, unsigned uses) {
         settle_table();
     options.in_place = place == PLACE_IN;
     options.both_places = place == PLACE_BOTH;
-    options.limits = !no_limits && (uses & BOUND) && !options.both_places && options.in_flight == 0;
+    options.limits = !no_limits && (uses & BOUND) && !options.both_places && options.in_flight == 0 && !options.trace;
+    if (options.trace && options.both_places)
+        command_line_refuse(&line, "--place both has no meaning with --trace; give out or in");
     if (options.overlap && options.both_places)
         command_line_refuse(&line, "--place both has no meaning for overlap; give out or in");
     if (options.lanes && options.in_flight > 0)

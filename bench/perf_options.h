@@ -88,6 +88,7 @@ typedef struct perf_options {
     perf_progress progress; /* of calls in the background */
     int threads;            /* with which each rank moves its data; 0: by KOLO_THREADS */
     bool lanes;             /* these are the program's, and each calls in a lane */
+    bool trace;             /* every other sample of a blocking call is traced */
     bool limits;            /* measure the hardware first, and show the share of its bound of each all-reduce */
     int ranks;              /* for limits; 0: as many as CPUs or as the launcher says */
 } perf_options;

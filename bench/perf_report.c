@@ -253,6 +253,12 @@ static void print_columns(const perf_report *report) {
         fprintf(table, "\n");
         return;
     }
+    if (report->options->trace) {
+        fprintf(table, "#\n#%10s %7s %10s %10s %10s %6s\n", "bytes", "algo", "untraced", "traced", "difference",
+                "#wrong");
+        fprintf(table, "#%10s %7s %10s %10s %10s\n", "", "", "us", "us", "ns");
+        return;
+    }
     const bool net = report->nodes > 1;
     fprintf(table, "#\n#%10s %7s %6s %6s %6s %6s %6s %5s %5s %6s %6s\n", "bytes", "algo", "min", "avg", "median", "p99",
             "max", "algbw", "busbw", net ? "link" : "%bound", "#wrong");
@@ -326,6 +332,11 @@ void perf_report_record_call(perf_report *report, const perf_row *row, const per
     perf_report_record(report, fields);
 }
 
+/* What a trace costs a call. */
+static double trace_ns(const perf_row *row) {
+    return (row->turned_us - row->time_us.median) * 1e3;
+}
+
 static void record_row(perf_report *report, const perf_row *row) {
     const perf_statistics *us = &row->time_us;
     const bool bound = row->bound_us > 0;
@@ -342,6 +353,8 @@ static void record_row(perf_report *report, const perf_row *row) {
         {"link_gbps", PERF_NUMBER, NULL, row->link_gbps, 6},
         {"bound_us", PERF_NUMBER, NULL, bound ? row->bound_us : NAN, 4},
         {"bound_percent", PERF_NUMBER, NULL, bound ? 100 * row->bound_us / us->median : NAN, 2},
+        {report->options->trace ? "traced_us" : NULL, PERF_NUMBER, NULL, row->turned_us, 4},
+        {"trace_ns", PERF_NUMBER, NULL, trace_ns(row), 1},
         {.name = NULL},
     };
     perf_report_record_call(report, row, measured);
@@ -358,6 +371,13 @@ static void print_place(FILE *table, const perf_row *row) {
     perf_print_digits(table, row->time_us.median, 8);
     perf_print_digits(table, row->algbw_gbps, 6);
     perf_print_digits(table, row->busbw_gbps, 6);
+    perf_print_wrong(table, row->wrong);
+}
+
+static void print_traced(FILE *table, const perf_row *row) {
+    perf_print_digits(table, row->time_us.median, 10);
+    perf_print_digits(table, row->turned_us, 10);
+    print_number(table, trace_ns(row), 1, 10);
     perf_print_wrong(table, row->wrong);
 }
 
@@ -388,6 +408,8 @@ void perf_report_rows(perf_report *report, perf_row *rows, int count) {
             rows[i].bound_us = perf_bound_of(report->limits, &job, rows[i].bytes).bound_us;
         if (report->both_places)
             print_place(report->table, &rows[i]);
+        else if (report->options->trace)
+            print_traced(report->table, &rows[i]);
         else
             print_row(report, &rows[i]);
         record_row(report, &rows[i]);

@@ -25,6 +25,21 @@ static int take_sample(perf_sampler *sampler, int calls, double *sample_us) {
     return status;
 }
 
+/* The next sample, or where something is turned on and off two of them, of which each comes first as often. */
+static int take_timed_sample(perf_sampler *sampler, const perf_row *row) {
+    double *const samples_us[] = {sampler->samples_us + row->samples, sampler->turned_us + row->samples};
+    int status = 0;
+    if (sampler->turn == NULL)
+        return take_sample(sampler, row->calls_per_sample, samples_us[0]);
+    for (int i = 0; i < 2 && status == 0; i++) {
+        const int on = (row->samples + i) % 2;
+        sampler->turn(on);
+        status = take_sample(sampler, row->calls_per_sample, samples_us[on]);
+    }
+    sampler->turn(false);
+    return status;
+}
+
 static uint64_t check(const perf_sampler *sampler, int seed) {
     uint64_t wrong = 0;
     for (int i = 0; i < sampler->at_once; i++)
@@ -78,7 +93,7 @@ static int take_timed_samples(perf_sampler *sampler, perf_row *row, double call_
     while (row->samples < wanted && status == 0) {
         double begin_us = perf_now_us();
         for (; row->samples < wanted && status == 0; row->samples++)
-            status = take_sample(sampler, row->calls_per_sample, &sampler->samples_us[row->samples]);
+            status = take_timed_sample(sampler, row);
         spent_us = fmax(spent_us + perf_now_us() - begin_us, 1e-3);
         if (iters > 0 || status != 0)
             break;
@@ -98,6 +113,10 @@ static int summarize(perf_sampler *sampler, perf_row *row, uint64_t wrong) {
     }
     if (status == 0)
         row->time_us = perf_statistics_of(sampler->samples_us, (size_t)row->samples);
+    if (status == 0 && sampler->turn != NULL)
+        status = perf_sampler_join(sampler, sampler->turned_us, (size_t)row->samples, KOLO_MAX);
+    if (status == 0 && sampler->turn != NULL)
+        row->turned_us = perf_statistics_of(sampler->turned_us, (size_t)row->samples).median;
     return status;
 }
 
@@ -142,7 +161,8 @@ int perf_sampler_prepare(perf_sampler *sampler, size_t bytes, bool always_in_pla
     if (sampler->at_once == 0)
         sampler->at_once = 1;
     sampler->messages = calloc((size_t)sampler->at_once, sizeof(perf_message));
-    sampler->samples_us = malloc((size_t)samples * sizeof(double));
+    sampler->samples_us = malloc(2 * (size_t)samples * sizeof(double));
+    sampler->turned_us = sampler->samples_us + (sampler->samples_us != NULL ? samples : 0);
     int status = sampler->messages == NULL || sampler->samples_us == NULL;
     for (int i = 0; i < sampler->at_once && status == 0; i++) {
         sampler->messages[i] =

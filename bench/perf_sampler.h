@@ -31,6 +31,7 @@ typedef struct perf_row {
     int samples;
     int calls_per_sample;
     perf_statistics time_us; /* of one call: in every sample the slowest rank's */
+    double turned_us;        /* the median with `turn` on; 0: there is none */
     int64_t wrong;           /* elements and guard bytes of all ranks; -1: not checked */
     /* What the program fills in. */
     const char *algorithm; /* that ran, or "none" */
@@ -46,8 +47,9 @@ typedef struct perf_sampler {
     /* Set by the program. Both functions are collective, and return 0 or what perf_sampler_row shall return. */
     int (*call)(const struct perf_sampler *sampler, const perf_call *call);
     int (*watch)(struct perf_sampler *sampler, perf_row *row, bool ended); /* right before and after timed samples */
-    const char *program;                                                   /* as its messages begin */
-    const char *smaller;                                                   /* its option for smaller messages */
+    void (*turn)(bool on);       /* NULL: none. Else samples with it off and on take turns; it is off otherwise */
+    const char *program;         /* as its messages begin */
+    const char *smaller;         /* its option for smaller messages */
     const perf_options *options; /* dtype, op, root, iters, warmup, check, buffers, alloc */
     const perf_collective *collective;
     kolo_comm *comm;     /* by which the ranks wait and agree */
@@ -58,6 +60,7 @@ typedef struct perf_sampler {
     /* Its own. */
     perf_message *messages; /* at_once of them; `call` is given the first one's */
     double *samples_us;
+    double *turned_us; /* behind them, of as many samples */
 } perf_sampler;
 
 /* The steps of a row, for who takes samples by themselves: begins the messages; fills in their inputs. */

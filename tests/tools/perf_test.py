@@ -519,6 +519,41 @@ class Background(PerfTest):
         self.assert_refused("'scan': one collective at a time, and 'reduce' came first", "overlap", "reduce", "scan")
 
 
+class Tracing(PerfTest):
+    """--trace."""
+
+    def test_calls_without_and_with_one(self):
+        with tempfile.TemporaryDirectory(prefix="kolo-perf-") as folder:
+            done = kolorun("-n", "2", KOLO_PERF, "allreduce", "--trace", "-e", "32K", "-f", "64", "-c", *FAST, "--json", "-",
+                           env=launching.environment(TMPDIR=folder))
+            self.assertEqual([], os.listdir(folder))
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertRegex(done.stderr, r"(?m)^# +bytes +algo +untraced +traced +difference +#wrong$")
+        shown = [line.split() for line in done.stderr.splitlines() if ROW.match(line)]
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual([8, 512, 32768], [row["bytes"] for row in rows])
+        for row, cells in zip(rows, shown, strict=True):
+            untraced, traced = row["time_us"]["median"], row["traced_us"]
+            self.assertGreater(min(untraced, traced), 0)
+            self.assertAlmostEqual(1000 * (traced - untraced), row["trace_ns"], delta=0.2)
+            self.assertEqual([str(row["bytes"]), row["algo"], 0], [*cells[:2], int(cells[5])])
+            if "k" not in cells[4]:
+                self.assertAlmostEqual(row["trace_ns"], float(cells[4]), delta=0.1)
+        names, *lines = csv.reader(io.StringIO(perf("allreduce", "--trace", "-e", "8", *FAST, "--csv", "-").stdout))
+        self.assertEqual([len(names)], [len(line) for line in lines])
+        self.assertLess({"traced_us", "trace_ns"}, set(names))
+        self.assertNotIn("traced_us", self.rows("allreduce", "-e", "8", *FAST)[0])
+
+    def test_mistakes(self):
+        self.assert_refused("--place both has no meaning with --trace", "allreduce", "--trace", "--place", "both")
+        self.assert_refused("'--trace' has no meaning for overlap", "overlap", "--trace")
+        for pattern, variables in (("a trace of its own", {"KOLO_TRACE": "t"}), ("cannot make", {"TMPDIR": os.devnull})):
+            done = subprocess.run([KOLO_PERF, "allreduce", "--trace"], capture_output=True, text=True, check=False,
+                                  timeout=PATIENCE_S, env=launching.environment(**variables))
+            self.assertEqual((1, ""), (done.returncode, done.stdout))
+            self.assertRegex(done.stderr, f"^kolo-perf: .*{pattern}.*\n$")
+
+
 class Progress(PerfTest):
     """What a terminal shows while a run measures."""
 
