@@ -117,7 +117,7 @@ typedef enum kolo_trace_kind {
     KOLO_TRACE_CALL_END,   /* detail: kolo_algorithm, KOLO_ALGORITHM_AUTO: none; op: -status; comm; b: number */
     KOLO_TRACE_WAIT,       /* a wait that is over, in spinning. comm; rank: for whom; a: when it began, as `time` */
     KOLO_TRACE_WAIT_BEGIN, /* a wait goes beyond spinning. comm; rank: for whom, -1: any; a: when it began */
-    KOLO_TRACE_WAIT_END,   /* it is over */
+    KOLO_TRACE_WAIT_END,   /* it is over. b: ns since WAIT_BEGIN in which the thread did not sleep */
     KOLO_TRACE_STAGE, /* a call of 256 KiB or more. detail: the kolo_trace_stage that begins; it lasts until the next
                          one, a wait or the end of the call; comm */
     KOLO_TRACE_ISSUE, /* a call in the background is issued. detail: kolo_collective, KOLO_COLLECTIVES: a function of

@@ -109,7 +109,7 @@ class Prometheus(FiguresTest):
                 for sample, value in before.items():
                     self.assertGreaterEqual(second[name][sample], value, name)
         for name in ("calls", "calls_begun", "payload_bytes", "sent_bytes", "received_bytes", "waited_seconds",
-                     "cpu_seconds"):
+                     "spun_seconds", "cpu_seconds"):
             self.assertEqual(ranks, set(self.values(second[f"kolo_{name}_total"], "rank", **here)), name)
         calls = self.values(second["kolo_calls_total"], "rank", **here)
         self.assertEqual({rank: 20000 * count for rank, count in calls.items()},

@@ -73,6 +73,22 @@ class TopTest(launching.LaunchingTest):
         self.assertRegex(done.stderr, pattern)
 
 
+class Spinning(TopTest):
+    def test_is_what_was_not_slept(self):
+        """A rank that only spins waits 3 ms and more before it sleeps, one that sleeps early does not."""
+        shares = {}
+        for way in ("spin", "sleep"):
+            process, pids = self.start_laggards(KOLO_WAIT=way)
+            rank = {"waited_s": 0}
+            while rank["waited_s"] < 0.1:
+                comms = self.report(pids[0])["communicators"]
+                rank = max(comms, key=lambda comm: comm["ranks"][0]["calls"])["ranks"][1 - LATE_RANK]
+            shares[way] = rank["spun_s"] / rank["waited_s"]
+            os.kill(pids[0], signal.SIGUSR1)
+            self.assertEqual(0, process.wait(PATIENCE_S))
+        self.assertGreater(shares["spin"], shares["sleep"])
+
+
 class Running(TopTest):
     @staticmethod
     def busy_first(report):
@@ -117,6 +133,7 @@ class Running(TopTest):
             if rank["rank"] != LATE_RANK:
                 self.assertGreater(rank["waiting_share"], 0.1)
                 self.assertEqual(LATE_RANK, rank["waited_most_for"])
+            self.assertLessEqual(rank["spinning_share"], min(1, rank["cpu_share"]) + 1e-4)  # as printed
         for rank in idle["ranks"]:
             self.assertEqual(("between calls", 1, 1, "barrier", 0.0),
                              (rank["state"], rank["calls"], rank["calls_ended"], rank["call"]["collective"],
@@ -126,7 +143,7 @@ class Running(TopTest):
         process, pids = self.start_laggards()
         for pid in (pids[0], pids[LATE_RANK], process.pid):
             self.check_report_of(pid, pids)
-        late = rf"(?m)^\* +{LATE_RANK} +{pids[LATE_RANK]} .* #\d+ allreduce 5000 f32 max$"
+        late = rf"(?m)^\* +{LATE_RANK} +{pids[LATE_RANK]} .* #\d+ allreduce 5000 f32 m?a?x?$"
         for _ in range(10):
             done = top("--once", process.pid)
             if re.search(late, done.stdout):

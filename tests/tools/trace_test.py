@@ -157,6 +157,28 @@ class Straggler(Folder):
         self.assertRegex(self.run_well(), "(?m)^rank 3: exchanged 4.*K.* with other machines$")
 
 
+class Spinning(Folder):
+    def test_is_what_was_not_slept(self):
+        """10 us of spinning; 20 more before a wait goes beyond that, and what its end says, but not more than it took."""
+        for rest_us, spun_us in ((0, 30), (40, 70), (10**9, 10 + 500)):
+            with self.subTest(rest_us=rest_us):
+                for number in (0, 1):
+                    rank = made_trace.Rank(number, 2, ticks_per_ns=2)
+                    rank.comm()
+                    track = rank.track()
+                    track.call(100 * US, 120 * US, 1, waits=[(101 * US, 111 * US, 1 - number)])
+                    track.add(200 * US, "CALL_BEGIN", detail=made_trace.ALLREDUCE, rank=-1, a=1, b=2)
+                    track.add(230 * US, "WAIT_BEGIN", rank=1 - number, a=210 * US)
+                    track.add(710 * US, "WAIT_END", b=rest_us * US)
+                    track.add(720 * US, "CALL_END", b=2)
+                    rank.write(self.folder)
+                for process in self.summary()["processes"]:
+                    self.assertAlmostEqual(spun_us * 1e-6, process["spinning_s"], delta=1e-8)
+                    self.assertAlmostEqual(510e-6, process["waiting_s"], delta=1e-8)
+                self.assertRegex(self.run_well(), rf"(?m)^0 .* {spun_us / 620 * 100:.0f}% ")
+                self.assertIn("<th>spinning</th>", self.run_well("--html", "-"))
+
+
 class Clock(Folder):
     def test_ticks(self):
         """A trace too short to tell the rate takes it from another one."""

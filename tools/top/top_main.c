@@ -146,6 +146,7 @@ static command_line line = {
         "  wait     share of the interval spent in waits beyond spinning\n"
         "  cpu      CPU time that its process used, spinning included, as a share of one CPU. Where wait and cpu of a "
         "rank with one thread are above 100% together, its waits took at least the rest\n"
+        "  spin     of that, at most, in waits of more than some 20 us in which the rank did not sleep\n"
         "  for      the rank for which it is waiting, or waited longest in its last 64 calls in this interval\n"
         "  call     number of the present or last call, and what it is\n"
         "\n"

@@ -84,7 +84,7 @@ static void print_states(FILE *to, const family *of, const top_sample *sample, c
     }
 }
 
-enum { CALLS_BEGUN, CALLS_ENDED, PAYLOAD_BYTES, SENT_BYTES, RECEIVED_BYTES, WAITED_S, WAITS_S, CPU_S };
+enum { CALLS_BEGUN, CALLS_ENDED, PAYLOAD_BYTES, SENT_BYTES, RECEIVED_BYTES, WAITED_S, WAITS_S, SPUN_S, CPU_S };
 
 static double rank_figure(const top_comm *comm, const top_rank *rank, int figure) {
     const kolo_watched_rank *seen = &rank->seen;
@@ -96,6 +96,7 @@ static double rank_figure(const top_comm *comm, const top_rank *rank, int figure
                               [RECEIVED_BYTES] = (double)seen->received_bytes,
                               [WAITED_S] = (double)seen->waited_ns * NS,
                               [WAITS_S] = seen->waits_for >= 0 ? waits_s : 0,
+                              [SPUN_S] = (double)seen->spun_ns * NS,
                               [CPU_S] = rank->cpu_s};
     return figures[figure];
 }
@@ -205,6 +206,8 @@ static const family families[] = {
      "Bytes that the rank read of what others wrote."},
     {print_ranks, WAITED_S, "kolo_waited_seconds_total", "counter", "Time in waits beyond spinning that are over."},
     {print_ranks, WAITS_S, "kolo_wait_seconds", "gauge", "Time in the present wait; 0: the rank does not wait."},
+    {print_ranks, SPUN_S, "kolo_spun_seconds_total", "counter",
+     "Time in waits of more than some 20 us in which the rank did not sleep."},
     {print_ranks, CPU_S, "kolo_cpu_seconds_total", "counter",
      "User and system time of the rank's process, which may be in several communicators."},
     {print_tables, ROWS, "kolo_table_rows", "gauge", "Rows of the table."},

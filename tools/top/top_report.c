@@ -119,10 +119,11 @@ static void print_rank(const top_comm *comm, int index) {
         snprintf(peer, sizeof peer, "%d", waits_for);
     if (rank->cpu_share >= 0)
         snprintf(cpu, sizeof cpu, "%.0f%%", 100 * rank->cpu_share);
-    printf("%s%c%4d %7d %-7.7s %6s %8s %3.0f%% %4s %3s %.28s%s\n", top_tint_begin(as),
+    printf("%s%c%4d %7d %-7.7s %6s %5s %3.0f%% %4s %3.0f%% %3s %.26s%s\n", top_tint_begin(as),
            index == comm->straggler ? '*' : ' ', index, rank->seen.pid, top_rank_state(rank),
-           top_rate_text(rank->calls_per_s, "").text, top_rate_text(rank->bytes_per_s, "B/s").text,
-           100 * rank->waiting_share, cpu, peer, format_call(call, sizeof call, rank), top_tint_end(as));
+           top_rate_text(rank->calls_per_s, "").text, top_rate_text(rank->bytes_per_s, "").text,
+           100 * rank->waiting_share, cpu, 100 * rank->spinning_share, peer, format_call(call, sizeof call, rank),
+           top_tint_end(as));
 }
 
 /* 80 columns at most. */
@@ -130,8 +131,8 @@ void top_report_table(const top_sample *sample) {
     for (int i = 0; i < sample->count; i++) {
         const top_comm *comm = &sample->comms[i];
         print_heading(comm);
-        printf(" %4s %7s %-7s %6s %8s %4s %4s %3s %s\n", "rank", "pid", "state", "call/s", "algbw", "wait", "cpu",
-               "for", "call");
+        printf(" %4s %7s %-7s %6s %5s %4s %4s %4s %3s %s\n", "rank", "pid", "state", "call/s", "algbw", "wait", "cpu",
+               "spin", "for", "call");
         for (int rank = 0; rank < comm->seen.ranks; rank++)
             print_rank(comm, rank);
         top_tables_print(sample, comm);
@@ -203,13 +204,15 @@ static void print_rank_json(FILE *to, const top_comm *comm, int index, bool with
     fprintf(to,
             "\"calls_per_s\": %.3f, \"bytes_per_s\": %.0f, \"payload_bytes\": %" PRIu64 ", \"sent_bytes\": %" PRIu64
             ", \"received_bytes\": %" PRIu64 ", \"waited_s\": %.6f, \"waiting_share\": %.4f, \"waits_for\": %s, "
-            "\"waits_s\": %s, \"waited_most_for\": %s, \"awaited_share\": %.4f, \"cpu_s\": %s, \"cpu_share\": %s",
+            "\"waits_s\": %s, \"waited_most_for\": %s, \"awaited_share\": %.4f, \"cpu_s\": %s, \"cpu_share\": %s, "
+            "\"spun_s\": %.6f, \"spinning_share\": %.4f",
             rank->calls_per_s, rank->bytes_per_s, seen->payload_bytes, seen->sent_bytes, seen->received_bytes,
             (double)seen->waited_ns * NS, rank->waiting_share, rank_text(seen->waits_for).text,
             top_number_text(seen->waits_for >= 0, (double)(comm->seen.read_ns - seen->waits_since_ns) * NS, 6).text,
             rank_text(rank->waited_most_for).text, rank->awaited_share,
             top_number_text(rank->cpu_s >= 0, rank->cpu_s, 6).text,
-            top_number_text(rank->cpu_share >= 0, rank->cpu_share, 4).text);
+            top_number_text(rank->cpu_share >= 0, rank->cpu_share, 4).text, (double)seen->spun_ns * NS,
+            rank->spinning_share);
     if (with_last_calls)
         print_last_calls_json(to, rank);
     putc('}', to);

@@ -137,6 +137,9 @@ static void compare(top_comm *comm, const top_comm *before) {
         rank->waiting_share = share < 0 ? 0 : share > 1 ? 1 : share;
         if (rank->cpu_s >= before->ranks[i].cpu_s && before->ranks[i].cpu_s >= 0 && now->pid == then->pid)
             rank->cpu_share = (rank->cpu_s - before->ranks[i].cpu_s) / comm->interval_s;
+        const double most = rank->cpu_share >= 0 && rank->cpu_share < 1 ? rank->cpu_share : 1; /* others may have run */
+        const double spun = top_rate(now->spun_ns, then->spun_ns, comm->interval_s) * NS;
+        rank->spinning_share = spun < most ? spun : most;
     }
 }
 

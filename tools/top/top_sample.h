@@ -18,6 +18,7 @@ typedef struct top_rank {
     double bytes_per_s;
     double cpu_share;      /* of one CPU in the interval; above 1 if several threads ran; -1: not known */
     double waiting_share;  /* of the interval, 0 .. 1 */
+    double spinning_share; /* in which it waited and did not sleep: at most that much of cpu_share */
     double awaited_share;  /* what the others waited for it */
     double waited_known_s; /* in the interval, of waits of which it is known for whom */
     int waited_most_for;   /* a rank; -1: none */

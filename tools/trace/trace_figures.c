@@ -128,11 +128,23 @@ static void add_call(tally *tally, const trace_walk *walk, const trace_slice *sl
         tally->rank->background_ns += slice->end_ns - slice->begin_ns;
 }
 
+/* How much of a wait its thread did not sleep. */
+static int64_t spun_ns(const trace_slice *wait) {
+    const int64_t ns = wait->end_ns - wait->begin_ns;
+    int64_t spun = wait->begin ? wait->begin->ns - wait->begin_ns : 0;
+    if (wait->end && wait->end->b < (uint64_t)ns)
+        spun += (int64_t)wait->end->b;
+    else if (wait->end)
+        spun = ns;
+    return spun < 0 ? 0 : spun < ns ? spun : ns;
+}
+
 static void add_wait(tally *tally, const trace_walk *walk, const trace_slice *slice) {
     const trace_job *job = walk->job;
     const int peer = slice->begin ? trace_job_peer(job, &job->processes[walk->process], slice->begin) : -1;
     const bool counts = walk->track->thread == KOLO_TRACE_PROGRAM || walk->track->thread == KOLO_TRACE_PROGRESS;
     bool within = false;
+    tally->rank->spun_ns += spun_ns(slice);
     for (int i = 0; i < walk->depth; i++)
         within |= communicates(&walk->open[i]);
     if (!is_of_kolo(walk) && !within)

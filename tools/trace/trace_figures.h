@@ -51,6 +51,7 @@ typedef struct trace_rank {
     int64_t state_ns[TRACE_STATES];
     uint64_t calls, bytes;
     uint64_t exchanged_bytes; /* sent to other machines and received from them */
+    int64_t spun_ns;          /* of waits, in which a thread did not sleep */
     int64_t background_ns;    /* in calls that a thread of kolo's made */
     int64_t exposed_ns;       /* waits of the program's threads outside calls: for those */
     uint64_t matched;         /* calls of which those of all ranks are known */

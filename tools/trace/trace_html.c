@@ -154,7 +154,8 @@ static void put_overview(FILE *to, const trace_figures *figures) {
 
 static void put_ranks(FILE *to, const trace_figures *figures) {
     fputs("<h2>Ranks</h2>\n<div class=\"wide\"><table>\n<tr><th>rank</th><th>computing</th><th>communicating</th>"
-          "<th>waiting</th><th>last to begin</th><th>late (median)</th><th>late (all)</th><th>hidden</th><th>calls</th>"
+          "<th>waiting</th><th>spinning</th><th>last to begin</th><th>late (median)</th><th>late "
+          "(all)</th><th>hidden</th><th>calls</th>"
           "<th>bytes</th></tr>\n",
           to);
     for (int p = 0; p < figures->job->count; p++) {
@@ -166,7 +167,8 @@ static void put_ranks(FILE *to, const trace_figures *figures) {
         for (int state = 0; state < TRACE_STATES; state++)
             fprintf(to, "<td>%s (%.0f&nbsp;%%)</td>", trace_time_text((double)rank->state_ns[state]).text,
                     trace_percent((double)rank->state_ns[state], whole));
-        fprintf(to, "<td>%.0f&nbsp;%%</td><td>%s</td><td>%s</td>",
+        fprintf(to, "<td>%s (%.0f&nbsp;%%)</td><td>%.0f&nbsp;%%</td><td>%s</td><td>%s</td>",
+                trace_time_text((double)rank->spun_ns).text, trace_percent((double)rank->spun_ns, whole),
                 trace_percent((double)rank->late_calls, (double)rank->matched),
                 trace_time_text((double)rank->late_ns).text, trace_time_text((double)rank->late_total_ns).text);
         if (hidden < 0)

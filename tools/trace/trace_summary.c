@@ -75,23 +75,24 @@ static void print_verdict(const trace_figures *figures) {
 
 static void print_ranks(const trace_figures *figures) {
     char name[TRACE_PROCESS_NAME_BYTES];
-    printf("\n%-8s %14s %14s %14s %5s %8s %8s\n", "rank", "computing", "communicating", "waiting", "last", "late",
-           "calls");
+    printf("\n%-7s %14s %14s %14s %4s %5s %8s %7s\n", "rank", "computing", "communicating", "waiting", "spin", "last",
+           "late", "calls");
     for (int p = 0; p < figures->job->count; p++) {
         const trace_rank *rank = &figures->ranks[p];
         const double whole = (double)trace_rank_ns(rank);
         if (p >= RANKS_SHOWN && p != figures->straggler)
             continue;
-        printf("%-8s", rank_text(figures->job, p, name));
+        printf("%-7s", rank_text(figures->job, p, name));
         for (int state = 0; state < TRACE_STATES; state++)
             printf(" %9s %3.0f%%", trace_time_text((double)rank->state_ns[state]).text,
                    trace_percent((double)rank->state_ns[state], whole));
+        printf(" %3.0f%%", trace_percent((double)rank->spun_ns, whole));
         if (rank->late_total_ns)
             printf(" %4.0f%% %8s", trace_percent((double)rank->late_calls, (double)rank->matched),
                    trace_time_text((double)rank->late_ns).text);
         else
             printf(" %5s %8s", "-", "-");
-        printf(" %8" PRIu64 "\n", rank->calls);
+        printf(" %7" PRIu64 "\n", rank->calls);
     }
     if (figures->job->count > RANKS_SHOWN)
         printf("and more: see --html or --json\n");

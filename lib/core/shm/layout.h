@@ -30,7 +30,7 @@
 
 #define KOLO_LINE_BYTES     128
 #define KOLO_PAGE_BYTES     4096
-#define KOLO_LAYOUT         21u                          /* changes with every change to this file */
+#define KOLO_LAYOUT         22u                          /* changes with every change to this file */
 #define KOLO_JOB_MAGIC      UINT64_C(0x6b6f6c6f2d6a6f62) /* "kolo-job" */
 #define KOLO_SEGMENT_MAGIC  UINT64_C(0x6b6f6c6f2d736567) /* "kolo-seg" */
 #define KOLO_SLOTS          4                            /* of a rank; kolo_comm.h says "four" */
@@ -285,6 +285,7 @@ struct kolo_shared_history {
     KOLO_ALIGNED kolo_atomic_u64 keys[2 * KOLO_HISTORY][3];
     KOLO_ALIGNED struct kolo_shared_record records[KOLO_HISTORY]; /* [c % KOLO_HISTORY], of calls that took long */
     KOLO_ALIGNED kolo_atomic_u64 waited_ns;                       /* as in kolo_stats */
+    kolo_atomic_u64 spun_ns;                                      /* as in kolo_waiter */
 };
 
 /* A cache line that carries its own sequence number, see algo/lines.h. Its owner writes it; all read it. */

@@ -14,16 +14,30 @@ enum {
     VAIN_MAX = 16,
     IDLE_NS = 1000000000, /* the most that a lost wake-up could cost a thread without work */
     UNRUNG_NS = 50000,    /* between two looks at a flag that comes without a bell */
+    SPINS_TIMED = 1000,   /* looks after which a spin is timed: two looks at the clock are nothing beside it */
     SPINS_ASKED = 4,      /* looks between two checks whether another rank needs the processor */
     SPINS_UNTRACED = 16   /* looks of a wait that is not in the trace: it lasts less than a microsecond */
 };
 
 /* Puts a wait of a communicator into the trace. */
-static void trace_wait(kolo_trace_kind kind, kolo_waiter *waiter, const struct kolo_wait *wait, uint64_t began) {
+static void trace_wait(kolo_trace_kind kind, kolo_waiter *waiter, const struct kolo_wait *wait, uint64_t began,
+                       uint64_t spun_ns) {
     kolo_trace_call_show(&waiter->call);
     if (waiter->owner)
         kolo_trace_write(kolo_trace_head(kind, 0, 0, 0, waiter->trace, wait->peer == UINT32_MAX ? -1 : (int)wait->peer),
-                         began, 0);
+                         began, spun_ns);
+}
+
+/* Counts time of waits in which the thread did not sleep. */
+static void count_spun(kolo_waiter *waiter, uint64_t ns) {
+    waiter->spun_ns += ns;
+    if (waiter->spun_shown)
+        kolo_show_release(waiter->spun_shown, waiter->spun_ns);
+}
+
+static void count_until(kolo_waiter *waiter, int64_t now_ns) {
+    count_spun(waiter, (uint64_t)(now_ns - waiter->since_ns));
+    waiter->since_ns = now_ns;
 }
 
 /* Does the rank's other work. Returns false if there is none. */
@@ -86,7 +100,9 @@ static int wait_asleep(kolo_waiter *waiter, struct kolo_wait *wait) {
         int64_t left_ns = kolo_waiter_timeout_ns(waiter) - wait->waited_ns;
         /* A check that has not failed by the deadline has to be called again. */
         const int64_t longest_ns = kolo_wait_work(waiter);
+        count_until(waiter, kolo_clock_ns());
         sleep_slice(wait, left_ns > 0 && left_ns < longest_ns ? left_ns : longest_ns);
+        waiter->since_ns = kolo_clock_ns();
         if (kolo_wait_reached(wait))
             return 0;
     }
@@ -94,15 +110,36 @@ static int wait_asleep(kolo_waiter *waiter, struct kolo_wait *wait) {
 
 /* Where ranks outnumber processors, the peer may be running on another processor and be about to publish. Yielding then
  * costs two context switches, there and back, if the ranks that share this processor wait for the same peer. */
+static inline bool should_give_way(kolo_waiter *waiter, uint32_t looks) {
+    return waiter->oversubscribed && looks % SPINS_ASKED == 0 && waiter->oversubscribed(waiter);
+}
+
+/* The rest of a spin. Its first looks count as long as these. */
+static __attribute__((noinline)) bool spin_on(kolo_waiter *waiter, const struct kolo_wait *wait, uint64_t began) {
+    const int64_t start_ns = kolo_clock_ns();
+    uint32_t i = SPINS_TIMED;
+    bool reached = false;
+    for (; i < waiter->spins && !should_give_way(waiter, i) && !(reached = kolo_wait_reached(wait)); i++) {
+        do_work(waiter);
+        kolo_pause();
+    }
+    const uint64_t ns = (uint64_t)(kolo_clock_ns() - start_ns);
+    count_spun(waiter, i > SPINS_TIMED ? ns + ns * SPINS_TIMED / (i - SPINS_TIMED) : ns);
+    if (reached && began)
+        trace_wait(KOLO_TRACE_WAIT, waiter, wait, began, 0);
+    return reached;
+}
+
+/* *began: when the trace says that the wait began; 0: it is too short to be in there. */
 static inline __attribute__((always_inline)) bool spin_as(kolo_waiter *waiter, const struct kolo_wait *wait,
-                                                          bool is_traced) {
-    uint64_t began = 0; /* when the trace says that the wait began; 0: it is too short to be in there */
-    for (uint32_t i = 0; i < waiter->spins; i++) {
-        if (waiter->oversubscribed && i % SPINS_ASKED == 0 && waiter->oversubscribed(waiter))
+                                                          bool is_traced, uint64_t *began) {
+    const uint32_t looks = waiter->spins < SPINS_TIMED ? waiter->spins : SPINS_TIMED;
+    for (uint32_t i = 0; i < looks; i++) {
+        if (should_give_way(waiter, i))
             return false;
         if (kolo_wait_reached(wait)) {
-            if (is_traced && began)
-                trace_wait(KOLO_TRACE_WAIT, waiter, wait, began);
+            if (is_traced && *began)
+                trace_wait(KOLO_TRACE_WAIT, waiter, wait, *began, 0);
             return true;
         }
         do_work(waiter);
@@ -113,18 +150,24 @@ static inline __attribute__((always_inline)) bool spin_as(kolo_waiter *waiter, c
         kolo_trace_call_waits(&waiter->call); /* takes as long as a pause */
         if (i == SPINS_UNTRACED) {
             kolo_trace_call_show(&waiter->call);
-            began = kolo_trace_ticks();
+            *began = kolo_trace_ticks();
         }
     }
-    return false;
+    return looks < waiter->spins && spin_on(waiter, wait, is_traced ? *began : 0);
 }
 
 static bool spin(kolo_waiter *waiter, const struct kolo_wait *wait) {
-    return spin_as(waiter, wait, false);
+    return spin_as(waiter, wait, false, NULL);
 }
 
-static __attribute__((noinline, cold)) bool spin_traced(kolo_waiter *waiter, const struct kolo_wait *wait) {
-    return spin_as(waiter, wait, true);
+static __attribute__((noinline, cold)) bool spin_traced(kolo_waiter *waiter, const struct kolo_wait *wait,
+                                                        uint64_t *began) {
+    return spin_as(waiter, wait, true, began);
+}
+
+static __attribute__((noinline, cold)) void trace_begin(kolo_waiter *waiter, const struct kolo_wait *wait,
+                                                        uint64_t began) {
+    trace_wait(KOLO_TRACE_WAIT_BEGIN, waiter, wait, began ? began : kolo_trace_ticks(), 0);
 }
 
 /* The affinity of ranks does not tell whether they share a processor: two ranks that may run on two processors can
@@ -176,22 +219,25 @@ int kolo_wait_slowly(kolo_waiter *waiter, const kolo_atomic_u64 *flag, uint64_t 
                      uint32_t peer) {
     struct kolo_wait wait = {.flag = flag, .target = target, .bell = bell, .peer = peer};
     KOLO_POINT("wait.spinning");
-    if (kolo_traces() ? spin_traced(waiter, &wait) : spin(waiter, &wait))
+    uint64_t began = 0;
+    if (kolo_traces() ? spin_traced(waiter, &wait, &began) : spin(waiter, &wait))
         return 0;
-    wait.start_ns = kolo_clock_ns();
+    wait.start_ns = waiter->since_ns = kolo_clock_ns();
+    const uint64_t spun_before_ns = waiter->spun_ns;
     if (kolo_traces())
-        trace_wait(KOLO_TRACE_WAIT_BEGIN, waiter, &wait, kolo_trace_ticks());
+        trace_begin(waiter, &wait, began);
     KOLO_PROBE_WAIT_BEGIN(waiter->owner, peer);
     if (waiter->note)
         waiter->note(waiter, &wait, false);
     const int rc = wait_yielding(waiter, &wait, wait.start_ns) ? 0 : wait_asleep(waiter, &wait);
-    wait.waited_ns = kolo_clock_ns() - wait.start_ns;
+    count_until(waiter, kolo_clock_ns());
+    wait.waited_ns = waiter->since_ns - wait.start_ns;
     waiter->waited_ns += (uint64_t)wait.waited_ns;
     KOLO_PROBE_WAIT_END(waiter->owner, peer, rc, wait.waited_ns);
     if (waiter->note)
         waiter->note(waiter, &wait, true);
     if (kolo_traces())
-        trace_wait(KOLO_TRACE_WAIT_END, waiter, &wait, 0);
+        trace_wait(KOLO_TRACE_WAIT_END, waiter, &wait, 0, waiter->spun_ns - spun_before_ns);
     return rc;
 }
 

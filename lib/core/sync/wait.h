@@ -70,8 +70,11 @@ struct kolo_waiter {
     uint16_t trace;              /* the communicator's id in the trace */
     struct kolo_trace_call call; /* the communicator's present one, for the trace */
 
-    uint64_t slept;     /* waits that reached the kernel */
-    uint64_t waited_ns; /* time in waits beyond spinning */
+    uint64_t slept;              /* waits that reached the kernel */
+    uint64_t waited_ns;          /* time in waits beyond spinning */
+    uint64_t spun_ns;            /* time of waits in which the thread did not sleep, without spins that end soon */
+    int64_t since_ns;            /* of a wait beyond spinning: not counted in it yet */
+    kolo_atomic_u64 *spun_shown; /* where others see it; NULL: nowhere */
 };
 
 /* A wait that is under way sees a change at its next look. */

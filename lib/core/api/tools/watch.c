@@ -207,6 +207,7 @@ int kolo_watch_rank(const kolo_watch *watch, int index, int rank, kolo_watched_r
     now.sent_bytes = kolo_load_acquire(&signal->sent_bytes);
     now.received_bytes = kolo_load_acquire(&signal->received_bytes);
     now.waited_ns = kolo_load_acquire(&reading->histories[rank].waited_ns);
+    now.spun_ns = kolo_load_acquire(&reading->histories[rank].spun_ns);
     now.waits_for = -1;
     if (now.calls_ended > now.calls)
         now.calls_ended = now.calls; /* it went on while it was copied */

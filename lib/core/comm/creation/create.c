@@ -228,6 +228,7 @@ static void set_waiting(kolo_comm *comm, kolo_wait_mode mode) {
     comm->waiter.check = kolo_failure_check;
     comm->waiter.note = kolo_history_note_wait;
     comm->waiter.owner = comm;
+    comm->waiter.spun_shown = &comm->history->spun_ns; /* pairs with kolo_watch_rank */
     kolo_log(comm->log_level, KOLO_LOG_INFO, (int)comm->global_rank, "%u ranks on %u processors%s", comm->size, cpus,
              quota ? " with a quota" : "");
 }
