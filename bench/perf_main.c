@@ -361,6 +361,8 @@ static int run_tables(const perf_options *options, const perf_comms *comms, perf
     if (status == KOLO_OK && options->collectives_count == 0) {
         if (options->messages)
             status = perf_messages_run(options, comm, &report, &wrong);
+        else if (options->waits)
+            status = perf_waits_run(options, comm, &report);
 #if KOLO_HAVE_TRAINING
         else if (options->optimizer)
             status = perf_optimizer_run(options, comm, &report, &wrong);
@@ -400,7 +402,8 @@ int main(int argc, char **argv) {
     if (options->exact)
         return place.rank == 0 ? perf_exact_report(options) : EXIT_SUCCESS;
 #endif
-    if (options->collectives_count == 0 && !options->messages && !options->optimizer && !options->table)
+    if (options->collectives_count == 0 && !options->messages && !options->waits && !options->optimizer &&
+        !options->table)
         return place.rank == 0 ? perf_limits_report(options, place.size) : EXIT_SUCCESS;
 
     static perf_limits limits = {.reason = "rank 0 learnt its rank too late to measure"};

@@ -15,6 +15,12 @@ int perf_exact_report(const perf_options *options);
  * *wrong becomes the bytes that arrived wrong; the report is rank 0's. */
 int perf_messages_run(const perf_options *options, kolo_comm *comm, perf_report *report, int64_t *wrong);
 
+/* kolo-perf waits: CPU time and delay of waits of 1 us and more by each KOLO_WAIT. */
+
+/* Measures all lengths that are asked for; collective. Returns 0, a KOLO_ERR_*, or 1 after a complaint of this rank's.
+ * The report is rank 0's. */
+int perf_waits_run(const perf_options *options, kolo_comm *comm, perf_report *report);
+
 /* kolo-perf optimizer: a training step of AdamW in the all-reduce, beside an all-reduce and the whole update on every
  * rank. */
 

@@ -25,7 +25,8 @@ enum {
     MESSAGES = 1024,
     EXACT_SUMS = 2048,
     TENSORS = 4096,
-    TABLES = 8192
+    TABLES = 8192,
+    WAITS = 16384
 };
 
 #define MAX_BYTES_LIMITS ((size_t)256 << 20)
@@ -34,8 +35,13 @@ enum {
 #define ROW_BYTES_MIN    4
 #define ROW_BYTES_MAX    (16 << 10)
 
-static perf_options options = {
-    .min_bytes = 8, .max_bytes = 64 << 20, .factor = 4, .dtype = KOLO_F32, .op = KOLO_SUM, .warmup = -1};
+static perf_options options = {.min_bytes = 8,
+                               .max_bytes = 64 << 20,
+                               .factor = 4,
+                               .dtype = KOLO_F32,
+                               .op = KOLO_SUM,
+                               .warmup = -1,
+                               .wait_us_max = 1e6};
 static perf_table_options table_options = {.bytes = 64 << 20,
                                            .batch = 1,
                                            .zipf = 0.99,
@@ -211,6 +217,9 @@ static const command_option table[] = {
      "what a trace costs: each row has the median without one and with one, whose samples take turns, and the "
      "difference",
      TO_FLAG(options.trace), USED_FOR(BLOCKING)},
+    {"--longest US",
+     "of waits: their last length in us, 1 to 10000000; each is ten times the one before (default 1000000)",
+     TO_NUMBER(options.wait_us_max, 1, 1e7), USED_FOR(WAITS)},
     {"--ranks N", "ranks that limits computes the bound for (default: the launcher's, else the CPUs allowed)",
      TO_INTEGER(options.ranks, 1, KOLO_RANKS_MAX), USED_FOR(LIMITS)},
     {.help = "Output"},
@@ -239,6 +248,7 @@ static command_line line = {
              "  mpirun -n 4 kolo-perf reduce --root 3 --dtype bf16 --op avg --csv rows.csv\n"
              "  kolorun -n 4 kolo-perf all --max 1M --check --json rows.json\n"
              "  kolorun -n 2 kolo-perf sendrecv --max 4M\n"
+             "  kolorun -n 2 kolo-perf waits --longest 10000000 --json waits.json\n"
              "  kolorun -n 2 kolo-perf allreduce --threads 4 --lanes -b 64K\n"
              "  kolorun -n 2 kolo-perf allreduce --async 8 --progress both\n"
              "  kolorun -n 2 kolo-perf allreduce --trace\n"
@@ -259,6 +269,7 @@ static const char before[] =
 enum {
     ALL = 0,
     SENDRECV,
+    WAITED,
     OPTIMIZER,
     PARAMETER_SERVER,
     ONLY_LIMITS,
@@ -271,6 +282,7 @@ enum {
 static const char *measured_name(unsigned index) {
     static const char *const others[] = {[ALL] = "all",
                                          [SENDRECV] = "sendrecv",
+                                         [WAITED] = "waits",
                                          [OPTIMIZER] = "optimizer",
                                          [PARAMETER_SERVER] = "ps",
                                          [ONLY_LIMITS] = "limits",
@@ -293,6 +305,8 @@ static void explain_collectives(void) {
         text + used, sizeof(text) - used,
         "  all              each of these in turn, a table each\n"
         "  sendrecv         messages between ranks 0 and 1: latency, bandwidth one way and both ways\n"
+        "  waits            waits of 1 us and more for a late rank: their CPU time, and their delay, by each "
+        "KOLO_WAIT\n"
         "  optimizer        steps of AdamW in the all-reduce, beside an all-reduce and the whole update on every "
         "rank; --max is that of the parameters\n"
         "  ps               pulls and pushes of a parameter server's table, whole and by keys, beside memcpy of as "
@@ -356,6 +370,9 @@ static unsigned choose_collectives(const char *word, const char *behind) {
         return choose_overlapped(behind);
     options.messages = chosen == collectives + SENDRECV;
     options.optimizer = chosen == collectives + OPTIMIZER;
+    options.waits = chosen == collectives + WAITED;
+    if (options.waits)
+        return TIMED | WAITS;
     if (options.messages || options.optimizer)
         return TIMED | MESSAGES;
     if (chosen == collectives + PARAMETER_SERVER) {
@@ -427,9 +444,8 @@ const perf_options *perf_options_read(int argc, char **argv, bool speaks) {
     explain_collectives();
     char *const *words = command_line_read(&line, argc, argv);
     if (words[0] == NULL)
-        command_line_refuse(
-            &line,
-            "what to measure is missing; give a collective, all, sendrecv, optimizer, ps, limits, exact or overlap");
+        command_line_refuse(&line, "what to measure is missing; give a collective, all, sendrecv, waits, optimizer, "
+                                   "ps, limits, exact or overlap");
     const unsigned uses = choose_collectives(words[0], words[1]);
     if (words[1] != NULL && (!options.overlap || words[2] != NULL))
         command_line_refuse(&line, "'%s': one collective at a time, and '%s' came first", words[1 + options.overlap],

@@ -63,6 +63,8 @@ typedef struct perf_options {
     const perf_collective *collectives[PERF_COLLECTIVES_MAX]; /* to measure, in this order */
     int collectives_count;                                    /* 0: messages, an optimizer, a table, or the limits */
     bool messages;                                            /* between two ranks */
+    bool waits;                                               /* of known lengths */
+    double wait_us_max;                                       /* the last one */
     bool optimizer;                                           /* steps of one */
     const perf_table_options *table;                          /* NULL: none */
     bool exact;                                               /* sums of one rank's addends, and no communication */

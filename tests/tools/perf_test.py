@@ -353,7 +353,7 @@ class Collectives(PerfTest):
     def test_unknown(self):
         self.assert_refused(r"'alreduce' is unknown \(did you mean allreduce\?\); give allreduce, allreduce_many, reduce, ", "alreduce")
         self.assert_refused(r"'reduce_scater' is unknown \(did you mean reduce_scatter\?\)", "reduce_scater")
-        self.assert_refused(r"'xyzzy' is unknown; give allreduce, .*, all, sendrecv, optimizer, ps, limits, exact or overlap",
+        self.assert_refused(r"'xyzzy' is unknown; give allreduce, .*, all, sendrecv, waits, optimizer, ps, limits, exact or overlap",
                             "xyzzy")
         self.assert_refused("what to measure is missing")
         self.assert_refused(r"'reduce': one collective at a time, and 'scan' came first", "scan", "reduce")
@@ -552,6 +552,29 @@ class Tracing(PerfTest):
                                   timeout=PATIENCE_S, env=launching.environment(**variables))
             self.assertEqual((1, ""), (done.returncode, done.stdout))
             self.assertRegex(done.stderr, f"^kolo-perf: .*{pattern}.*\n$")
+
+
+class Waits(PerfTest):
+    def test_rows(self):
+        done = kolorun("-n", "2", KOLO_PERF, "waits", "--longest", "1000", "-n", "3", "-w", "0", "--json", "-")
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertLessEqual(max(map(len, done.stderr.splitlines())), COLUMNS_MAX)
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual([(us, way) for us in (1, 10, 100, 1000) for way in ("auto", "spin", "yield", "sleep")],
+                         [(row["wait_us"], row["way"]) for row in rows])
+        shown = [line.split() for line in done.stderr.splitlines() if ROW.match(line)]
+        self.assertEqual([["1", 9], ["10", 9], ["100", 9], ["1000", 9]], [[cells[0], len(cells)] for cells in shown])
+        for row in rows:
+            self.assertEqual(("waits", 2, 3), (row["measure"], row["ranks"], row["iters"]))
+            for name in ("cpu_us", "delay_us"):
+                self.assertLess(0, row[name]["median"])
+                self.assertLessEqual(row[name]["median"], row[name]["max"])
+
+    def test_mistakes(self):
+        self.assert_refused("--longest '0'", "waits", "--longest", "0")
+        self.assert_refused("'--longest US' has no meaning for allreduce", "allreduce", "--longest", "5")
+        done = perf("waits")
+        self.assertEqual((1, "kolo-perf: waits needs two ranks or more, all on one machine\n"), (done.returncode, done.stderr))
 
 
 class Progress(PerfTest):
