@@ -160,6 +160,59 @@ const perf_collective *perf_collective_find(kolo_collective kolo) {
     return NULL;
 }
 
+double perf_side_bytes(perf_side side, double message_bytes, int ranks) {
+    if (side.shape == PERF_NONE)
+        return 0;
+    return side.at_root || side.shape == PERF_BLOCK ? message_bytes : message_bytes * ranks;
+}
+
+bool perf_collective_in_place(const perf_collective *collective, bool wanted) {
+    return collective->places == PERF_IN || (wanted && (collective->places & PERF_IN));
+}
+
+/* What a rank has to write. Its own block stays where it is if it only moves, and the two buffers are one. */
+static double result_bytes(const perf_collective *collective, int ranks, double bytes, bool in_place, bool is_root) {
+    const bool is_moved = collective->origin == PERF_OF_ROOT || collective->origin == PERF_OF_EACH;
+    const bool has_own = collective->origin != PERF_OF_ROOT || is_root;
+    if (collective->recv.at_root && !is_root)
+        return 0;
+    const double whole_bytes = collective->recv.shape == PERF_BLOCK ? bytes / ranks : bytes;
+    if (!is_moved || !has_own || !in_place)
+        return whole_bytes;
+    return collective->keeps_own ? whole_bytes - bytes / ranks : 0;
+}
+
+/* What other cores have for the ranks of one. Of blocks from all to all each rank has its own; a core that is sent
+ * blocks by a root gets no others; for all else a core's ranks can share what comes. */
+static double crossing_bytes(const perf_collective *collective, int ranks, int cores, double bytes) {
+    const bool from_all_to_all = collective->send.shape == PERF_BLOCKS && collective->recv.shape == PERF_BLOCKS;
+    const bool is_scattered = collective->origin == PERF_OF_ROOT && collective->recv.shape == PERF_BLOCK;
+    if (cores > 1 && is_scattered)
+        return bytes / cores;
+    return perf_collective_bus_factor(collective, cores) * bytes * (from_all_to_all ? (double)ranks / cores : 1);
+}
+
+perf_traffic perf_collective_traffic(const perf_collective *collective, int ranks, int cores, double bytes,
+                                     bool in_place) {
+    const double ranks_per_core = (double)ranks / cores;
+    const bool reduces = kolo_collective_has(collective->kolo) & KOLO_HAS_OP;
+    const bool to_all = collective->origin == PERF_OF_EACH || collective->origin == PERF_OF_ALL;
+    perf_traffic traffic = {.both_ways = to_all && !collective->recv.at_root, .reduces = reduces};
+    if (!perf_collective_has_data(collective)) {
+        traffic.both_ways = true;
+        return traffic;
+    }
+    const double root_bytes = result_bytes(collective, ranks, bytes, in_place, true);
+    const double other_bytes = result_bytes(collective, ranks, bytes, in_place, false);
+    const double with_root_bytes = root_bytes + (ranks_per_core - 1) * other_bytes;
+    const double without_bytes = cores > 1 ? ranks_per_core * other_bytes : 0;
+    traffic.written_bytes = with_root_bytes > without_bytes ? with_root_bytes : without_bytes;
+    traffic.input_bytes = perf_side_bytes(collective->send, bytes, ranks) / cores;
+    traffic.read_bytes = reduces ? traffic.input_bytes : traffic.written_bytes;
+    traffic.crossing_bytes = crossing_bytes(collective, ranks, cores, bytes);
+    return traffic;
+}
+
 bool perf_collective_has_data(const perf_collective *collective) {
     return collective->recv.shape != PERF_NONE;
 }

@@ -62,6 +62,26 @@ const perf_collective *perf_collective_find(kolo_collective kolo);
 /* Issues the call in the background. */
 int perf_collective_start(const perf_collective *collective, const perf_call *call, kolo_request **request);
 
+/* Bytes of these buffers of all ranks together. */
+double perf_side_bytes(perf_side side, double message_bytes, int ranks);
+
+/* Whether a job that wants it so has one buffer for both. */
+bool perf_collective_in_place(const perf_collective *collective, bool wanted);
+
+/* What a call has to do on the core that has to do most, where the ranks lie evenly on the cores. */
+typedef struct perf_traffic {
+    double read_bytes;     /* of inputs, for the results of its ranks */
+    double written_bytes;  /* its ranks' results; each is written by its own rank */
+    double crossing_bytes; /* of those that are read, those that come from other cores */
+    double input_bytes;    /* a core's part of all that there is to read */
+    bool both_ways;        /* every rank needs to know something of every other, so that none can be a call ahead */
+    bool reduces;
+} perf_traffic;
+
+/* Nothing of it but `both_ways` is known where there is no data. */
+perf_traffic perf_collective_traffic(const perf_collective *collective, int ranks, int cores, double bytes,
+                                     bool in_place);
+
 bool perf_collective_has_data(const perf_collective *collective);
 bool perf_collective_has_blocks(const perf_collective *collective);
 bool perf_collective_has_algorithms(const perf_collective *collective); /* more than one */

@@ -1,5 +1,5 @@
-/* Measuring what the hardware allows: single pieces of work that no all-reduce can do without, each done alone and in
- * the fastest of several ways. perf_bound.h makes of them the time below which an all-reduce cannot fall. */
+/* Measuring what the hardware allows: single pieces of work that collectives cannot do without, each done alone and in
+ * the fastest of several ways. perf_bound.h makes of them the time below which a call cannot fall. */
 #pragma once
 
 #include <stdbool.h>
@@ -23,7 +23,7 @@ typedef struct perf_latency {
 } perf_latency;
 
 typedef enum perf_piece {
-    PERF_LATENCY, /* hop, exchange */
+    PERF_LATENCY, /* hop, exchange, ahead */
     PERF_HANDOVER,
     /* Curves: */
     PERF_EXCHANGES, /* all at once, in pairs: each writes a block and reads the other's */
@@ -45,7 +45,8 @@ typedef struct perf_limits {
     perf_latency hop;      /* a cache line goes from one CPU to another: half of a round trip; the slowest pair tried */
     perf_latency exchange; /* two CPUs each write a line and read the other's; the slowest pair tried */
     perf_latency exchange_nearest; /* the fastest pair tried */
-    double handover_us;            /* one process gives its CPU to another that is ready; fastest round */
+    perf_latency ahead; /* a line of many that one CPU writes for another, without waiting; the slowest pair tried */
+    double handover_us; /* one process gives its CPU to another that is ready; fastest round */
     perf_curve curve[PERF_PIECES];
 } perf_limits;
 

@@ -9,7 +9,8 @@
 
 typedef struct session {
     const perf_options *options;
-    perf_job job;
+    int ranks;
+    perf_job job; /* of the collective whose bounds are shown */
     perf_limits limits;
     perf_report report;
 } session;
@@ -34,6 +35,7 @@ static void show_latencies(session *session) {
     fprintf(table, "#\n# One cache line between two cores; the slowest pair of those tried\n");
     show_latency(session, "hop", "one way: half of a round trip", limits->hop);
     show_latency(session, "exchange", "both write, and read the other's line", limits->exchange);
+    show_latency(session, "ahead", "a line of many one way, unanswered", limits->ahead);
     if (limits->cpus > 2)
         show_latency(session, "nearest", "the exchange of the fastest pair", limits->exchange_nearest);
     if (limits->cpus < 2)
@@ -73,8 +75,8 @@ static int measure(session *session, unsigned pieces, const char *what) {
     perf_limits_request request = {.pieces = pieces,
                                    .exchange_bytes_max = SIZE_MAX,
                                    .stream_bytes_max = SIZE_MAX,
-                                   .in_place = session->job.in_place,
-                                   .cold = session->job.cold,
+                                   .in_place = session->options->in_place,
+                                   .cold = session->options->buffers == PERF_COLD,
                                    .point_us = PERF_POINT_THOROUGH_US};
     perf_progress_say(what);
     const int result = perf_limits_measure(&session->limits, &request);
@@ -102,14 +104,16 @@ static void show_bound(session *session, size_t bytes) {
     const perf_bound bound = perf_bound_of(&session->limits, &session->job, bytes);
     const char *term = bound.term != NULL ? bound.term : "none";
     const double gbps = bound.bound_us > 0 ? (double)bytes / bound.bound_us * 1e-3 : 0;
-    const double times[] = {bound.exchange_us, bound.handover_us, bound.transfer_us, bound.memory_us, bound.bound_us};
-    perf_print_bytes(table, bytes, 11);
+    const double times[] = {bound.exchange_us, bound.handover_us, bound.transfer_us,
+                            bound.memory_us,   bound.bound_us,    bound.sum_us};
+    perf_print_bytes(table, bytes, 10);
     for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
-        perf_print_digits(table, times[i], 8);
+        perf_print_digits(table, times[i], i < 3 ? 8 : 7);
     perf_print_digits(table, gbps, 7);
     fprintf(table, "  %s\n", term);
     perf_field fields[PERF_FIELDS_MAX] = {{.name = "collective", .text = "limits"},
                                           {.name = "limit", .text = "bound"},
+                                          {.name = "of", .text = perf_collective_name(session->job.collective)},
                                           {"ranks", PERF_NUMBER, NULL, session->job.ranks, 0},
                                           {"cpus", PERF_NUMBER, NULL, session->limits.cpus, 0},
                                           {"bytes", PERF_NUMBER, NULL, (double)bytes, 0},
@@ -121,6 +125,7 @@ static void show_bound(session *session, size_t bytes) {
                                           {"transfer_us", PERF_NUMBER, NULL, bound.transfer_us, 4},
                                           {"memory_us", PERF_NUMBER, NULL, bound.memory_us, 4},
                                           {"bound_us", PERF_NUMBER, NULL, bound.bound_us, 4},
+                                          {"bound_sum_us", PERF_NUMBER, NULL, bound.sum_us, 4},
                                           {.name = "term", .text = term}};
     perf_report_record(&session->report, fields);
 }
@@ -128,13 +133,15 @@ static void show_bound(session *session, size_t bytes) {
 static void show_bounds(session *session) {
     const perf_options *options = session->options;
     FILE *table = session->report.table;
-    fprintf(table, "#\n# No all-reduce of %d rank%s (%s, %s buffers%s) can be faster than\n", session->job.ranks,
-            session->job.ranks == 1 ? "" : "s", session->job.in_place ? "in place" : "out of place",
-            perf_buffers_name(options->buffers), options->alloc ? " of kolo_alloc" : "");
-    fprintf(table, "#%11s %8s %8s %8s %8s %8s %7s  %s\n", "bytes", "exchange", "handover", "transfer", "memory",
-            "bound", "algbw", "bound by");
-    fprintf(table, "#%11s %8s %8s %8s %8s %8s %7s\n", "", "us", "us", "us", "us", "us", "GB/s");
-    perf_sizes sizes = {.unit_bytes = kolo_dtype_bytes(options->dtype)};
+    fprintf(table, "#\n# No %s of %d rank%s (%s, %s buffers%s) can be faster than\n",
+            perf_collective_name(session->job.collective), session->job.ranks, session->job.ranks == 1 ? "" : "s",
+            session->job.in_place ? "in place" : "out of place", perf_buffers_name(options->buffers),
+            options->alloc ? " of kolo_alloc" : "");
+    fprintf(table, "#%10s %8s %8s %8s %7s %7s %7s %7s  %s\n", "bytes", "exchange", "handover", "transfer", "memory",
+            "bound", "sum", "algbw", "bound by");
+    fprintf(table, "#%10s %8s %8s %8s %7s %7s %7s %7s\n", "", "us", "us", "us", "us", "us", "us", "GB/s");
+    const bool has_data = perf_collective_has_data(session->job.collective);
+    perf_sizes sizes = {.unit_bytes = has_data ? kolo_dtype_bytes(options->dtype) : 0};
     while (perf_sizes_next(&sizes, options))
         show_bound(session, sizes.bytes);
 }
@@ -171,24 +178,25 @@ static void show_head(session *session) {
     char cpus[40];
     format_cpus(&session->limits, cpus, sizeof(cpus));
     fprintf(session->report.table, "# kolo-perf %s: limits of %d rank%s on %d CPU%s%s%s\n", kolo_version(),
-            session->job.ranks, session->job.ranks == 1 ? "" : "s", session->limits.cpus,
-            session->limits.cpus == 1 ? "" : "s", cpus[0] != '\0' ? ": " : "", cpus);
+            session->ranks, session->ranks == 1 ? "" : "s", session->limits.cpus, session->limits.cpus == 1 ? "" : "s",
+            cpus[0] != '\0' ? ": " : "", cpus);
     perf_report_machine(&session->report);
     perf_report_flush(&session->report);
 }
 
 int perf_limits_report(const perf_options *options, int launched_ranks) {
-    session session = {.options = options};
-    session.job = perf_job_of(options, choose_ranks(options, launched_ranks));
-    if (perf_report_open(&session.report, options, session.job.ranks, 1, NULL) != 0)
+    session session = {.options = options, .ranks = choose_ranks(options, launched_ranks)};
+    if (perf_report_open(&session.report, options, session.ranks, 1, NULL) != 0)
         return 1;
-    int result = perf_limits_begin(&session.limits, session.job.ranks, launched_ranks > 1);
+    int result = perf_limits_begin(&session.limits, session.ranks, launched_ranks > 1);
     if (result == 0) {
         show_head(&session);
         result = measure_and_show(&session);
     }
-    if (result == 0)
+    for (int i = 0; i < options->collectives_count && result == 0; i++) {
+        session.job = perf_job_of(options, options->collectives[i], session.ranks);
         show_bounds(&session);
+    }
     if (result != 0)
         fprintf(stderr, "kolo-perf: limits cannot be measured: %s\n", session.limits.reason);
     return perf_report_close(&session.report) != 0 || result != 0 ? 1 : 0;

@@ -58,13 +58,6 @@ static int watch(perf_sampler *sampler, perf_row *row, bool ended) {
     return kolo_comm_nodes(sampler->comm) > 1 ? perf_sampler_join(sampler, &row->link_bytes, 1, KOLO_MAX) : KOLO_OK;
 }
 
-/* Of the buffers of a machine's ranks together. */
-static double side_bytes(perf_side side, double message_bytes, int ranks) {
-    if (side.shape == PERF_NONE)
-        return 0;
-    return side.at_root || side.shape == PERF_BLOCK ? message_bytes : message_bytes * ranks;
-}
-
 static kolo_comm_info info_of(const kolo_comm *comm) {
     kolo_comm_info info = {.info_bytes = sizeof(info)};
     kolo_comm_query(comm, &info);
@@ -78,8 +71,8 @@ static bool exceeds_memory(const perf_sampler *sampler, size_t bytes, bool alway
         return false;
     const kolo_comm_info info = info_of(sampler->comm);
     const int ranks = info.local_size;
-    const double send_bytes = side_bytes(sampler->collective->send, (double)bytes, ranks);
-    const double recv_bytes = side_bytes(sampler->collective->recv, (double)bytes, ranks);
+    const double send_bytes = perf_side_bytes(sampler->collective->send, (double)bytes, ranks);
+    const double recv_bytes = perf_side_bytes(sampler->collective->recv, (double)bytes, ranks);
     const double needed_bytes =
         sampler->at_once * (always_in_place ? fmax(send_bytes, recv_bytes) : send_bytes + recv_bytes);
     if (needed_bytes <= (double)machine.memory_bytes)
@@ -160,10 +153,12 @@ static int run_row(perf_sampler *sampler, size_t bytes, bool in_place, perf_row 
 static void measure_limits(perf_limits *limits, const perf_options *options, int ranks) {
     if (perf_limits_begin(limits, ranks, ranks > 1) != 0)
         return;
-    perf_job job = perf_job_of(options, ranks);
-    perf_limits_request request =
-        perf_bound_request(&job, limits->cpus, perf_sizes_max_bytes(options, kolo_dtype_bytes(options->dtype)));
-    request.point_us = PERF_POINT_QUICK_US;
+    const size_t bytes_max = perf_sizes_max_bytes(options, kolo_dtype_bytes(options->dtype));
+    perf_limits_request request = {.point_us = PERF_POINT_QUICK_US};
+    for (int i = 0; i < options->collectives_count; i++) {
+        const perf_job job = perf_job_of(options, options->collectives[i], ranks);
+        perf_bound_request(&request, &job, limits->cpus, bytes_max);
+    }
     perf_progress_say("measuring what the hardware allows ...");
     perf_limits_measure(limits, &request);
     perf_progress_erase();
@@ -279,11 +274,11 @@ static void say_error(int rank) {
 static void begin_table(perf_report *report, const perf_collective *collective, const perf_limits *limits) {
     const perf_options *options = report->options;
     const bool both = places_of(options, collective) == (PERF_OUT | PERF_IN);
-    const char *note = collective->kolo != KOLO_ALLREDUCE ? NULL
-                       : both                             ? "--place both leaves it out"
-                       : options->in_flight > 0           ? "it is for one blocking call"
-                       : options->limits                  ? limits->reason
-                                                          : NULL;
+    const char *note = options->overlap         ? NULL
+                       : both                   ? "--place both leaves it out"
+                       : options->in_flight > 0 ? "it is for one blocking call"
+                       : options->limits        ? limits->reason
+                                                : NULL;
     perf_report_head(report, collective, both, note);
     if (options->overlap)
         perf_overlap_head(report);
@@ -402,8 +397,7 @@ int main(int argc, char **argv) {
     if (options->exact)
         return place.rank == 0 ? perf_exact_report(options) : EXIT_SUCCESS;
 #endif
-    if (options->collectives_count == 0 && !options->messages && !options->waits && !options->optimizer &&
-        !options->table)
+    if (options->only_limits)
         return place.rank == 0 ? perf_limits_report(options, place.size) : EXIT_SUCCESS;
 
     static perf_limits limits = {.reason = "rank 0 learnt its rank too late to measure"};

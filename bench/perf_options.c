@@ -259,7 +259,7 @@ static command_line line = {
 
 static const char before[] =
     "Usage: kolo-perf COLLECTIVE [OPTION...]\n"
-    "       kolo-perf overlap [COLLECTIVE] [OPTION...]\n"
+    "       kolo-perf overlap|limits [COLLECTIVE] [OPTION...]\n"
     "\n"
     "Measures kolo's collectives, or what the hardware allows. Start it with a launcher (kolorun, mpirun, srun, "
     "torchrun) for several ranks; alone it is one rank. Rank 0 prints a row for each message size.\n"
@@ -314,19 +314,18 @@ static void explain_collectives(void) {
         "  overlap          how much of a call in the background hides behind computing of the same length, and "
         "how much longer that takes: of COLLECTIVE, of all, or of allreduce where there is none\n"
         "  limits           no communication: measures the caches and the memory, and prints the time below which "
-        "no all-reduce of each size can fall\n"
+        "no call of each size can fall: of COLLECTIVE, of all, or of allreduce where there is none\n"
         "  exact            no communication: how fast kolo_exact_add is, beside a plain sum");
     line.before = text;
     line.words_of = measured_name;
 }
 
 static unsigned uses_of(const perf_collective *collective) {
-    const bool bound = collective->kolo == KOLO_ALLREDUCE;
-    return TIMED | BLOCKING | (perf_collective_has_data(collective) ? DATA : 0) |
+    return TIMED | BLOCKING | BOUND | (perf_collective_has_data(collective) ? DATA : 0) |
            (kolo_collective_has(collective->kolo) & KOLO_HAS_OP ? OP : 0) |
            (kolo_collective_has(collective->kolo) & KOLO_HAS_ROOT ? ROOT : 0) |
            (collective->kolo == KOLO_ALLREDUCE_MANY ? TENSORS : 0) |
-           (collective->places == (PERF_OUT | PERF_IN) ? PLACES : 0) | (bound ? BOUND : 0) |
+           (collective->places == (PERF_OUT | PERF_IN) ? PLACES : 0) |
            (perf_collective_has_algorithms(collective) ? ALGORITHMS : 0);
 }
 
@@ -357,8 +356,11 @@ static unsigned choose_overlapped(const char *word) {
 /* behind: the word behind that; NULL: there is none. */
 static unsigned choose_collectives(const char *word, const char *behind) {
     const unsigned chosen = command_line_choose(&line, word, measured_name), collectives = perf_collectives_count();
-    if (chosen == collectives + ONLY_LIMITS)
+    options.only_limits = chosen == collectives + ONLY_LIMITS;
+    if (options.only_limits) {
+        choose_these(command_line_choose(&line, behind != NULL ? behind : "allreduce", collective_name));
         return LIMITS;
+    }
     if (!KOLO_HAVE_TRAINING && (chosen == collectives + ONLY_EXACT || chosen == collectives + OPTIMIZER))
         command_line_refuse(&line, "%s: kolo was built with KOLO_TRAINING=OFF", measured_name(chosen));
     if (!KOLO_HAVE_TABLE && chosen == collectives + PARAMETER_SERVER)
@@ -447,9 +449,10 @@ const perf_options *perf_options_read(int argc, char **argv, bool speaks) {
         command_line_refuse(&line, "what to measure is missing; give a collective, all, sendrecv, waits, optimizer, "
                                    "ps, limits, exact or overlap");
     const unsigned uses = choose_collectives(words[0], words[1]);
-    if (words[1] != NULL && (!options.overlap || words[2] != NULL))
-        command_line_refuse(&line, "'%s': one collective at a time, and '%s' came first", words[1 + options.overlap],
-                            words[options.overlap]);
+    const int behind = options.overlap || options.only_limits;
+    if (words[1] != NULL && (!behind || words[2] != NULL))
+        command_line_refuse(&line, "'%s': one collective at a time, and '%s' came first", words[1 + behind],
+                            words[behind]);
     settle(words[0], uses);
     return &options;
 }

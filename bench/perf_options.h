@@ -91,7 +91,8 @@ typedef struct perf_options {
     int threads;            /* with which each rank moves its data; 0: by KOLO_THREADS */
     bool lanes;             /* these are the program's, and each calls in a lane */
     bool trace;             /* every other sample of a blocking call is traced */
-    bool limits;            /* measure the hardware first, and show the share of its bound of each all-reduce */
+    bool limits;            /* measure the hardware first, and show each row's share of its bound */
+    bool only_limits;       /* and no call: the bounds of the collectives */
     int ranks;              /* for limits; 0: as many as CPUs or as the launcher says */
 } perf_options;
 

@@ -7,7 +7,7 @@
 enum { PAIRS_MAX = 8, CACHE_LINE_BYTES = 64, BATCH_BYTES = 8 << 10 };
 enum { BYPASS_BYTES_MIN = 16 << 10, ANSWER_BYTES_MIN = 16 << 10 };
 enum { FETCH_BYTES_MIN = 64 << 10, FETCH_BYTES_MAX = 1 << 20, STREAM_BYTES_MIN = 4096, SENDRECV_BYTES_MIN = 16 };
-enum { CHUNK_BYTES_MAX = 1 << 20 };
+enum { CHUNK_BYTES_MAX = 1 << 20, AHEAD_LINES = 64 };
 
 /* What was read is summed into this, so that no compiler can leave the reading out. */
 static volatile uint64_t read_sink;
@@ -73,6 +73,29 @@ static void ping_pong(perf_task *task) {
     }
 }
 
+/* A repetition is a line that goes one way. Who writes is up to AHEAD_LINES ahead of who reads, which says at every
+ * half of them how far it is; a line is written again when its number of before has been read. */
+static void write_ahead(perf_task *task) {
+    const int own = task->worker->index;
+    const bool writes = own < task->partner;
+    char *lines = perf_task_lines(task, writes ? own : task->partner, 0);
+    if (!writes)
+        perf_word_store(&task->shop->flags[own].value, task->sequence);
+    for (int i = 0; i < task->repetitions; i++) {
+        const uint64_t number = ++task->sequence;
+        const bool is_half = number % (AHEAD_LINES / 2) == 0;
+        _Atomic uint64_t *line = (_Atomic uint64_t *)(lines + number % AHEAD_LINES * CACHE_LINE_BYTES);
+        if (!writes)
+            perf_word_await(line, number, task->relaxes);
+        else if (is_half)
+            perf_word_await(&task->shop->flags[task->partner].value, number - AHEAD_LINES / 2, true);
+        if (writes)
+            perf_word_store(line, number);
+        else if (is_half)
+            perf_word_store(&task->shop->flags[own].value, number);
+    }
+}
+
 /* Replaces *best by the latency of the task's work, of which `per_repetition` hops or exchanges make a repetition,
  * where that is less. */
 static void measure_latency_of(perf_task *task, int per_repetition, perf_latency *best) {
@@ -80,6 +103,11 @@ static void measure_latency_of(perf_task *task, int per_repetition, perf_latency
     perf_latency latency = {.ns = time.us * 1e3 / per_repetition, .min_ns = time.min_us * 1e3 / per_repetition};
     if (best->ns == 0 || latency.ns < best->ns)
         *best = latency;
+}
+
+static void keep_slowest(perf_latency *slowest, perf_latency of_pair) {
+    if (of_pair.ns > slowest->ns)
+        *slowest = of_pair;
 }
 
 static void measure_pair(perf_task *task, int other) {
@@ -91,7 +119,7 @@ static void measure_pair(perf_task *task, int other) {
 
     /* A pair's numbers have to agree, and to be above those of pairs before it; who stood by has not counted. */
     task->sequence = (uint64_t)other << 32;
-    perf_latency hop = {0}, exchange = {0};
+    perf_latency hop = {0}, exchange = {0}, ahead = {0};
     for (int relaxes = 0; relaxes < 2; relaxes++) {
         task->work = ping_pong;
         task->relaxes = relaxes;
@@ -101,12 +129,14 @@ static void measure_pair(perf_task *task, int other) {
         choose_lines(task, way);
         measure_latency_of(task, 1, &exchange);
     }
+    task->work = write_ahead;
+    task->repetitions = AHEAD_LINES * 16;
+    measure_latency_of(task, 1, &ahead);
     if (own != 0)
         return;
-    if (hop.ns > limits->hop.ns)
-        limits->hop = hop;
-    if (exchange.ns > limits->exchange.ns)
-        limits->exchange = exchange;
+    keep_slowest(&limits->hop, hop);
+    keep_slowest(&limits->exchange, exchange);
+    keep_slowest(&limits->ahead, ahead);
     if (limits->exchange_nearest.ns == 0 || exchange.ns < limits->exchange_nearest.ns)
         limits->exchange_nearest = exchange;
 }

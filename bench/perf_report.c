@@ -189,7 +189,7 @@ void perf_print_bytes(FILE *to, size_t bytes, int width) {
 static void print_call(const perf_report *report) {
     const perf_options *options = report->options;
     const perf_collective *collective = report->collective;
-    const bool in_place = collective->places == PERF_IN || (options->in_place && (collective->places & PERF_IN));
+    const bool in_place = perf_collective_in_place(collective, options->in_place);
     const char *place = report->both_places ? "both places" : in_place ? "in place" : "out of place";
     fprintf(report->table, "# kolo-perf %s: %s, ", kolo_version(), perf_collective_name(collective));
     if (perf_collective_has_data(collective))
@@ -269,7 +269,7 @@ static void print_columns(const perf_report *report) {
 void perf_report_head(perf_report *report, const perf_collective *collective, bool both_places, const char *note) {
     report->collective = collective;
     report->both_places = both_places;
-    report->bounded = report->limits != NULL && collective->kolo == KOLO_ALLREDUCE;
+    report->bounded = report->limits != NULL;
     report->above_bound = false;
     report->busbw_sum_gbps = 0;
     report->results = 0;
@@ -355,6 +355,7 @@ static void record_row(perf_report *report, const perf_row *row) {
         {"bound_percent", PERF_NUMBER, NULL, bound ? 100 * row->bound_us / us->median : NAN, 2},
         {report->options->trace ? "traced_us" : NULL, PERF_NUMBER, NULL, row->turned_us, 4},
         {"trace_ns", PERF_NUMBER, NULL, trace_ns(row), 1},
+        {"bound_sum_us", PERF_NUMBER, NULL, bound ? row->bound_sum_us : NAN, 4},
         {.name = NULL},
     };
     perf_report_record_call(report, row, measured);
@@ -400,12 +401,15 @@ static void print_row(perf_report *report, const perf_row *row) {
 }
 
 void perf_report_rows(perf_report *report, perf_row *rows, int count) {
-    const perf_job job = perf_job_of(report->options, report->ranks);
+    const perf_job job = perf_job_of(report->options, report->collective, report->ranks);
     perf_print_bytes(report->table, rows[0].bytes, 10);
     fprintf(report->table, " %7s", rows[0].algorithm);
     for (int i = 0; i < count; i++) {
-        if (report->bounded && rows[i].time_us.median > 0)
-            rows[i].bound_us = perf_bound_of(report->limits, &job, rows[i].bytes).bound_us;
+        if (report->bounded && rows[i].time_us.median > 0) {
+            const perf_bound bound = perf_bound_of(report->limits, &job, rows[i].bytes);
+            rows[i].bound_us = bound.bound_us;
+            rows[i].bound_sum_us = bound.sum_us;
+        }
         if (report->both_places)
             print_place(report->table, &rows[i]);
         else if (report->options->trace)

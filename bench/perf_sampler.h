@@ -40,6 +40,7 @@ typedef struct perf_row {
     double link_bytes;     /* of one call, that the busiest node sent or received; 0 with one node */
     double link_gbps;      /* in the median time */
     double bound_us;       /* the hardware's; 0: none */
+    double bound_sum_us;   /* of its terms, the largest of which it is */
     double exchange_ns[2]; /* of a cache line between two ranks, before and after the samples; 0: not known */
 } perf_row;
 
