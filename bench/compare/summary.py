@@ -68,20 +68,22 @@ def unseen_rivals(best_of, state, size, fastest):
     return found
 
 
-def row_of(best_of, state, bound, size):
+def row_of(best_of, state, bound, sums, size):
     best = best_of[state]
     peers = {peer: sizes[size] for peer, sizes in best.items() if peer != OURS and size in sizes}
     ours = best.get(OURS, {}).get(size)
     fastest = min(filter(is_rival, peers), key=lambda peer: peers[peer].us, default=None)
     preloaded = [time.us for peer, time in peers.items() if not is_rival(peer)]
     unseen = ([] if ours else [OURS]) + unseen_rivals(best_of, state, size, fastest)
-    bound_us = bound_at(bound, size)
+    bound_us, sum_us = bound_at(bound, size), bound_at(sums, size)
+    ratio = peers[fastest].us / ours.us if fastest and not unseen else None
     return {"bytes": size, "kolo": ours, "peers": peers, "unseen": unseen,
-            "ratio": peers[fastest].us / ours.us if fastest and not unseen else None,
+            "ratio": ratio,
             "preloaded": max(preloaded) / ours.us if preloaded and ours else None,
             "preloaded_ratio": peers[fastest].us / max(preloaded) if preloaded and fastest and not unseen else None,
             "bound_us": bound_us,
-            "bound_percent": 100 * bound_us / ours.us if bound_us and ours else None}
+            "bound_percent": 100 * bound_us / ours.us if bound_us and ours else None,
+            "sum_percent": 100 * sum_us / ours.us if sum_us and ours else None}
 
 
 def wrong_results(case, titles):
@@ -134,7 +136,8 @@ def summarize(case, state):
     best_of = {each["name"]: best_by_peer(case, each["name"]) for each in case["states"]}
     best = best_of[state["name"]]
     bound = bounds.in_state(case["bounds"], state["name"])
-    rows = [row_of(best_of, state["name"], bound, size) for size in case["sizes"]
+    sums = bounds.in_state(case["bounds"], state["name"], "sum_us")
+    rows = [row_of(best_of, state["name"], bound, sums, size) for size in case["sizes"]
             if any(size in sizes for sizes in best.values())]
     ratios = [(row["ratio"], row["bytes"]) for row in rows if row["ratio"]]
     geomean = math.exp(statistics.fmean(math.log(ratio) for ratio, _ in ratios)) if ratios else None
@@ -186,3 +189,9 @@ def ratio_text(ratio):
 
 def percent_text(percent):
     return "-" if percent is None else f"{percent:.0f}%"
+
+
+def bound_text(row):
+    """Of a row: the share of the bound, and of the sum of its terms."""
+    of_sum = "" if row["sum_percent"] is None else f" ({row['sum_percent']:.0f}%)"
+    return percent_text(row["bound_percent"]) + of_sum

@@ -9,8 +9,8 @@ import string
 import textwrap
 
 from compare import machine
-from compare.summary import (OURS, ROWS_MIN, case_text, is_allreduce, is_rival, percent_text, place_of, ratio_text,
-                                size_text, state_text, summarize, troubles, us_text, wrong_results)
+from compare.summary import (OURS, ROWS_MIN, bound_text, case_text, is_allreduce, is_rival, place_of, ratio_text, size_text,
+                             state_text, summarize, troubles, us_text, wrong_results)
 
 CONFIGURATION_MARKS = "abcdefghijklmnopqrstuvwxyz"
 FEW_MARK = "?"  # beside a time of too few rows
@@ -54,7 +54,7 @@ def cells(case, state, results):
         for peer in peers:
             time = row["peers"].get(peer)
             times.append(time_cell(time, marks.get((peer, time.configuration), "") if time else ""))
-        lines.append([size_text(row["bytes"]), *times, ratio_text(row["ratio"]), percent_text(row["bound_percent"])])
+        lines.append([size_text(row["bytes"]), *times, ratio_text(row["ratio"]), bound_text(row)])
     return header, lines
 
 
