@@ -10,6 +10,8 @@ OURS = "kolo"
 PRELOADED = "+kolo"  # ends the keys of MPIs whose collectives are kolo's, which are no rivals
 SLOW_CALL_US = 1e6  # as in driver.c
 ROWS_MIN = 2  # fewer are marked
+AHEAD, LEVEL = 1.25, 1.0  # best peer / kolo
+FLOOR_FACTOR = 1.1  # kolo's time, at most, of the floor's
 RIVAL_FACTOR = 1.5  # who took longer than that many times the fastest's time elsewhere is not the fastest here
 
 Time = collections.namedtuple("Time", "us configuration rows")
@@ -68,6 +70,16 @@ def unseen_rivals(best_of, state, size, fastest):
     return found
 
 
+def holds(ratio, us, bound_us, fastest_us):
+    """What can be said for kolo. A floor that another library is below is none."""
+    floor_us = min(bound_us, fastest_us or bound_us) if bound_us else None
+    if ratio and ratio >= AHEAD:
+        return f"{AHEAD}x"
+    if us and floor_us and us <= FLOOR_FACTOR * floor_us:
+        return "floor"
+    return f"{LEVEL}x" if ratio and ratio >= LEVEL else "none" if ratio else None
+
+
 def row_of(best_of, state, bound, sums, size):
     best = best_of[state]
     peers = {peer: sizes[size] for peer, sizes in best.items() if peer != OURS and size in sizes}
@@ -79,6 +91,7 @@ def row_of(best_of, state, bound, sums, size):
     ratio = peers[fastest].us / ours.us if fastest and not unseen else None
     return {"bytes": size, "kolo": ours, "peers": peers, "unseen": unseen,
             "ratio": ratio,
+            "holds": holds(ratio, ours and ours.us, bound_us, fastest and peers[fastest].us),
             "preloaded": max(preloaded) / ours.us if preloaded and ours else None,
             "preloaded_ratio": peers[fastest].us / max(preloaded) if preloaded and fastest and not unseen else None,
             "bound_us": bound_us,

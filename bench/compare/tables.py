@@ -9,8 +9,8 @@ import string
 import textwrap
 
 from compare import machine
-from compare.summary import (OURS, ROWS_MIN, bound_text, case_text, is_allreduce, is_rival, place_of, ratio_text, size_text,
-                             state_text, summarize, troubles, us_text, wrong_results)
+from compare.summary import (FLOOR_FACTOR, LEVEL, OURS, ROWS_MIN, bound_text, case_text, is_allreduce, is_rival, place_of,
+                             ratio_text, size_text, state_text, summarize, troubles, us_text, wrong_results)
 
 CONFIGURATION_MARKS = "abcdefghijklmnopqrstuvwxyz"
 FEW_MARK = "?"  # beside a time of too few rows
@@ -47,14 +47,16 @@ def cells(case, state, results):
     """(header, lines) of the table of a case in a state."""
     peers = peers_of(case, results)
     marks = marks_of(case, peers)
-    header = ["size", "kolo", *(results["libraries"][peer]["title"] for peer in peers), "best / kolo", "% of bound"]
+    header = ["size", "kolo", *(results["libraries"][peer]["title"] for peer in peers), "best / kolo", "holds",
+              "% of bound"]
     lines = []
     for row in summarize(case, state)["rows"]:
         times = [time_cell(row["kolo"], "")]
         for peer in peers:
             time = row["peers"].get(peer)
             times.append(time_cell(time, marks.get((peer, time.configuration), "") if time else ""))
-        lines.append([size_text(row["bytes"]), *times, ratio_text(row["ratio"]), bound_text(row)])
+        lines.append([size_text(row["bytes"]), *times, ratio_text(row["ratio"]), row["holds"] or "-",
+                      bound_text(row)])
     return header, lines
 
 
@@ -102,6 +104,9 @@ def compared_text(summary, results):
     of_sizes = f" of {sizes_text(summary)}" if sizes_text(summary) else ""
     text = (f"best peer / kolo: {summary['geomean']:.2f} in the geometric mean{of_sizes}, {summary['worst']:.2f} at "
             f"worst ({size_text(summary['worst_bytes'])})")
+    behind = [size_text(row["bytes"]) for row in summary["rows"] if row["holds"] == "none"]
+    if behind:
+        text += f"; neither at least {LEVEL} nor within {FLOOR_FACTOR:.2f} of the floor at {', '.join(behind)}"
     return f"{text}; {missing}" if missing else text
 
 

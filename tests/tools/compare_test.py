@@ -329,18 +329,18 @@ class TwoStates(Folder):
         self.assertTrue(self.far.startswith("240 ns: "), self.far)
 
     def test_ratios_are_within_states(self):
-        self.assertRegex(self.near, r"(?m)^ *8 B +0\.050 +0\.150 a +3\.00 +80% \(100%\)$")
-        self.assertRegex(self.near, r"(?m)^4 KiB +0\.200 +0\.500 a +2\.50 +50% \(75%\)$")
+        self.assertRegex(self.near, r"(?m)^ *8 B +0\.050 +0\.150 a +3\.00 +1\.25x +80% \(100%\)$")
+        self.assertRegex(self.near, r"(?m)^4 KiB +0\.200 +0\.500 a +2\.50 +1\.25x +50% \(75%\)$")
         self.assertIn("2.74 in the geometric mean, 2.50 at worst (4 KiB)", self.near)
         self.assertIn("3.20 in the geometric mean of 1 of 2 sizes, 3.20 at worst (8 B); no ratio where fast was not "
                       "measured in this state", " ".join(self.far.split()))
 
     def test_best_configuration_is_of_the_state(self):
-        self.assertRegex(self.far, r"(?m)^ *8 B +0\.250 \? +0\.800 b +3\.20 +-$")
+        self.assertRegex(self.far, r"(?m)^ *8 B +0\.250 \? +0\.800 b +3\.20 +1\.25x +-$")
         self.assertIn("? measured once only", self.far)
 
     def test_what_a_state_lacks(self):
-        self.assertRegex(self.far, r"(?m)^4 KiB +0\.800 +- +- +-$")
+        self.assertRegex(self.far, r"(?m)^4 KiB +0\.800 +- +- +- +-$")
 
     def test_mixed_rows_count_nowhere(self):
         self.assertNotIn("9.000", self.done.stdout)
@@ -353,7 +353,7 @@ class TwoStates(Folder):
         self.assertIn(f"| {case} | 240 ns | 3.20 (1 of 2 sizes) | 3.20 (8 B) | - | 0.250 (3.20 A) | 0.800 |", text)
         self.assertIn("- A: fast: 1\n", text)
         self.assertEqual(1, text.count(f"## {case}, exchange about 52 ns\n"))
-        self.assertIn("| 4 KiB | 0.200 | 0.500 a | 2.50 | 50% (75%) |", text)
+        self.assertIn("| 4 KiB | 0.200 | 0.500 a | 2.50 | 1.25x | 50% (75%) |", text)
 
     def test_plots(self):
         plots = self.folder / "plots"
@@ -399,6 +399,14 @@ class Unseen(unittest.TestCase):
     def test_no_rival(self):
         found = self.summary(0, kolo=(1, 4), fast=(2, 9), other=(None, 14))
         self.assertEqual((2, 1, []), (found["worst"], found["ratios"], found["unseen"]))
+
+    def test_what_holds(self):
+        for expected, peer_us, bound_us in (("1.25x", 1.25, None), ("1.25x", 1.3, 0.95), ("floor", 1.2, 0.95),
+                                            ("floor", 0.95, 0.92), ("1.0x", 1.2, 0.8), ("1.0x", 1.0, None),
+                                            ("none", 0.99, 0.8), ("none", 0.99, None), ("none", 0.8, 0.95)):
+            self.assertEqual(expected, summary.holds(peer_us, 1, bound_us, peer_us), (peer_us, bound_us))
+        self.assertEqual("floor", summary.holds(None, 1, 0.95, None))
+        self.assertIsNone(summary.holds(None, 1, 0.8, None))
 
     def test_nobody_to_tell_by(self):
         found = self.summary(1, kolo=(1, 4), fast=(2, None), other=(None, 14))
