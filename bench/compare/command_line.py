@@ -1,6 +1,6 @@
 """What bench/compare measures, and how it is shown."""
 
-from compare import balance, installing, machine, options, peers, rounds, states, summary, tables
+from compare import balance, installing, machine, options, peers, rounds, states, summary, sweep, tables
 from compare.bench_command import Command, prepare, save
 
 TORCH = "torch==2.13.0"
@@ -8,6 +8,8 @@ TORCH = "torch==2.13.0"
 
 def chosen_peers(chosen):
     known = [] if chosen.no_peers else peers.all_peers(chosen.torch)
+    if chosen.sweep and not chosen.peers:
+        known = [peer for peer in known if isinstance(peer, peers.Mpi)]
     if chosen.peers:
         known = [peer for peer in known if peer.key in chosen.peers]
     return known + chosen.peer_file
@@ -48,6 +50,9 @@ class Compare(Command):
 
     def measure_into(self, results, chosen, built):
         cases = options.cases(chosen, len(self.cpus))
+        if chosen.sweep:
+            self.sweep(results, chosen, built, cases)
+            return
         starts = sum(len(peer.launches(case.ranks, len(self.cpus))) for peer in self.present for case in cases)
         progress = rounds.Progress(starts * chosen.rounds)
         try:
@@ -56,17 +61,34 @@ class Compare(Command):
         finally:
             progress.end()
 
-    def measure_case(self, results, chosen, built, case, progress):
+    def plan_of(self, chosen, case):
+        """(The plan, notes on what it leaves out); None for a case without sizes."""
         whole = whole_sizes(case, chosen.sizes)
         sizes = fitting_sizes(case, whole)
-        plan = rounds.Plan(sizes, chosen.rounds, chosen.budget_ms, chosen.timeout or 60 + 5 * len(sizes), self.cpus,
-                           not chosen.unpinned, chosen.extra_rounds)
         if not sizes:
             self.complain(f"{rounds.label(case)}: no size fits into the memory that is free")
+            return None
+        plan = rounds.Plan(sizes, chosen.rounds, chosen.budget_ms, chosen.timeout or 60 + 5 * len(sizes), self.cpus,
+                           not chosen.unpinned, chosen.extra_rounds)
+        return plan, [f"{summary.size_text(size)}: needs more memory than is free" for size in whole if size not in sizes]
+
+    def sweep(self, results, chosen, built, cases):
+        cells = []
+        for case in cases:
+            planned = self.plan_of(chosen, case)
+            if planned:
+                cells.append(sweep.Cell(case, planned[0]._replace(twice=False), planned[1], self.present))
+        jobs = sweep.lanes_jobs(len(self.cpus))
+        sweep.Sweep(results, cells, built, chosen.sweep, chosen.rounds,
+                    lambda made: save(made, chosen.json)).run(jobs)
+
+    def measure_case(self, results, chosen, built, case, progress):
+        planned = self.plan_of(chosen, case)
+        if not planned:
             return
+        plan, notes = planned
         all_series, bounds = balance.measure_case(plan, case, self.present, built.kolo_program("kolo-perf"), progress)
-        made = {**case._asdict(), "sizes": sizes, "bounds": bounds,
-                "notes": [f"{summary.size_text(size)}: needs more memory than is free" for size in whole if size not in sizes],
+        made = {**case._asdict(), "sizes": plan.sizes, "bounds": bounds, "notes": notes,
                 "series": [series.as_json() for series in all_series]}
         states.mark(made)
         results["cases"].append(made)

@@ -3,13 +3,14 @@
 import pathlib
 import re
 
-from compare import bench_options, peers
+from compare import bench_options, peers, sweep
 from compare.bench_options import number, numbers, sizes, words
 from compare.rounds import Case
 
 DEFAULT_SIZES = [8, 64, 256, *(2**power for power in range(10, 29, 2))]  # 8 B ... 256 MiB
+SWEEP_SIZES = [8 * 8**power for power in range(8)]  # 8 B ... 16 MiB
 QUICK_SIZES = [8, 512, 4096, 65536, 1 << 20, 1 << 24, 1 << 26]
-RANKS_MAX = 1024
+RANKS_MAX, ROUNDS_MAX = 1024, 1000
 OF_BLOCKS = ("reduce_scatter", "allgather", "gather", "scatter", "alltoall")  # their sizes are those of all blocks
 HEADER = pathlib.Path(__file__).resolve().parents[2] / "include" / "kolo_types.h"
 OF_KOLO = [name.lower() for name in re.findall(r"(?m)^    KOLO_(\w+),", re.search(
@@ -34,6 +35,7 @@ examples:
   python3 bench/compare --preload --peers openmpi-debian,mpich-debian --quick
   python3 bench/compare --ranks 2 --buffers cold --sizes 64K:64M:4 --plots plots
   python3 bench/compare --results bench/RESULTS.md --plots bench/plots
+  python3 bench/compare --sweep 9 --results many.md --plots plots
   python3 bench/compare --replot build/compare/results.json --plots plots
 """
 
@@ -48,7 +50,7 @@ def parser(torch_default, peer_keys):
     what.add_argument("--ranks", type=numbers(2, RANKS_MAX), metavar="LIST", help="numbers of processes, such as 2,4,8")
     what.add_argument("--sizes", type=sizes, metavar="SIZES", help="MIN:MAX:FACTOR or a list; K, M, G (default 8, 64, "
                       "256, 1K, then by 4 to 256M)")
-    what.add_argument("--collective", type=words(*COLLECTIVES), metavar="LIST", default=["allreduce"],
+    what.add_argument("--collective", type=words(*COLLECTIVES), metavar="LIST",
                       help="of kolo and the MPIs, out of place, from or to rank 0: " + ", ".join(COLLECTIVES) +
                       " (default allreduce)")
     what.add_argument("--dtype", type=words("f32", "bf16"), metavar="LIST", help="f32, bf16")
@@ -65,6 +67,9 @@ def parser(torch_default, peer_keys):
     how.add_argument("--extra-rounds", type=number(0, 1000), metavar="N", help="at most so many more rounds, if a "
                      "state of the machine has too few (default: as many as --rounds; 0: the bound is not measured "
                      "again either)")
+    how.add_argument("--sweep", type=number(0.1, 600, float), metavar="MINUTES", help="as much as fits into the time: "
+                     "all collectives, 2, 4, 8 and 16 ranks where there are CPUs, 8 B to 16 MiB, warm and dirty, kolo and "
+                     "the MPIs that are found; then kolo's lanes")
     how.add_argument("--unpinned", action="store_true", help="leave placement to the kernel")
     places = made.add_argument_group("what is needed")
     places.add_argument("--install", action="store_true", help="first install the peers, and matplotlib")
@@ -78,6 +83,8 @@ def parser(torch_default, peer_keys):
 def chosen_ranks(options, cpus):
     if options.ranks:
         return options.ranks
+    if options.sweep:
+        return [ranks for ranks in sweep.RANKS if ranks <= cpus]
     if options.quick:
         return [2, 4]
     more = [2**power for power in range(4, 11) if 2**power <= cpus]
@@ -108,9 +115,14 @@ def cases_of_one(options, cpus):
 
 def parse(arguments, torch_default, known):
     made = parser(torch_default, [peer.key for peer in known])
+    sweeps = any(word.startswith("--sweep") for word in arguments)
     options = bench_options.parse(made, arguments, "results.json",
-                                  {"sizes": DEFAULT_SIZES, "rounds": 5, "budget_ms": 100},
+                                  {"sizes": SWEEP_SIZES if sweeps else DEFAULT_SIZES,
+                                   "rounds": ROUNDS_MAX if sweeps else 5, "budget_ms": 100},
                                   {"sizes": QUICK_SIZES, "rounds": 3, "budget_ms": 50})
+    options.collective = options.collective or (COLLECTIVES if options.sweep else ["allreduce"])
+    if options.sweep and not (options.buffers or options.dtype or options.in_place or options.out_of_place):
+        options.buffers = ["warm", "dirty"]
     options.extra_rounds = options.rounds if options.extra_rounds is None else options.extra_rounds
     if options.peers and options.no_peers:
         made.error("--peers and --no-peers exclude one another")

@@ -25,9 +25,9 @@ Case = collections.namedtuple("Case", "ranks dtype buffers in_place collective",
 
 
 # How everything is measured; the same for all. extra_rounds: at most so many, for what a state of the machine lacks.
-# folder: where the gate lies; None: shared_folder().
-Plan = collections.namedtuple("Plan", "sizes rounds budget_ms timeout_s cpus pinned extra_rounds folder",
-                              defaults=((), False, 0, None))
+# folder: where the gate lies; None: shared_folder(). twice: a start measures each size again.
+Plan = collections.namedtuple("Plan", "sizes rounds budget_ms timeout_s cpus pinned extra_rounds folder twice",
+                              defaults=((), False, 0, None, True))
 
 
 def label(case):
@@ -152,7 +152,7 @@ def start(plan, launch, options):
 def run_once(plan, case, series, sizes):
     """A start is what costs most with small messages, so each measures them twice."""
     options = driver_options(plan, case, series.launch, sizes, plan.budget_ms)
-    library, rows, code, error = start(plan, series.launch, [*options, "--twice"])
+    library, rows, code, error = start(plan, series.launch, [*options, *(["--twice"] if plan.twice else [])])
     if code == 0 and not rows:
         error = "ended with 0, but has measured nothing"
     series.library = library or series.library

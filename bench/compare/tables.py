@@ -176,9 +176,18 @@ def absent_lines(results):
             for line in [*folded(f"not measured: {peer['title']}: {peer['reason']}"), f"  to install: {peer['install']}"]]
 
 
+def lanes_cells(results):
+    """(header, lines) of all-reduces of kolo's by ranks with several threads, which the MPIs have no like of."""
+    lines = [[str(row["ranks"]), str(row["threads"]), size_text(row["bytes"]), us_text(row["time_us"]["median"]),
+              f"{row['busbw_gbps']:.2f}"] for row in results.get("lanes", []) if "time_us" in row]
+    return ["ranks", "threads of each", "size", "us", "busbw GB/s"], lines
+
+
 def terminal(results):
     blocks = folded(machine.in_a_line(results["machine"]))
     blocks += [case_table(case, results) for case in results["cases"]]
+    header, lines = lanes_cells(results)
+    blocks += ["all-reduce in lanes", *plain(header, lines), ""] if lines else []
     return "\n".join(blocks + absent_lines(results))
 
 
@@ -353,6 +362,8 @@ def report(results, report_path, images):
     lines += [*library_lines(results, letters_of(results)), *remarks(results), ""]
     lines += first_section(results, images_of) if rows and is_allreduce(rows[0][0]) else []
     lines += [line for case, state, _ in rows[1:] for line in images_of(case, state)]
+    header, lanes = lanes_cells(results)
+    lines += ["## All-reduce in lanes", "", *markdown_table(header, lanes), ""] if lanes else []
     lines += ["## How the libraries were started", "", "The last word of each command, the driver, is left out.", "",
               *how_started(results)]
     return "\n".join(lines) + "\n"

@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMPARE = ROOT / "bench" / "compare"
 sys.path.insert(0, str(ROOT / "bench"))
 
-from compare import balance, options, rounds, states, summary  # noqa: E402 (the path has to be set first)
+from compare import balance, options, rounds, states, summary, sweep, tables  # noqa: E402 (the path has to be set first)
 from compare.peers import Peer  # noqa: E402
 
 KOLO_BUILD = os.environ["KOLO_BUILD"]
@@ -516,6 +516,30 @@ class Collectives(Folder):
                 for size in ("8", "4096"):
                     self.assertGreater(bound["us"][size], 0)
                     self.assertGreaterEqual(bound["sum_us"][size], bound["us"][size])
+
+
+class Sweep(Folder):
+    def test_cells(self):
+        done = self.measure("--sweep", 3, "--rounds", 1, "--no-peers", "--collective", "broadcast,allgather",
+                            "--ranks", 2)
+        self.assertEqual(0, done.returncode, done.stderr)
+        found = self.results()
+        self.assertEqual([(name, buffers) for name in ("broadcast", "allgather") for buffers in ("warm", "dirty")],
+                         [(case["collective"], case["buffers"]) for case in found["cases"]])
+        for case in found["cases"]:
+            sizes = {row["bytes"] for series in case["series"] for rows in series["rounds"] for row in rows}
+            self.assertEqual(options.SWEEP_SIZES, sorted(sizes))
+            self.assertGreater(case["bounds"][0]["us"]["8"], 0)
+        self.assertEqual(1, found["plan"]["rounds"])
+
+    def test_what_fits(self):
+        self.assertEqual([(2, 8), (4, 4)], sweep.lanes_jobs(16))
+        self.assertEqual([], sweep.lanes_jobs(2))
+
+    def test_lanes_are_shown(self):
+        row = {"ranks": 2, "threads": 8, "bytes": 4096, "time_us": {"median": 1.5}, "busbw_gbps": 2.731}
+        lanes = tables.lanes_cells({"lanes": [row, {"ranks": 4, "threads": 4, "error": "none"}]})[1]
+        self.assertEqual([["2", "8", "4 KiB", "1.500", "2.73"]], lanes)
 
 
 class Refused(Folder):
