@@ -7,7 +7,7 @@
 
 #include "perf_team.h"
 
-enum { PERF_CURVE_POINTS_MAX = 16 };
+enum { PERF_CURVE_POINTS_MAX = 16, PERF_PAIRS_CPUS_MAX = 64 };
 
 /* Time as a function of size, at growing sizes. */
 typedef struct perf_curve {
@@ -24,6 +24,7 @@ typedef struct perf_latency {
 
 typedef enum perf_piece {
     PERF_LATENCY, /* hop, exchange, ahead */
+    PERF_PAIRS,   /* the hop of each pair of the first CPUs */
     PERF_HANDOVER,
     /* Curves: */
     PERF_EXCHANGES, /* all at once, in pairs: each writes a block and reads the other's */
@@ -46,6 +47,7 @@ typedef struct perf_limits {
     perf_latency exchange; /* two CPUs each write a line and read the other's; the slowest pair tried */
     perf_latency exchange_nearest; /* the fastest pair tried */
     perf_latency ahead; /* a line of many that one CPU writes for another, without waiting; the slowest pair tried */
+    double pair_hop_ns[PERF_PAIRS_CPUS_MAX][PERF_PAIRS_CPUS_MAX]; /* in either order */
     double handover_us; /* one process gives its CPU to another that is ready; fastest round */
     perf_curve curve[PERF_PIECES];
 } perf_limits;

@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "cpu/sysfs.h"
 #include "perf_bound.h"
 #include "perf_pieces.h"
 #include "perf_progress.h"
@@ -45,6 +46,97 @@ static void show_latencies(session *session) {
     perf_report_flush(&session->report);
 }
 
+enum { MATRIX_CPUS_MAX = 11 }; /* in 80 columns */
+
+/* What two CPUs share, nearest first. */
+static const char *const shares[] = {"core", "cache", "node", "machine"};
+enum { SHARES = sizeof(shares) / sizeof(shares[0]), LISTS = 2, NODES_MAX = 64 };
+
+static bool lists_both(const char *format, int number, int one, int other) {
+    char path[96];
+    kolo_cpu_set set;
+    snprintf(path, sizeof(path), format, number);
+    return kolo_sysfs_list("/sys", path, &set, NULL) && kolo_cpu_set_has(&set, (uint32_t)one) &&
+           kolo_cpu_set_has(&set, (uint32_t)other);
+}
+
+/* An index of shares. */
+static int share_of(int one, int other) {
+    static const char *const lists[LISTS] = {"devices/system/cpu/cpu%d/topology/thread_siblings_list",
+                                             "devices/system/cpu/cpu%d/cache/index3/shared_cpu_list"};
+    for (int list = 0; list < LISTS; list++)
+        if (lists_both(lists[list], one, one, other))
+            return list;
+    for (int node = 0; node < NODES_MAX; node++)
+        if (lists_both("devices/system/node/node%d/cpulist", node, one, other))
+            return LISTS;
+    return SHARES - 1;
+}
+
+static void show_matrix(const session *session, int cpus) {
+    const perf_limits *limits = &session->limits;
+    FILE *table = session->report.table;
+    fprintf(table, "#\n# Hops between CPUs, in ns\n# %5s", "CPU");
+    for (int one = 0; one < cpus; one++)
+        fprintf(table, " %5d", limits->cpu[one]);
+    for (int one = 0; one < cpus; one++) {
+        fprintf(table, "\n# %5d", limits->cpu[one]);
+        for (int other = 0; other < cpus; other++)
+            if (one == other)
+                fprintf(table, " %5s", "-");
+            else
+                perf_print_digits(table, limits->pair_hop_ns[one][other], 5);
+    }
+    fprintf(table, "\n");
+}
+
+/* Hops between CPUs that share the same. */
+typedef struct hops {
+    int pairs;
+    double least_ns, sum_ns, most_ns;
+} hops;
+
+static void add_hop(hops *all, double ns) {
+    all->least_ns = all->pairs == 0 || ns < all->least_ns ? ns : all->least_ns;
+    all->most_ns = ns > all->most_ns ? ns : all->most_ns;
+    all->sum_ns += ns;
+    all->pairs++;
+}
+
+static void record_pair(session *session, int one, int other, int share) {
+    const perf_limits *limits = &session->limits;
+    perf_field fields[PERF_FIELDS_MAX] = {{.name = "collective", .text = "limits"},
+                                          {.name = "limit", .text = "pair"},
+                                          {"one_cpu", PERF_NUMBER, NULL, limits->cpu[one], 0},
+                                          {"other_cpu", PERF_NUMBER, NULL, limits->cpu[other], 0},
+                                          {.name = "share", .text = shares[share]},
+                                          {"time_ns", PERF_NUMBER, NULL, limits->pair_hop_ns[one][other], 2}};
+    perf_report_record(&session->report, fields);
+}
+
+/* Every pair of CPUs, and in a line each those that share a core, a cache, a node, or nothing less than the machine. */
+static void show_pairs(session *session) {
+    const perf_limits *limits = &session->limits;
+    FILE *table = session->report.table;
+    const int cpus = limits->cpus < PERF_PAIRS_CPUS_MAX ? limits->cpus : PERF_PAIRS_CPUS_MAX;
+    hops of_share[SHARES] = {{0}};
+    if (cpus <= MATRIX_CPUS_MAX)
+        show_matrix(session, cpus);
+    for (int one = 0; one < cpus; one++) {
+        for (int other = one + 1; other < cpus; other++) {
+            const int share = share_of(limits->cpu[one], limits->cpu[other]);
+            add_hop(&of_share[share], limits->pair_hop_ns[one][other]);
+            record_pair(session, one, other, share);
+        }
+    }
+    fprintf(table, "#\n# %-16s %6s %9s %9s %9s\n", "CPUs of the same", "pairs", "least ns", "mean ns", "most ns");
+    for (int share = 0; share < SHARES; share++)
+        if (of_share[share].pairs > 0)
+            fprintf(table, "# %-16s %6d %9.1f %9.1f %9.1f\n", shares[share], of_share[share].pairs,
+                    of_share[share].least_ns, of_share[share].sum_ns / of_share[share].pairs, of_share[share].most_ns);
+    perf_report_flush(&session->report);
+}
+
 static void show_curve(session *session, perf_piece piece) {
     const perf_piece_row *row = &perf_piece_rows[piece];
     const perf_curve *curve = &session->limits.curve[piece];
@@ -77,7 +169,8 @@ static int measure(session *session, unsigned pieces, const char *what) {
                                    .stream_bytes_max = SIZE_MAX,
                                    .in_place = session->options->in_place,
                                    .cold = session->options->buffers == PERF_COLD,
-                                   .point_us = PERF_POINT_THOROUGH_US};
+                                   .point_us =
+                                       pieces & 1u << PERF_PAIRS ? PERF_POINT_QUICK_US : PERF_POINT_THOROUGH_US};
     perf_progress_say(what);
     const int result = perf_limits_measure(&session->limits, &request);
     perf_progress_erase();
@@ -88,6 +181,10 @@ static int measure_and_show(session *session) {
     if (measure(session, 1u << PERF_LATENCY | 1u << PERF_HANDOVER, "measuring latencies ...") != 0)
         return -1;
     show_latencies(session);
+    if (session->limits.cpus > 1 && measure(session, 1u << PERF_PAIRS, "measuring pairs of CPUs ...") != 0)
+        return -1;
+    if (session->limits.cpus > 1)
+        show_pairs(session);
     for (perf_piece piece = PERF_EXCHANGES; piece < PERF_PIECES && perf_report_is_wanted(&session->report); piece++) {
         char what[64];
         snprintf(what, sizeof(what), "measuring %s, curve %d of %d ...", perf_piece_rows[piece].name,

@@ -150,6 +150,28 @@ static void measure_latency(perf_worker *worker, void *argument) {
         measure_pair(&task, pairs == 1 ? 1 : 1 + pair * (others - 1) / (pairs - 1));
 }
 
+/* Pair after pair; the others stand by. */
+static void measure_pairs(perf_worker *worker, void *argument) {
+    perf_task task = {.shop = argument, .worker = worker, .repetitions = 100, .work = ping_pong};
+    const int own = worker->index, workers = worker->team->workers;
+    const int cpus = workers < PERF_PAIRS_CPUS_MAX ? workers : PERF_PAIRS_CPUS_MAX;
+    perf_limits *limits = &task.shop->limits;
+    uint64_t pairs = 0;
+    for (int one = 0; one < cpus; one++) {
+        for (int other = one + 1; other < cpus; other++) {
+            perf_latency hop = {0};
+            task.partner = own == one ? other : own == other ? one : -1;
+            task.sequence = ++pairs << 32; /* above that of each pair before */
+            for (int relaxes = 0; relaxes < 2; relaxes++) {
+                task.relaxes = relaxes;
+                measure_latency_of(&task, 2, &hop);
+            }
+            if (own == 0)
+                limits->pair_hop_ns[one][other] = limits->pair_hop_ns[other][one] = hop.ns;
+        }
+    }
+}
+
 /* Both workers share a CPU here. A repetition is two handovers. */
 static void hand_over(perf_task *task) {
     _Atomic uint64_t *own = &task->shop->flags[task->worker->index].value;
@@ -384,6 +406,7 @@ static void measure_curve(perf_worker *worker, void *argument) {
 
 const perf_piece_row perf_piece_rows[PERF_PIECES] = {
     [PERF_LATENCY] = {.measure = measure_latency, .cpus_min = 2},
+    [PERF_PAIRS] = {.measure = measure_pairs, .cpus_min = 2},
     [PERF_HANDOVER] = {.measure = measure_handover, .cpus_min = 1},
     [PERF_EXCHANGES] = {"exchanges", "Blocks between cores, all at once: write one, read another's", measure_curve, 2,
                         try_exchanges, CACHE_LINE_BYTES, BLOCKS_EXCHANGED, 0, NULL},

@@ -38,7 +38,8 @@ LAUNCHER = "tools/kolorun/"  # binds ranks by the topology that the library read
 LAUNCHER_SEES = ("base", "cpu")
 PRELOADED = "lib/bindings/mpi/"  # has the library within itself, too
 PRELOADED_SEES = ("base", "sync", "shm")
-SEES_ONE = {("tools/command_line.c", "base/name_distance.h"),  # which name is meant, the same for variables and options
+SEES_ONE = {("bench/perf_limits_report.c", "cpu/sysfs.h"),  # which CPUs share what
+            ("tools/command_line.c", "base/name_distance.h"),  # which name is meant, the same for variables and options
             (PRELOADED + "mpi_life.c", "comm/creation/launcher.h"),  # the ranks beside this one, before MPI_Init tells
             # how a file is replaced, the same for tables, training states, profiles and metrics
             ("tools/train/checkpoint.c", "base/new_file.h"), ("tools/tune/tune_profile.c", "base/new_file.h"),

@@ -253,6 +253,19 @@ class Tables(PerfTest):
         self.assertEqual("1024G", bounds[-1].split()[0])
         self.assertEqual(1, len({line.rindex("  ") for line in bounds}), lines)
 
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one CPU is no pair")
+    def test_pairs_of_cpus(self):
+        with tempfile.NamedTemporaryFile(prefix="kolo-perf-", mode="r", encoding="utf-8") as file:
+            lines = self.output("limits", "broadcast", "--ranks", "2", "--max", "8", "--json", file.name).splitlines()
+            rows = [json.loads(line) for line in file.read().splitlines()]
+        pairs = [row for row in rows if row["limit"] == "pair"]
+        self.assertEqual(1, len(pairs))
+        self.assertNotEqual(pairs[0]["one_cpu"], pairs[0]["other_cpu"])
+        self.assertGreater(pairs[0]["time_ns"], 0)
+        self.assertIn("# Hops between CPUs, in ns", lines)
+        self.assertTrue(any(re.match(f"# {pairs[0]['share']} +1 ", line) for line in lines), lines)
+        self.assertEqual({"broadcast"}, {row["of"] for row in rows if row["limit"] == "bound"})
+
     def test_one_rank_moves_nothing(self):
         """Its calls may take no time at all, but that is no bandwidth."""
         done = perf("all", "-b", "1M", "-e", "1M", *FAST, "--json", "-")
