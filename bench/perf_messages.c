@@ -1,5 +1,6 @@
-/* Times messages between two ranks, one size after the other. A sample of latency is round trips in a row, by kolo_send
- * and kolo_recv; of bandwidth one way, WINDOW messages in a row for each answer; both ways, as many by kolo_sendrecv.
+/* Times messages between two ranks, or between all in pairs at once, one size after the other. A sample of latency is
+ * round trips in a row, by kolo_send and kolo_recv; of bandwidth one way, WINDOW messages in a row for each answer;
+ * both ways, as many by kolo_sendrecv.
  */
 #include "perf_modes.h"
 
@@ -10,7 +11,7 @@
 #include "perf_buffers.h"
 #include "perf_progress.h"
 
-enum { WINDOW = 16, SAMPLES_MIN = 10, WARMUP = 10, SENDER = 0, RECEIVER = 1 };
+enum { WINDOW = 16, SAMPLES_MIN = 10, WARMUP = 10, SENDER = 0, RECEIVER, STANDS_BY };
 #define KIND_US 1e5 /* about what the timed samples of a row take of each kind, where --iters does not say */
 
 enum kind { LATENCY, ONE_WAY, BOTH_WAYS, KINDS };
@@ -19,16 +20,17 @@ enum kind { LATENCY, ONE_WAY, BOTH_WAYS, KINDS };
 struct pair {
     kolo_comm *comm;
     const perf_options *options;
-    int rank, peer;
+    int rank, peer, pairs;
+    int role; /* SENDER, RECEIVER, or STANDS_BY */
     perf_buffer sent, taken;
     size_t bytes, count;
     double *samples_us;
 };
 
 static int pass(const struct pair *pair, int from, size_t count) {
-    if (pair->rank == from)
+    if (pair->role == from)
         return kolo_send(pair->comm, pair->sent.data, count, pair->options->dtype, pair->peer, 0);
-    return kolo_recv(pair->comm, pair->taken.data, count, pair->options->dtype, from, 0, NULL);
+    return kolo_recv(pair->comm, pair->taken.data, count, pair->options->dtype, pair->peer, 0, NULL);
 }
 
 /* What a sample is `calls` of. */
@@ -54,9 +56,13 @@ static int take_sample(const struct pair *pair, enum kind kind, int calls, doubl
     return status;
 }
 
-/* The two ranks' part. The sender decides how many samples there are. */
-static int take_samples(const struct pair *pair, enum kind kind, int *samples) {
-    const int calls = pair->bytes <= PERF_BATCH_BYTES_MAX ? PERF_BATCH_CALLS : 1;
+static int calls_of(const struct pair *pair) {
+    return pair->bytes <= PERF_BATCH_BYTES_MAX ? PERF_BATCH_CALLS : 1;
+}
+
+/* Samples that are not timed. *samples becomes how many there may be. */
+static int warm_up(const struct pair *pair, enum kind kind, int32_t *samples) {
+    const int calls = calls_of(pair);
     const int warmup = pair->options->warmup >= 0 ? pair->options->warmup : WARMUP;
     double us = 0, spent_us = 0;
     int status = KOLO_OK;
@@ -64,15 +70,20 @@ static int take_samples(const struct pair *pair, enum kind kind, int *samples) {
         status = take_sample(pair, kind, calls, &us);
         spent_us += us * calls * (kind == LATENCY ? 2 : WINDOW);
     }
-    *samples = pair->options->iters
-                   ? pair->options->iters
-                   : (int)fmin(fmax(KIND_US / fmax(spent_us / fmax(warmup, 1), 1e-3), SAMPLES_MIN), PERF_SAMPLES_MAX);
-    if (status == KOLO_OK && pair->rank == SENDER)
-        status = kolo_send(pair->comm, samples, 1, KOLO_I32, RECEIVER, 1);
-    else if (status == KOLO_OK)
-        status = kolo_recv(pair->comm, samples, 1, KOLO_I32, SENDER, 1, NULL);
-    for (int i = 0; status == KOLO_OK && i < *samples; i++)
-        status = take_sample(pair, kind, calls, &pair->samples_us[i]);
+    *samples = (int32_t)fmin(fmax(KIND_US / fmax(spent_us / fmax(warmup, 1), 1e-3), SAMPLES_MIN), PERF_SAMPLES_MAX);
+    return status;
+}
+
+/* Collective: all take the same number of samples, at once. */
+static int take_samples(const struct pair *pair, enum kind kind, int32_t *samples) {
+    const bool takes_part = pair->role != STANDS_BY;
+    int status = takes_part ? warm_up(pair, kind, samples) : KOLO_OK;
+    if (pair->options->iters || !takes_part)
+        *samples = pair->options->iters ? pair->options->iters : PERF_SAMPLES_MAX;
+    if (status == KOLO_OK)
+        status = kolo_allreduce(pair->comm, samples, samples, 1, KOLO_I32, KOLO_MIN);
+    for (int i = 0; status == KOLO_OK && takes_part && i < *samples; i++)
+        status = take_sample(pair, kind, calls_of(pair), &pair->samples_us[i]);
     return status;
 }
 
@@ -96,22 +107,27 @@ static int64_t count_wrong(const struct pair *pair) {
     return wrong;
 }
 
-/* One size, collective. wrong stays -1 unless it is checked. */
-static int run_row(struct pair *pair, perf_statistics times[KINDS], int samples[KINDS], int64_t *wrong) {
-    const bool takes_part = pair->rank <= RECEIVER;
+/* One size, collective. per_us becomes how many messages go one way and both ways in a microsecond, between all pairs;
+ * wrong stays -1 unless it is checked. */
+static int run_row(struct pair *pair, perf_statistics times[KINDS], double per_us[KINDS], int32_t samples[KINDS],
+                   int64_t *wrong) {
+    const bool takes_part = pair->role != STANDS_BY;
     int64_t found = 0;
     int status = KOLO_OK;
     for (int kind = 0; status == KOLO_OK && kind < KINDS; kind++) {
         if (takes_part && pair->options->check)
             fill(pair);
         status = kolo_barrier(pair->comm);
-        if (status == KOLO_OK && takes_part)
+        if (status == KOLO_OK)
             status = take_samples(pair, (enum kind)kind, &samples[kind]);
         if (status == KOLO_OK && takes_part)
             times[kind] = perf_statistics_of(pair->samples_us, (size_t)samples[kind]);
-        if (takes_part && pair->options->check && (kind != ONE_WAY || pair->rank == RECEIVER))
+        if (takes_part && pair->options->check && (kind != ONE_WAY || pair->role == RECEIVER))
             found += count_wrong(pair);
+        per_us[kind] = pair->role == SENDER && times[kind].median > 0 ? 1 / times[kind].median : 0;
     }
+    if (status == KOLO_OK)
+        status = kolo_allreduce(pair->comm, per_us, per_us, KINDS, KOLO_F64, KOLO_SUM);
     if (status == KOLO_OK && pair->options->check) {
         status = kolo_allreduce(pair->comm, &found, &found, 1, KOLO_I64, KOLO_SUM);
         *wrong = found;
@@ -119,33 +135,34 @@ static int run_row(struct pair *pair, perf_statistics times[KINDS], int samples[
     return status;
 }
 
-static void print_head(const perf_report *report) {
+static void print_head(const perf_report *report, int pairs) {
     FILE *table = report->table;
-    fprintf(table, "# kolo-perf %s: sendrecv, %s, ranks 0 and 1 of %d\n", kolo_version(),
-            kolo_name(KOLO_NAME_DTYPE, report->options->dtype), report->ranks);
+    fprintf(table, "# kolo-perf %s: sendrecv, %s, ", kolo_version(),
+            kolo_name(KOLO_NAME_DTYPE, report->options->dtype));
+    if (report->options->pairs)
+        fprintf(table, "%d pairs of %d ranks; latencies are those of ranks 0 and %d\n", pairs, report->ranks, pairs);
+    else
+        fprintf(table, "ranks 0 and 1 of %d\n", report->ranks);
     perf_report_machine(report);
     fprintf(table,
             "# latency: half a round trip; one way: %d messages for an answer; both ways:\n"
             "#   %d kolo_sendrecv in a row, and the bytes of both; GB = 10^9 bytes\n"
-            "#\n#%10s %8s %8s %8s %8s %8s %9s %6s\n#%10s %8s %8s %8s %8s %8s %9s\n",
-            WINDOW, WINDOW, "bytes", "min", "median", "p99", "max", "one way", "both ways", "#wrong", "", "us", "us",
-            "us", "us", "GB/s", "GB/s");
-}
-
-static double gbps(size_t bytes, double us) {
-    return us > 0 ? (double)bytes / us * 1e-3 : 0;
+            "#\n#%10s %8s %8s %8s %8s %8s %6s %9s %6s\n#%10s %8s %8s %8s %8s %8s %6s %9s\n",
+            WINDOW, WINDOW, "bytes", "min", "median", "p99", "max", "one way", "", "both ways", "#wrong", "", "us",
+            "us", "us", "us", "GB/s", "M/s", "GB/s");
 }
 
 static void report_row(perf_report *report, const struct pair *pair, const perf_statistics times[KINDS],
-                       const int samples[KINDS], int64_t wrong) {
+                       const double per_us[KINDS], const int32_t samples[KINDS], int64_t wrong) {
     const perf_statistics *us = &times[LATENCY];
     const double shown_us[] = {us->min, us->median, us->p99, us->max};
-    const double one_way = gbps(pair->bytes, times[ONE_WAY].median);
-    const double both_ways = gbps(2 * pair->bytes, times[BOTH_WAYS].median);
+    const double one_way = (double)pair->bytes * per_us[ONE_WAY] * 1e-3;
+    const double both_ways = 2 * (double)pair->bytes * per_us[BOTH_WAYS] * 1e-3;
     perf_print_bytes(report->table, pair->bytes, 10);
     for (size_t i = 0; i < sizeof(shown_us) / sizeof(shown_us[0]); i++)
         perf_print_digits(report->table, shown_us[i], 8);
     perf_print_digits(report->table, one_way, 8);
+    perf_print_digits(report->table, per_us[ONE_WAY], 6);
     perf_print_digits(report->table, both_ways, 9);
     perf_print_wrong(report->table, wrong);
     fprintf(report->table, "\n");
@@ -161,10 +178,12 @@ static void report_row(perf_report *report, const struct pair *pair, const perf_
         {"latency_us.p99", PERF_NUMBER, NULL, us->p99, 4},
         {"latency_us.max", PERF_NUMBER, NULL, us->max, 4},
         {"one_way_gbps", PERF_NUMBER, NULL, one_way, 5},
+        {"one_way_per_s", PERF_NUMBER, NULL, per_us[ONE_WAY] * 1e6, 0},
         {"both_ways_gbps", PERF_NUMBER, NULL, both_ways, 5},
         {"wrong", PERF_NUMBER, NULL, (double)wrong, 0},
         {"iters", PERF_NUMBER, NULL, samples[LATENCY], 0},
         {"window", PERF_NUMBER, NULL, WINDOW, 0},
+        {"pairs", PERF_NUMBER, NULL, pair->pairs, 0},
     };
     perf_report_record(report, fields);
     perf_report_flush(report);
@@ -177,20 +196,21 @@ static int run_rows(struct pair *pair, perf_report *report, int64_t *wrong) {
     perf_progress_expect(pair->options, sizes.unit_bytes);
     while (status == KOLO_OK && wanted && perf_sizes_next(&sizes, pair->options)) {
         perf_statistics times[KINDS] = {{0}};
-        int samples[KINDS] = {0};
+        double per_us[KINDS] = {0};
+        int32_t samples[KINDS] = {0};
         int64_t wrong_here = -1;
         pair->bytes = sizes.bytes;
         pair->count = sizes.bytes / sizes.unit_bytes;
         perf_progress_row("sendrecv", sizes.bytes);
-        status = run_row(pair, times, samples, &wrong_here);
+        status = run_row(pair, times, per_us, samples, &wrong_here);
         perf_progress_erase();
         *wrong += wrong_here > 0 ? wrong_here : 0;
-        if (status == KOLO_OK && pair->rank == SENDER) {
-            report_row(report, pair, times, samples, wrong_here);
+        if (status == KOLO_OK && pair->rank == 0) {
+            report_row(report, pair, times, per_us, samples, wrong_here);
             wanted = perf_report_is_wanted(report);
         }
         if (status == KOLO_OK)
-            status = kolo_broadcast(pair->comm, &wanted, 1, KOLO_I32, SENDER);
+            status = kolo_broadcast(pair->comm, &wanted, 1, KOLO_I32, 0);
     }
     return status;
 }
@@ -199,7 +219,14 @@ int perf_messages_run(const perf_options *options, kolo_comm *comm, perf_report 
     const int rank = kolo_comm_rank(comm);
     const size_t bytes = perf_sizes_max_bytes(options, kolo_dtype_bytes(options->dtype));
     const size_t samples = options->iters ? (size_t)options->iters : PERF_SAMPLES_MAX;
-    struct pair pair = {.comm = comm, .options = options, .rank = rank, .peer = 1 - rank};
+    const int pairs = options->pairs ? kolo_comm_size(comm) / 2 : 1;
+    const int role = rank < pairs ? SENDER : rank < 2 * pairs ? RECEIVER : STANDS_BY;
+    struct pair pair = {.comm = comm,
+                        .options = options,
+                        .rank = rank,
+                        .peer = rank < pairs ? rank + pairs : rank - pairs,
+                        .pairs = pairs,
+                        .role = role};
     int status = KOLO_OK;
     if (kolo_comm_size(comm) < 2) {
         if (rank == 0)
@@ -207,17 +234,17 @@ int perf_messages_run(const perf_options *options, kolo_comm *comm, perf_report 
         return 1;
     }
     pair.samples_us = malloc(samples * sizeof(*pair.samples_us));
-    if (pair.samples_us == NULL || (rank <= RECEIVER && (perf_buffer_allocate(&pair.sent, bytes, 0, NULL) != 0 ||
-                                                         perf_buffer_allocate(&pair.taken, bytes, 0, NULL) != 0))) {
+    if (pair.samples_us == NULL || (role != STANDS_BY && (perf_buffer_allocate(&pair.sent, bytes, 0, NULL) != 0 ||
+                                                          perf_buffer_allocate(&pair.taken, bytes, 0, NULL) != 0))) {
         fprintf(stderr, "kolo-perf: rank %d: no memory for messages of %zu bytes; use a smaller --max\n", rank, bytes);
         kolo_comm_abort(comm, 1);
         status = 1;
     }
-    if (status == KOLO_OK && rank == SENDER)
-        print_head(report);
+    if (status == KOLO_OK && rank == 0)
+        print_head(report, pairs);
     if (status == KOLO_OK)
         status = run_rows(&pair, report, wrong);
-    if (status == KOLO_OK && rank == SENDER && options->check)
+    if (status == KOLO_OK && rank == 0 && options->check)
         fprintf(report->table, *wrong > 0 ? "# FAILED: %lld wrong\n" : "# all results right\n", (long long)*wrong);
     perf_buffer_free(&pair.sent);
     perf_buffer_free(&pair.taken);

@@ -26,7 +26,8 @@ enum {
     EXACT_SUMS = 2048,
     TENSORS = 4096,
     TABLES = 8192,
-    WAITS = 16384
+    WAITS = 16384,
+    PAIRED = 32768
 };
 
 #define MAX_BYTES_LIMITS ((size_t)256 << 20)
@@ -173,6 +174,8 @@ static const command_option table[] = {
      "starts "
      "none",
      TO_FLAG(options.lanes), USED_FOR(BLOCKING)},
+    {"--pairs", "sendrecv between ranks r and r + n/2 of n, all pairs at once; bandwidths and rates are sums",
+     TO_FLAG(options.pairs), USED_FOR(PAIRED)},
     {.help = "In the background"},
     {"--async N",
      "call the kolo_i functions, N times before the first kolo_request_wait, 1 to 64, each with buffers of its own. "
@@ -376,7 +379,7 @@ static unsigned choose_collectives(const char *word, const char *behind) {
     if (options.waits)
         return TIMED | WAITS;
     if (options.messages || options.optimizer)
-        return TIMED | MESSAGES;
+        return TIMED | MESSAGES | (options.messages ? PAIRED : 0);
     if (chosen == collectives + PARAMETER_SERVER) {
         options.table = &table_options;
         return TIMED | TABLES;

@@ -65,6 +65,7 @@ typedef struct perf_options {
     bool messages;                                            /* between two ranks */
     bool waits;                                               /* of known lengths */
     double wait_us_max;                                       /* the last one */
+    bool pairs;                                               /* of ranks, all at once */
     bool optimizer;                                           /* steps of one */
     const perf_table_options *table;                          /* NULL: none */
     bool exact;                                               /* sums of one rank's addends, and no communication */

@@ -396,12 +396,23 @@ class Messages(PerfTest):
                 for gbps in (row["one_way_gbps"], row["both_ways_gbps"]): # few bytes on a busy machine are rounded to 0
                     self.assertTrue(gbps > 0 if row["bytes"] > 4096 else gbps >= 0 if row["bytes"] else gbps == 0, row)
 
+    def test_pairs(self):
+        for ranks, pairs in ((2, 1), (5, 2)):
+            done = self.job(ranks, "--pairs", "-b", "64K", "-e", "64K", "-c", "--json", "-")
+            self.assertEqual(0, done.returncode, done.stderr)
+            row = json.loads(done.stdout)
+            self.assertEqual((ranks, pairs, 0), (row["ranks"], row["pairs"], row["wrong"]))
+            self.assertAlmostEqual(row["one_way_gbps"], row["one_way_per_s"] * 65536e-9, delta=1e-4)
+            self.assertGreater(row["both_ways_gbps"], 0)
+            self.assertIn(f"{pairs} pairs of {ranks} ranks", done.stderr)
+
     def test_csv_has_a_line_for_each_row(self):
         done = self.job(2, "-e", "32", "--csv", "-")
         self.assertEqual(["8", "32"], [row["bytes"] for row in csv.DictReader(io.StringIO(done.stdout))], done.stderr)
 
     def test_mistakes(self):
         self.assert_refused("option '--alloc' has no meaning for sendrecv", "sendrecv", "--alloc")
+        self.assert_refused("option '--pairs' has no meaning for optimizer", "optimizer", "--pairs")
         self.assert_refused("option '-o, --op NAME' has no meaning for sendrecv", "sendrecv", "--op", "max")
         alone = perf("sendrecv")
         self.assertEqual((1, ""), (alone.returncode, alone.stdout))
