@@ -1,11 +1,16 @@
 """Buckets: arrays that are reduced in place in every step, in the background, as they become ready."""
 
+from __future__ import annotations
+
 import ctypes
-from typing import Any, List, Optional, Sequence
 
 from . import _elements, _library, _memory
 from ._errors import ArgumentError, Broken
 from ._handle import Handle
+from ._typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any, List, Optional, Sequence
 
 
 class Options(ctypes.Structure):

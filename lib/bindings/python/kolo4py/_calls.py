@@ -1,13 +1,18 @@
 """How every collective and message is made: at once, in the background, or kept for later as a plan."""
 
+from __future__ import annotations
+
 import ctypes
 import functools
 from types import FunctionType
-from typing import Any, Callable, Dict, Optional, Tuple, Union
 
 from . import _interrupts, _library
 from ._handle import Handle
 from ._requests import Background, Request
+from ._typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, Optional, Tuple, Union
 
 
 MESSAGES = ("send", "recv", "sendrecv")

@@ -9,13 +9,18 @@ With async_=True a call returns a Request at once, and the result by Request.wai
 Errors: ArgumentError and TypeError before anything was done; PeerDead, Timeout, Mismatch, Aborted, Error, after which the
 communicator is broken for every rank; Broken where it was so before."""
 
+from __future__ import annotations
+
 import ctypes
-from typing import Any, Callable, Optional, Sequence, Tuple
 
 from . import _elements, _memory
 from ._calls import Call, Caller, bind, collective
 from ._errors import ArgumentError
 from ._memory import View
+from ._typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any, Callable, Optional, Sequence, Tuple
 
 
 def _address(numbers: Any) -> Optional[int]:

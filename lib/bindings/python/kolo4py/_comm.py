@@ -1,15 +1,20 @@
 """Communicators: made, divided, shrunk, grown, ended; and what they tell of themselves."""
 
+from __future__ import annotations
+
 import ctypes
 import os
 from types import TracebackType
-from typing import Any, Dict, NamedTuple, Optional, Sequence, Type, Union
 
 from . import _elements, _interrupts, _library, _shared
 from ._calls import Caller
 from ._errors import ArgumentError, Error
 from ._handle import Handle, creation_error
 from ._messages import Messages
+from ._typing import NamedTuple, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any, Dict, Optional, Sequence, Type, Union
 
 CAUSES = ("none", "killed", "exited", "ended", "left", "stopped", "stalled", "aborted", "mismatch", "failed", "silent",
           "execed")

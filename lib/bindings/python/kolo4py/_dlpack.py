@@ -3,11 +3,16 @@ which all libraries have, and gives the one that it is asked for.
 
 A capsule that kolo gets is left unconsumed: it ends what it holds when it is dropped, so the view keeps it."""
 
+from __future__ import annotations
+
 import ctypes
-from typing import Any, Dict, Optional, Tuple
 
 from . import _elements
 from ._errors import ArgumentError
+from ._typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any, Dict, Optional, Tuple
 
 CPU = 1
 

@@ -1,9 +1,12 @@
 """Element types: how NumPy, the buffer protocol, DLPack and kolo call them."""
 
-import re
-from typing import Any, FrozenSet, NamedTuple, Optional
+from __future__ import annotations
 
 from ._errors import ArgumentError
+from ._typing import NamedTuple, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any, FrozenSet, Optional
 
 I8, U8, I16, U16, I32, U32, I64, U64, F16, BF16, F32, F64 = range(12)  # kolo_dtype
 OPS = {"sum": 0, "prod": 1, "min": 2, "max": 3, "avg": 4, "band": 5, "bor": 6, "bxor": 7,
@@ -57,7 +60,7 @@ def named(dtype: Any) -> Optional[Element]:
         name = dtype[1:] if dtype[:1] in ("<", "=", "|") else dtype
     else:
         found = getattr(dtype, "name", None) or getattr(dtype, "__name__", None)
-        name = found if isinstance(found, str) else re.sub(r"^torch\.", "", str(dtype))
+        name = found if isinstance(found, str) else str(dtype).removeprefix("torch.")
     return _TABLE.get(_NAMES.get(name, name))
 
 
@@ -66,9 +69,8 @@ def must_name(dtype: Any) -> Element:
     element = named(dtype)
     if element is not None and getattr(dtype, "isnative", True):
         return element
-    in_c = re.fullmatch("([iuf])(16|32|64)", dtype) if isinstance(dtype, str) else None
-    if in_c:
-        code = f"{in_c[1]}{int(in_c[2]) // 8}"
+    if isinstance(dtype, str) and dtype[:1] in ("i", "u", "f") and dtype[1:] in ("16", "32", "64"):
+        code = f"{dtype[0]}{int(dtype[1:]) // 8}"
         raise ArgumentError(f"dtype {dtype!r} is {_NAMES[code]} in C, where kolo's names count bits, and "
                             f"{'float128' if dtype == 'f16' else 'no type'} in NumPy, whose codes count bytes: write "
                             f"{code!r} or {_NAMES[code]!r}")

@@ -1,6 +1,12 @@
 """What kolo raises. An error of the library has its status, KOLO_ERR_*, and its message."""
 
-from typing import Optional, Tuple
+from __future__ import annotations
+
+from ._typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Optional, Tuple
+
 
 ARG, SYSTEM, NO_SPACE, TIMEOUT, PEER_DEAD, MISMATCH, ABORTED, VERSION, UNSUPPORTED, STATE = range(-1, -11, -1)
 

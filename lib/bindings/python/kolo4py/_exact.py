@@ -1,17 +1,20 @@
 """Sums of floats that do not depend on which rank holds which addend."""
 
+from __future__ import annotations
+
 import ctypes
 import struct
-from typing import TYPE_CHECKING, Any, Tuple
 
 from . import _elements, _library, _memory
 from ._calls import Call
 from ._errors import ArgumentError
 from ._handle import creation_error
+from ._typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ._comm import Comm
+    from typing import Any, Tuple
 
+    from ._comm import Comm
 
 class Exact:
     """One sum, or several, of float32 or float64 addends, held without rounding. The same addends give the same bits,

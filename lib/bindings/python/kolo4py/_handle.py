@@ -4,14 +4,18 @@ The pointer is one ctypes object that every call passes, also those that Comm.pl
 it becomes NULL, and every later call is refused. The library's communicator ends then too; but if memory of Comm.empty
 is still referred to, only when the last such reference goes."""
 
+from __future__ import annotations
+
 import atexit
 import ctypes
-import re
 import weakref
 from types import TracebackType
-from typing import Any, Dict, List, Optional, Tuple, Type
 
 from . import _errors, _interrupts, _library
+from ._typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Optional, Tuple, Type
 
 KILLED, EXITED = 1, 2  # of kolo_cause
 NOT_MADE = (_errors.ArgumentError, _errors.Unsupported, TypeError)  # errors of a call that leave the communicator usable
@@ -19,6 +23,7 @@ NOT_MADE = (_errors.ArgumentError, _errors.Unsupported, TypeError)  # errors of 
 
 def _ranks_of(text: str) -> "Tuple[int, ...]":
     """Of a list such as "1, 3-5"."""
+    import re
     ranks: "List[int]" = []
     for first, last in re.findall(r"(\d+)(?:-(\d+))?", text):
         ranks += range(int(first), int(last or first) + 1)
@@ -28,6 +33,7 @@ def _ranks_of(text: str) -> "Tuple[int, ...]":
 def creation_error(status: int, message: str) -> _errors.Error:
     """Of a call that has made no communicator, or failed without breaking one."""
     if status == _errors.TIMEOUT:
+        import re
         late = re.search(r"rank ([\d, -]+?)(?: and others)? (?:never )?came", message)
         return _errors.Timeout(message, _ranks_of(late.group(1)) if late else ())
     if status == _errors.PEER_DEAD:

@@ -9,11 +9,16 @@ call.
 The question must not lose what a handler raises. A function could be interrupted in its first instruction, before its
 `try`. Therefore it is a generator, which is always resumed within one."""
 
+from __future__ import annotations
+
 import ctypes
 import threading
-from typing import Any, Callable, Generator, List, Optional
 
 from . import _library
+from ._typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any, Callable, Generator, List, Optional
 
 INTERRUPTED = 130  # the code of the abort, as shells have it for a program that Ctrl-C has ended
 

@@ -1,15 +1,19 @@
 """Finds libkolo, and declares its functions and structs as include/kolo*.h do."""
 
+from __future__ import annotations
+
 import ctypes
-import functools
 import os
-import pathlib
-import sysconfig
+import sys
 import threading
-from typing import Any, Callable, Iterator, TypeVar
 
 from ._errors import Unsupported, VersionMismatch
+from ._typing import TYPE_CHECKING, TypeVar
 
+if TYPE_CHECKING:
+    from typing import Any, Callable, Iterator
+
+_Made = TypeVar("_Made")
 VERSION = "0.1.0"  # of this package; the library's must be the same
 SONAME = "libkolo.so.0.1"
 
@@ -18,16 +22,12 @@ Real = ctypes.c_double
 COLLECTIVE, ALGORITHM, COMPRESSION = range(3)  # kolo_named
 
 
-_Made = TypeVar("_Made")
-
-
 def once(make: Callable[[], _Made]) -> Callable[[], _Made]:
     """Makes a function's result when it is first asked for. functools.lru_cache would let two threads make it at once,
     and the second would get a module that the first has not loaded yet."""
     lock = threading.Lock()
     made: "list[_Made]" = []
 
-    @functools.wraps(make)
     def get() -> _Made:
         if not made:
             with lock:
@@ -35,6 +35,7 @@ def once(make: Callable[[], _Made]) -> Callable[[], _Made]:
                     made.append(make())
         return made[0]
 
+    get.__doc__ = make.__doc__
     return get
 
 
@@ -185,12 +186,13 @@ def _candidates() -> Iterator[str]:
     if named:
         yield named
         return
-    package = pathlib.Path(__file__).resolve().parent
-    yield str(package / SONAME)
-    triplet = sysconfig.get_config_var("MULTIARCH") or ""
-    for folder in list(package.parents)[:4]:
-        yield str(folder / SONAME)
-        yield str(folder / triplet / SONAME)
+    folder = os.path.dirname(os.path.realpath(__file__))
+    yield os.path.join(folder, SONAME)
+    triplet = getattr(sys.implementation, "_multiarch", "")
+    for _ in range(4):
+        folder = os.path.dirname(folder)
+        yield os.path.join(folder, SONAME)
+        yield os.path.join(folder, triplet, SONAME)
     yield SONAME
 
 

@@ -1,13 +1,18 @@
 """What a call reads and writes: address, number and type of an array's items, whatever library the array is of; and new
 arrays of the caller's kind for results."""
 
+from __future__ import annotations
+
 import ctypes
 import sys
-from typing import Any, Dict, Optional, Sequence, Tuple
 
 from . import _dlpack, _elements, _library
 from ._elements import Element
 from ._errors import ArgumentError
+from ._typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any, Dict, Optional, Sequence, Tuple
 
 
 class View:

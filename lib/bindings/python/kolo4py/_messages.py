@@ -1,15 +1,19 @@
 """Messages between two ranks, and collectives of Python objects."""
 
+from __future__ import annotations
+
 import ctypes
 import itertools
-import pickle
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union, cast
 
 from . import _library, _memory
 from ._calls import Call
 from ._collectives import Collectives
 from ._errors import ArgumentError, RankFailed
 from ._handle import Handle
+from ._typing import NamedTuple, TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
 
 T = TypeVar("T")
 ANY = -1  # as a source: whichever rank's message comes first; as a tag: whichever comes next
@@ -22,6 +26,16 @@ class Received(NamedTuple):
     rank: int
     tag: int
     items: int
+
+
+def _dumps(thing: Any) -> bytes:
+    import pickle
+    return pickle.dumps(thing)
+
+
+def _loads(data: Any) -> Any:
+    import pickle
+    return pickle.loads(data)
 
 
 def _teller(found: _library.Received, width: int) -> "Callable[[], Received]":
@@ -68,13 +82,13 @@ class Messages(Collectives):
     def broadcast_object(self, thing: Any = None, root: int = 0) -> Any:
         """Rank root's object, on every rank. By pickle: for ranks that trust each other only. RankFailed, on all ranks: the
         root could not pickle it, or one had no memory; this holds for all calls of objects."""
-        data = self._broadcast_pickle(lambda: pickle.dumps(thing), root)
+        data = self._broadcast_pickle(lambda: _dumps(thing), root)
         return thing if self.rank == root else self._load(data, root)
 
     def all_gather_object(self, thing: Any) -> "List[Any]":
         """Every rank's object, in the order of the ranks. By pickle: for ranks that trust each other only."""
         with self._handle.undivided():
-            data, failure = self._attempt(PICKLING, lambda: pickle.dumps(thing))
+            data, failure = self._attempt(PICKLING, lambda: _dumps(thing))
             lengths = self._agree(len(data or b""), failure)
             out = self._room(lambda: bytearray(sum(lengths)))
             self.all_gather(data, out, counts=lengths)
@@ -85,7 +99,7 @@ class Messages(Collectives):
         trust each other only."""
         is_root = self.rank == self._root(root)
         with self._handle.undivided():
-            data, failure = self._attempt(PICKLING, lambda: pickle.dumps(thing))
+            data, failure = self._attempt(PICKLING, lambda: _dumps(thing))
             lengths = self._agree(len(data or b""), failure)
             out = self._room(lambda: bytearray(sum(lengths) if is_root else 0))
             self.gather(data, out, root, counts=lengths)
@@ -107,7 +121,7 @@ class Messages(Collectives):
     def send_object(self, thing: Any, dest: int, tag: int = 0) -> None:
         """Sends an object, which recv_object receives. By pickle: for ranks that trust each other only. RankFailed, on both
         ranks: it cannot be pickled."""
-        self._send_pickle(lambda: pickle.dumps(thing), dest, tag)
+        self._send_pickle(lambda: _dumps(thing), dest, tag)
 
     def recv_object(self, source: int = ANY, tag: int = ANY) -> Any:
         """Receives what send_object has sent. By pickle: for ranks that trust each other only. Without memory for it this
@@ -167,18 +181,18 @@ class Messages(Collectives):
         """Memory that this rank needs for what comes, once all ranks have theirs."""
         room, failure = self._attempt("has no memory for the objects", make)
         self._agree(0, failure)
-        return cast(T, room)
+        return room  # type: ignore[return-value]
 
     def _pickles(self, things: "Optional[Sequence[Any]]") -> "Tuple[bytes, Any]":
         """An object for each rank, one behind the other; and their lengths."""
         if things is None or len(things) != self.size:
             raise ArgumentError(f"things has to be a sequence of {self.size} objects, one for each rank")
-        pickles = [pickle.dumps(thing) for thing in things]
+        pickles = [_dumps(thing) for thing in things]
         return b"".join(pickles), (ctypes.c_int64 * self.size)(*map(len, pickles))
 
     def _load(self, data: "Union[bytes, bytearray]", rank: int) -> Any:
         """The object that has come from that rank."""
-        loaded, failure = self._attempt(f"could not load the object of rank {rank}", lambda: pickle.loads(data))
+        loaded, failure = self._attempt(f"could not load the object of rank {rank}", lambda: _loads(data))
         if failure:
             raise failure
         return loaded

@@ -1,13 +1,17 @@
 """Optimizers whose update is a part of the all-reduce of the gradients: each rank updates its part of the parameters."""
 
+from __future__ import annotations
+
 import array
 import ctypes
-from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence
 
 from . import _elements, _interrupts, _library, _memory
 from ._errors import ArgumentError
+from ._typing import NamedTuple, TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from typing import Any, Dict, List, Optional, Sequence
+
     from ._comm import Comm
 
 KINDS = ("sgd", "adam", "adamw")

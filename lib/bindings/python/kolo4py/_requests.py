@@ -1,18 +1,21 @@
 """Calls in the background."""
 
+from __future__ import annotations
+
 import ctypes
 import itertools
 import os
 import select
 import time
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Dict, Generator, Generic, List, Optional, Sequence, TypeVar, cast
 
 from . import _library
 from ._errors import ArgumentError, Error
+from ._typing import Generic, TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     import asyncio
+    from typing import Any, Dict, Generator, List, Optional, Sequence
 
     from ._handle import Handle
 
@@ -121,7 +124,8 @@ class Request(Generic[T]):
             raise self._error
         if isinstance(self._result, FunctionType):
             self._result = self._result()
-        return cast(T, self._result)
+        result: T = self._result
+        return result
 
     def wait_for_thread(self, timeout: Optional[float] = None) -> None:
         """If there is one: until it has completed the request, whatever the outcome."""

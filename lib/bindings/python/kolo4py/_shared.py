@@ -1,13 +1,17 @@
 """Memory that all ranks have mapped, as Python sees it: that of kolo_alloc, and memory of NumPy, PyTorch or any allocator
 that the program has."""
 
+from __future__ import annotations
+
 import ctypes
-from typing import TYPE_CHECKING, Any, List, Optional, Tuple, Type
 
 from . import _dlpack, _memory
 from ._elements import WITHOUT_FORMAT, Element
+from ._typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from typing import Any, List, Optional, Tuple, Type
+
     from ._comm import Comm
 
 # What ctypes calls them; types that it does not have are their bits.

@@ -1,15 +1,19 @@
 """Tables of a parameter server: rows that workers pull and push, each at its own pace within a bound."""
 
+from __future__ import annotations
+
 import array
 import ctypes
 import math
 import os
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import _elements, _interrupts, _library, _memory
 from ._errors import ArgumentError
+from ._typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+
     from ._comm import Comm
 
 RULES = ("assign", "add", "sgd", "adagrad", "adam")

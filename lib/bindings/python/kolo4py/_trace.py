@@ -1,9 +1,14 @@
 """Ranges of the program's own in the trace that KOLO_TRACE asks for (kolo_trace.h)."""
 
+from __future__ import annotations
+
 from contextlib import contextmanager
-from typing import Iterator
 
 from ._library import load
+from ._typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Iterator
 
 
 @contextmanager
