@@ -18,10 +18,11 @@ static uint32_t processors(const kolo_topology *topology) {
 
 /* Returns false where the ranks are better not bound: there are more of them than processors, or one has all CPUs. */
 static bool place(kolo_cpu_set *rank_cpus, uint32_t ranks, enum bind_mode mode, const kolo_topology *topology) {
-    kolo_cpu_set held, open;
+    kolo_cpu_set held = {{0}}, open;
     if (mode == BIND_AUTO && ranks > processors(topology))
         return false;
-    neighbours_cpus(&held, &topology->allowed, "/proc", getpid());
+    if (ranks < kolo_cpu_set_count(&topology->allowed)) /* otherwise they need all, whoever else runs there */
+        neighbours_cpus(&held, &topology->allowed, "/proc", getpid());
     placement_open(&open, topology, &held, ranks);
     return placement_choose(rank_cpus, ranks, mode == BIND_CORE, topology, &open) &&
            (mode == BIND_CORE || memcmp(&rank_cpus[0], &topology->allowed, sizeof open) != 0);
