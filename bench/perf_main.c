@@ -358,6 +358,8 @@ static int run_tables(const perf_options *options, const perf_comms *comms, perf
             status = perf_messages_run(options, comm, &report, &wrong);
         else if (options->waits)
             status = perf_waits_run(options, comm, &report);
+        else if (options->init)
+            status = perf_init_run(options, comm, &report);
 #if KOLO_HAVE_TRAINING
         else if (options->optimizer)
             status = perf_optimizer_run(options, comm, &report, &wrong);
@@ -368,6 +370,8 @@ static int run_tables(const perf_options *options, const perf_comms *comms, perf
 #endif
         if (status < 0)
             say_error(kolo_comm_rank(comm));
+        if (status > 0 && options->init)
+            kolo_comm_abort(comm, EXIT_FAILED);
     }
     for (int i = 0; i < options->collectives_count * comms->count; i++)
         perf_progress_expect(options, perf_collective_unit_bytes(options->collectives[i / comms->count],
@@ -388,6 +392,8 @@ static int run_tables(const perf_options *options, const perf_comms *comms, perf
 }
 
 int main(int argc, char **argv) {
+    if (perf_init_is_started(argv))
+        return perf_init_start(argv);
     signal(SIGPIPE, SIG_IGN); /* head has seen enough: the ranks end together, and none of them says that it was lost */
     launched_rank place = launched_rank_guess();
     const perf_options *options = perf_options_read(argc, argv, place.rank == 0);

@@ -9,6 +9,16 @@
 /* Prints a row for each dtype and size. Returns the exit status. */
 int perf_exact_report(const perf_options *options);
 
+/* kolo-perf init: the time from exec to the first result. */
+
+/* Whether this process is one that perf_init_run has started, and its whole main. */
+bool perf_init_is_started(char *const *arguments);
+int perf_init_start(char *const *arguments);
+
+/* Starts a process for each rank, again and again; collective. Returns 0, a KOLO_ERR_*, or 1 after a complaint; the
+ * report is rank 0's. */
+int perf_init_run(const perf_options *options, kolo_comm *comm, perf_report *report);
+
 /* kolo-perf sendrecv: messages between two ranks, kolo_send and kolo_recv. Ranks 0 and 1 send, the others wait. */
 
 /* Measures all sizes that are asked for; collective. Returns 0, a KOLO_ERR_*, or 1 after a complaint of this rank's.

@@ -27,7 +27,8 @@ enum {
     TENSORS = 4096,
     TABLES = 8192,
     WAITS = 16384,
-    PAIRED = 32768
+    PAIRED = 32768,
+    STARTS = 65536
 };
 
 #define MAX_BYTES_LIMITS ((size_t)256 << 20)
@@ -208,9 +209,9 @@ static const command_option table[] = {
     {"-n, --iters N",
      "timed samples for each row, 1 to 1000000 (default: about 0.3 s, at least 10). A sample is one call; with "
      "warm buffers, up to 4K, it is the mean of 50 calls in a row",
-     TO_INTEGER(options.iters, 1, COUNT_MAX), USED_FOR(TIMED)},
+     TO_INTEGER(options.iters, 1, COUNT_MAX), USED_FOR(TIMED | STARTS)},
     {"-w, --warmup N", "untimed samples first, 0 to 1000000 (default: 2 to 10, by size)",
-     TO_INTEGER(options.warmup, 0, COUNT_MAX), USED_FOR(TIMED)},
+     TO_INTEGER(options.warmup, 0, COUNT_MAX), USED_FOR(TIMED | STARTS)},
     {"-c, --check",
      "verify every element on every rank, and the bytes around the buffers; exit 1 if any is wrong. nccl-tests' "
      "-c 1 and -c 0 are understood, too",
@@ -227,11 +228,11 @@ static const command_option table[] = {
      TO_INTEGER(options.ranks, 1, KOLO_RANKS_MAX), USED_FOR(LIMITS)},
     {.help = "Output"},
     {"--json FILE", "also write a JSON object for each row to FILE", TO_TEXT(options.json_path),
-     USED_FOR(TIMED | LIMITS)},
+     USED_FOR(TIMED | LIMITS | STARTS)},
     {"--csv FILE",
      "also write the rows to FILE, with a line of column names\n"
      "FILE is replaced; with - the rows go to standard output, and the table to standard error",
-     TO_TEXT(options.csv_path), USED_FOR(TIMED)},
+     TO_TEXT(options.csv_path), USED_FOR(TIMED | STARTS)},
 };
 
 static command_line line = {
@@ -275,6 +276,7 @@ enum {
     WAITED,
     OPTIMIZER,
     PARAMETER_SERVER,
+    STARTING,
     ONLY_LIMITS,
     ONLY_EXACT,
     WITH_COMPUTING,
@@ -288,6 +290,7 @@ static const char *measured_name(unsigned index) {
                                          [WAITED] = "waits",
                                          [OPTIMIZER] = "optimizer",
                                          [PARAMETER_SERVER] = "ps",
+                                         [STARTING] = "init",
                                          [ONLY_LIMITS] = "limits",
                                          [ONLY_EXACT] = "exact",
                                          [WITH_COMPUTING] = "overlap"};
@@ -314,6 +317,8 @@ static void explain_collectives(void) {
         "rank; --max is that of the parameters\n"
         "  ps               pulls and pushes of a parameter server's table, whole and by keys, beside memcpy of as "
         "much; sizes are those of a row (default 4 to 16K)\n"
+        "  init             from exec to the first result: starts as many processes as there are ranks, again and "
+        "again\n"
         "  overlap          how much of a call in the background hides behind computing of the same length, and "
         "how much longer that takes: of COLLECTIVE, of all, or of allreduce where there is none\n"
         "  limits           no communication: measures the caches and the memory, and prints the time below which "
@@ -378,6 +383,9 @@ static unsigned choose_collectives(const char *word, const char *behind) {
     options.waits = chosen == collectives + WAITED;
     if (options.waits)
         return TIMED | WAITS;
+    options.init = chosen == collectives + STARTING;
+    if (options.init)
+        return STARTS;
     if (options.messages || options.optimizer)
         return TIMED | MESSAGES | (options.messages ? PAIRED : 0);
     if (chosen == collectives + PARAMETER_SERVER) {

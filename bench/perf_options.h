@@ -66,6 +66,7 @@ typedef struct perf_options {
     bool waits;                                               /* of known lengths */
     double wait_us_max;                                       /* the last one */
     bool pairs;                                               /* of ranks, all at once */
+    bool init;                                                /* the time to the first result */
     bool optimizer;                                           /* steps of one */
     const perf_table_options *table;                          /* NULL: none */
     bool exact;                                               /* sums of one rank's addends, and no communication */

@@ -366,7 +366,7 @@ class Collectives(PerfTest):
     def test_unknown(self):
         self.assert_refused(r"'alreduce' is unknown \(did you mean allreduce\?\); give allreduce, allreduce_many, reduce, ", "alreduce")
         self.assert_refused(r"'reduce_scater' is unknown \(did you mean reduce_scatter\?\)", "reduce_scater")
-        self.assert_refused(r"'xyzzy' is unknown; give allreduce, .*, all, sendrecv, waits, optimizer, ps, limits, exact or overlap",
+        self.assert_refused(r"'xyzzy' is unknown; give allreduce, .*, all, sendrecv, waits, optimizer, ps, init, limits, exact or overlap",
                             "xyzzy")
         self.assert_refused("what to measure is missing")
         self.assert_refused(r"'reduce': one collective at a time, and 'scan' came first", "scan", "reduce")
@@ -417,6 +417,31 @@ class Messages(PerfTest):
         alone = perf("sendrecv")
         self.assertEqual((1, ""), (alone.returncode, alone.stdout))
         self.assertIn("between two ranks, and the job has one", alone.stderr)
+
+
+class Init(PerfTest):
+    """kolo-perf init."""
+
+    def test_parts(self):
+        for ranks in (1, 3):
+            done = kolorun("-n", str(ranks), KOLO_PERF, "init", "-n", "4", "-w", "0", "--json", "-")
+            self.assertEqual(0, done.returncode, done.stderr)
+            rows = [json.loads(line) for line in done.stdout.splitlines()]
+            self.assertEqual([("init", ranks, part, 4) for part in ("exec", "create", "allreduce", "total")],
+                             [tuple(row[key] for key in ("collective", "ranks", "part", "iters")) for row in rows])
+            for key in ("min", "avg", "median", "p99", "max"):  # each sample's total is at least each of its parts
+                parts = [row["time_us"][key] for row in rows]
+                self.assertEqual((True, parts[3]), (parts[0] > 0, max(parts)), (key, parts))
+            self.assertEqual(4, len([line for line in done.stderr.splitlines() if re.match(r"\s+(exec|create|allreduce|total)(\s+[\d.k]+){5}$", line)]), done.stderr)
+            self.assertLessEqual(max(map(len, done.stderr.splitlines())), COLUMNS_MAX)
+
+    def test_csv(self):
+        done = kolorun("-n", "2", KOLO_PERF, "init", "-n", "1", "--csv", "-")
+        self.assertEqual(["exec", "create", "allreduce", "total"],
+                         [row["part"] for row in csv.DictReader(io.StringIO(done.stdout))], done.stderr)
+
+    def test_mistakes(self):
+        self.assert_refused("option '-d, --dtype NAME' has no meaning for init", "init", "-d", "f64")
 
 
 class ParameterServer(PerfTest):
