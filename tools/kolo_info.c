@@ -11,12 +11,14 @@
 
 #include "command_line.h"
 #include "kolo_tools.h"
+#include "memory_use.h"
 #include "messages.h"
 #include "printed_text.h"
 
 static struct {
     int ranks; /* 0: as many as there are CPUs allowed */
     bool env_only;
+    bool memory_only;
     bool stale_only;
     bool remove;
     bool all;           /* remove whatever is stale */
@@ -342,6 +344,10 @@ static const command_option options[] = {
     {"--ranks N", "show the plan for N ranks (default: as many as CPUs are allowed)",
      TO_INTEGER(chosen.ranks, 1, KOLO_RANKS_MAX)},
     {"--env", "show every environment variable that kolo reads, and nothing else", TO_FLAG(chosen.env_only)},
+    {"--memory",
+     "make communicators of 2, 16, 64 and 256 processes, or of those of --ranks, show how much memory a rank of each "
+     "takes, and nothing else",
+     TO_FLAG(chosen.memory_only)},
     {"--stale",
      "show the names that jobs have in /dev/shm, and nothing else: a job has one while it is created, and a "
      "killed one may leave it behind",
@@ -427,6 +433,8 @@ int main(int argc, char **argv) {
     check_stale();
     if (chosen.stale_only)
         return print_stale() < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+    if (chosen.memory_only)
+        return memory_use_report(chosen.ranks, chosen.json) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
     if (!chosen.env_only && gather(&seen, chosen.ranks) < 0)
         return EXIT_FAILURE;
 

@@ -29,6 +29,24 @@ class Info(unittest.TestCase):
         self.assertEqual((status, ""), (done.returncode, done.stdout))
         self.assertRegex(done.stderr, pattern)
 
+    def test_memory(self):
+        rows = json.loads(self.output("--memory", "--ranks", "3", "--json"))["memory"]
+        uses = [row["use"] for row in rows]
+        self.assertEqual(["default", "background", "lanes"] + ["table"] * (len(uses) == 4), uses)
+        by_use = {row["use"]: row for row in rows}
+        self.assertEqual({3}, {row["ranks"] for row in rows})
+        self.assertLess(0, min(row["own_bytes"] for row in rows))
+        default = by_use["default"]["shared_bytes"]
+        self.assertGreater(by_use["lanes"]["shared_bytes"], default)  # a segment for each lane
+        if "table" in by_use:
+            self.assertGreaterEqual(by_use["table"]["shared_bytes"] - default, (1 << 20) // 3 - 4096)
+        smaller = json.loads(self.output("--memory", "--ranks", "3", "--json", KOLO_SLOT_BYTES="4096"))["memory"][0]
+        self.assertLess(smaller["shared_bytes"], 100 << 10)
+        shown = self.output("--memory", "--ranks", "3")
+        self.assertLessEqual(max(map(len, shown.splitlines())), COLUMNS_MAX)
+        self.assertEqual(uses, [line.split()[1] for line in shown.splitlines()[3:]])
+        self.assert_refused(1, "no memory use of 2 ranks .default.*KOLO_ALGO", "--memory", "--ranks", "2", KOLO_ALGO="none")
+
     def test_json(self):
         report = json.loads(self.output("--json", "--ranks", "3"))
         self.assertEqual({"version", "machine", "plan", "env", "unknown"}, report.keys())
