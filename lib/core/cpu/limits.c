@@ -118,13 +118,15 @@ static int64_t read_key(const char *path, const char *key) {
     return value;
 }
 
+#define UNLIMITED_BYTES (INT64_C(1) << 62) /* version 1 writes "unlimited" as the largest number of whole pages */
+
 /* Returns what the group leaves, by the names of the files with its limit and its use, and by the keys of memory.stat
  * for pages that it can drop. */
 static uint64_t left_of(const char *directory, const char *limit, const char *used, const char *inactive,
                         const char *active) {
     char path[PATH_BYTES + 64];
     int64_t limit_bytes, used_bytes, ignored;
-    if (!kolo_cgroup_read(directory, limit, &limit_bytes, &ignored) ||
+    if (!kolo_cgroup_read(directory, limit, &limit_bytes, &ignored) || limit_bytes >= UNLIMITED_BYTES ||
         !kolo_cgroup_read(directory, used, &used_bytes, &ignored))
         return 0;
     snprintf(path, sizeof path, "%s/memory.stat", directory);
