@@ -458,7 +458,7 @@ const perf_options *perf_options_read(int argc, char **argv, bool speaks) {
     char *const *words = command_line_read(&line, argc, argv);
     if (words[0] == NULL)
         command_line_refuse(&line, "what to measure is missing; give a collective, all, sendrecv, waits, optimizer, "
-                                   "ps, limits, exact or overlap");
+                                   "ps, init, limits, exact or overlap");
     const unsigned uses = choose_collectives(words[0], words[1]);
     const int behind = options.overlap || options.only_limits;
     if (words[1] != NULL && (!behind || words[2] != NULL))

@@ -89,7 +89,7 @@ class Command:
         failures = summary.failures_of_ours(self.cases(results))
         for text in failures:
             self.complain(text)
-        return FAILED if failures or not drawn or not results[self.what] else 0
+        return FAILED if failures or not drawn or not (results[self.what] or results.get("starts")) else 0
 
     def measure(self, options, arguments):
         built = drivers.Drivers(options.cache, options.kolo_build)

@@ -1,6 +1,6 @@
 """What bench/compare measures, and how it is shown."""
 
-from compare import balance, installing, machine, options, peers, rounds, states, summary, sweep, tables
+from compare import balance, installing, machine, options, peers, rounds, starts, states, summary, sweep, tables
 from compare.bench_command import Command, prepare, save
 
 TORCH = "torch==2.13.0"
@@ -30,7 +30,11 @@ def fitting_sizes(case, sizes):
 
 class Compare(Command):
     name, results_format, plots, what = "compare", 2, "compare.plots", "cases"
-    terminal, report = staticmethod(tables.terminal), staticmethod(tables.report)
+    report = staticmethod(tables.report)
+
+    @staticmethod
+    def terminal(results):
+        return starts.table(results) if "starts" in results else tables.terminal(results)
 
     def parse(self, arguments):
         return options.parse(arguments, TORCH, peers.all_peers(TORCH))
@@ -48,7 +52,16 @@ class Compare(Command):
         return {"plan": {"rounds": chosen.rounds, "extra_rounds": chosen.extra_rounds, "budget_ms": chosen.budget_ms,
                          "pinned": not chosen.unpinned, "cpus": self.cpus}, **known, "cases": []}
 
+    def measure_starts(self, results, chosen):
+        plan = rounds.Plan([8], chosen.rounds, 0, chosen.timeout or 60, self.cpus)
+        results["starts"] = []
+        for ranks in options.chosen_ranks(chosen, len(self.cpus)):
+            results["starts"].append(starts.measure(plan, self.present, ranks, self.complain))
+            save(results, chosen.json)
+
     def measure_into(self, results, chosen, built):
+        if chosen.start:
+            return self.measure_starts(results, chosen)
         cases = options.cases(chosen, len(self.cpus))
         if chosen.sweep:
             self.sweep(results, chosen, built, cases)

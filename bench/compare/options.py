@@ -57,6 +57,7 @@ def parser(torch_default, peer_keys):
     what.add_argument("--buffers", type=words("warm", "dirty", "cold"), metavar="LIST", help="warm, dirty, cold")
     what.add_argument("--in-place", action="store_true", help="the result replaces the input")
     what.add_argument("--out-of-place", action="store_true", help="the result has a buffer of its own")
+    what.add_argument("--start", action="store_true", help="nothing but the time from exec to the first result, and memory")
     what.add_argument("--peers", type=words(*peer_keys), metavar="LIST", help="only these: " + ", ".join(peer_keys))
     what.add_argument("--no-peers", action="store_true", help="kolo alone, and what --peer-file adds")
     what.add_argument("--preload", action="store_true", help="each MPI also by kolo-mpi, with kolo's collectives")
@@ -124,6 +125,8 @@ def parse(arguments, torch_default, known):
     if options.sweep and not (options.buffers or options.dtype or options.in_place or options.out_of_place):
         options.buffers = ["warm", "dirty"]
     options.extra_rounds = options.rounds if options.extra_rounds is None else options.extra_rounds
+    if options.start and (options.results or options.plots):
+        made.error("--start makes neither a report nor plots")
     if options.peers and options.no_peers:
         made.error("--peers and --no-peers exclude one another")
     if options.in_place and not options.out_of_place and options.collective != ["allreduce"]:

