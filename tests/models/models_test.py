@@ -3,11 +3,15 @@
 A control is the same model with one store, fence or wait removed (-DWITHOUT_...): if spin finds no fault in it, the
 model shows nothing, and this test fails. The opening comment of each model says what it models and what its
 controls remove.
+
+What a search finds depends on the model and the search's parameters alone. The large ones are in the file `searched`
+with a digest of these, once they were made: they are made again where the digest differs, by --write, and by --whole.
 """
 
 import argparse
 import concurrent.futures
 import dataclasses
+import hashlib
 import os
 import pathlib
 import re
@@ -18,6 +22,7 @@ import tempfile
 import time
 
 MODELS = pathlib.Path(__file__).resolve().parent
+SEARCHED = MODELS / "searched"  # of each large search: digest, states, what was searched
 MEMORY_MIB = 2048
 DEPTH = 200_000
 
@@ -43,6 +48,11 @@ class Check:
     @property
     def label(self):
         return " ".join(self.bounds).replace("=", " ").lower() or "default bounds"
+
+    @property
+    def digest(self):
+        asked = repr((self.bounds, self.mode, self.reduced, self.control, DEPTH))
+        return hashlib.sha256((MODELS / f"{self.model}.pml").read_bytes() + asked.encode()).hexdigest()
 
 
 def small(model, *bounds, mode=STATES, reduced=False):
@@ -243,26 +253,63 @@ def show(outcome):
         print(f"    {outcome.trouble or outcome.fault or 'the model shows nothing that needs what was removed'}")
 
 
+def searched():
+    """The lines of what was searched, by digest."""
+    return {line.split()[0]: line for line in SEARCHED.read_text(encoding="ascii").splitlines()}
+
+
+def write_searched(outcomes):
+    """All large searches of DEFAULT that are known or among these, which passed."""
+    lines = searched()
+    for outcome in outcomes:
+        check = outcome.check
+        control = f", without {check.control.lower()}" if check.control else ""
+        lines[check.digest] = f"{check.digest} {outcome.states:8} {check.model}: {check.label}{control}"
+    wanted = [check.digest for check in DEFAULT if check.large]
+    SEARCHED.write_text("".join(lines[digest] + "\n" for digest in wanted if digest in lines), encoding="ascii")
+
+
+def choose(options):
+    """The searches to make, and the large ones of a model that has changed, which this run does not make."""
+    checks = [check for check in DEFAULT + (MORE if options.all else []) if options.model in (None, check.model)]
+    if options.all or options.whole:
+        return checks, []
+    known = searched()
+    unknown = [check for check in checks if check.large and check.digest not in known]
+    if options.write:
+        return unknown, []
+    chosen = [check for check in checks if not check.large]
+    print(f"{len(checks) - len(chosen) - len(unknown)} large searches were made of the same text, see {SEARCHED.name}")
+    return chosen, unknown
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0],
                                      epilog="example: models_test.py --model slots")
     parser.add_argument("--all", action="store_true", help="larger bounds too: some minutes")
+    parser.add_argument("--whole", action="store_true", help="the large searches, too, whether they were made or not")
+    parser.add_argument("--write", action="store_true", help="make large searches of what has changed, and note them")
     parser.add_argument("--model", choices=sorted({check.model for check in DEFAULT}), help="only this one")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="searches at once")
     options = parser.parse_args()
     if not shutil.which("spin"):
         print("skipped: spin is not installed (apt-get install spin; tools/check does)")
         return 77
-    checks = [check for check in DEFAULT + (MORE if options.all else [])
-              if options.model in (None, check.model)]
+    checks, unknown = choose(options)
     print(f"{'model':<6} {'property':<8} {'bounds':<48} {'control':<24} {'states':>9} {'depth':>6} {'s':>6}  result")
-    failed = 0
+    passed = []
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         for outcome in pool.map(judge, checks):
             show(outcome)
-            failed += not outcome.passed
-    print(f"{len(checks)} searches, {failed} failed")
-    return 1 if failed else 0
+            if outcome.passed:
+                passed.append(outcome)
+    if options.write:
+        write_searched(passed)
+    print(f"{len(checks)} searches, {len(checks) - len(passed)} failed")
+    for check in unknown:
+        print(f"{check.model}, {check.label}: changed since it was searched; tests/models/models_test.py "
+              f"--model {check.model} --write searches it")
+    return 1 if unknown or len(passed) < len(checks) else 0
 
 
 if __name__ == "__main__":
