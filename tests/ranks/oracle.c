@@ -226,28 +226,28 @@ static uint64_t reduce_halves(kolo_dtype dtype, kolo_op op, const uint64_t *bits
 
 /* SUM_EXACT: the true sum as a count for each power of two, made into a number of one bit for each, and rounded. */
 
-enum { LOWEST_POWER = -1080, POWERS = 2300 }; /* with room for sums of many */
+enum { POWERS = 2300, POWERS_BELOW = 1, POWERS_ABOVE = 80 }; /* with room for sums of many */
 
 static const unsigned fraction_bits[KOLO_DTYPES] = {[KOLO_F16] = 10, [KOLO_BF16] = 7, [KOLO_F32] = 23, [KOLO_F64] = 52};
 
-/* The exponent that the unit of subnormals has. */
-static int least_power(kolo_dtype dtype) {
+/* How many powers a sum may have, from below the unit of subnormals on. */
+static int powers_of(kolo_dtype dtype) {
     const int fraction = (int)fraction_bits[dtype], exponent_bits = 8 * sizes[dtype] - 1 - fraction;
-    return 2 - (1 << (exponent_bits - 1)) - fraction;
+    return POWERS_BELOW + (1 << exponent_bits) + fraction + POWERS_ABOVE;
 }
 
 static void count_bits(int *counts, kolo_dtype dtype, uint64_t fraction, uint64_t exponent, int sign) {
     if (exponent > 0)
         fraction |= UINT64_C(1) << fraction_bits[dtype];
-    const int power = least_power(dtype) + (exponent > 0 ? (int)exponent - 1 : 0);
+    const int power = POWERS_BELOW + (exponent > 0 ? (int)exponent - 1 : 0);
     for (int i = 0; i <= (int)fraction_bits[dtype]; i++)
-        counts[power - LOWEST_POWER + i] += sign * (int)(fraction >> i & 1);
+        counts[power + i] += sign * (int)(fraction >> i & 1);
 }
 
 /* Carries, so that each count is 0 or 1. False: the number is negative. */
-static bool settle(int *counts) {
+static bool settle(int *counts, int powers) {
     int carry = 0;
-    for (int i = 0; i < POWERS; i++) {
+    for (int i = 0; i < powers; i++) {
         const int count = counts[i] + carry;
         counts[i] = count & 1;
         carry = (count - counts[i]) / 2;
@@ -256,9 +256,9 @@ static bool settle(int *counts) {
 }
 
 static uint64_t round_counts(const int *counts, kolo_dtype dtype) {
-    const int fraction = (int)fraction_bits[dtype], least = least_power(dtype) - LOWEST_POWER;
+    const int fraction = (int)fraction_bits[dtype], least = POWERS_BELOW;
     const uint64_t infinity = (UINT64_C(1) << (8 * sizes[dtype] - 1)) - (UINT64_C(1) << fraction);
-    int top = POWERS - 1, rest = 0;
+    int top = powers_of(dtype) - 1, rest = 0;
     while (top >= 0 && !counts[top])
         top--;
     const int unit = top - fraction > least ? top - fraction : least;
@@ -277,9 +277,10 @@ static uint64_t round_counts(const int *counts, kolo_dtype dtype) {
 static uint64_t sum_exactly(kolo_dtype dtype, const uint64_t *bits, int n) {
     const unsigned fraction = fraction_bits[dtype], sign_at = 8u * sizes[dtype] - 1;
     const uint64_t infinity = (UINT64_C(1) << sign_at) - (UINT64_C(1) << fraction);
+    const int powers = powers_of(dtype);
     int counts[POWERS], others = 0, specials[3] = {0};
     for (int sign = 1;; sign = -1) { /* negated, if the sum turns out to be negative */
-        memset(counts, 0, sizeof counts);
+        memset(counts, 0, (size_t)powers * sizeof *counts);
         for (int i = 0; i < n; i++) {
             const uint64_t size = bits[i] & ((UINT64_C(1) << sign_at) - 1);
             const bool is_negative = bits[i] >> sign_at & 1;
@@ -294,7 +295,7 @@ static uint64_t sum_exactly(kolo_dtype dtype, const uint64_t *bits, int n) {
             return infinity | UINT64_C(1) << (fraction - 1);
         if (specials[1] || specials[2])
             return infinity | (uint64_t)specials[1] << sign_at;
-        if (!settle(counts))
+        if (!settle(counts, powers))
             continue;
         const uint64_t result = round_counts(counts, dtype);
         return result | (uint64_t)(sign < 0 || others == 0) << sign_at;
@@ -333,30 +334,32 @@ void oracle_reduce(kolo_dtype dtype, kolo_op op, const void *const *inputs, int 
 
 /* Inputs. */
 
-/* Bits of a float or the limits of an integer where kernels go wrong. */
-static uint64_t special_bits(kolo_dtype dtype, uint64_t draw) {
-    const unsigned width = 8u * sizes[dtype];
+/* Bits of a float or the limits of an integer where kernels go wrong: a base, to which a draw adds some bits and a
+ * sign. */
+struct special {
+    uint64_t base, drawn, signs;
+};
+
+static void describe_specials(kolo_dtype dtype, struct special specials[8]) {
     const unsigned fraction = fraction_bits[dtype];
-    const uint64_t sign = draw >> 8 & 1 ? UINT64_C(1) << (width - 1) : 0, top = UINT64_C(1) << (width - 1);
-    if (fraction == 0) /* 0, 1, -1, least, greatest */
-        return (uint64_t[]){0, 1, UINT64_MAX, top, top - 1, 2, 0, UINT64_MAX - 1}[draw % 8];
-    const uint64_t infinity = top - (UINT64_C(1) << fraction), payload = draw >> 9 & ((UINT64_C(1) << fraction) - 1);
-    switch (draw % 8) {
-    case 0:
-        return sign; /* zero */
-    case 1:
-        return sign | infinity;
-    case 2:
-        return sign | infinity | payload | 1; /* NaN, quiet or signalling */
-    case 3:
-        return sign | payload; /* subnormal */
-    case 4:
-        return sign | (infinity - 1); /* greatest */
-    case 5:
-        return sign | UINT64_C(1) << fraction; /* least normal */
-    default:
-        return draw >> 9;
-    }
+    const uint64_t top = UINT64_C(1) << (8u * sizes[dtype] - 1), unit = UINT64_C(1) << fraction;
+    const uint64_t infinity = top - unit, payload = unit - 1;
+    const uint64_t integers[8] = {0, 1, UINT64_MAX, top, top - 1, 2, 0, UINT64_MAX - 1};
+    const struct special floats[8] = {{0, 0, top}, /* zero */
+                                      {infinity, 0, top},
+                                      {infinity | 1, payload, top}, /* NaN, quiet or signalling */
+                                      {0, payload, top},            /* subnormal */
+                                      {infinity - 1, 0, top},       /* greatest */
+                                      {unit, 0, top},               /* least normal */
+                                      {0, UINT64_MAX, 0},
+                                      {0, UINT64_MAX, 0}};
+    for (int i = 0; i < 8; i++)
+        specials[i] = fraction ? floats[i] : (struct special){.base = integers[i]};
+}
+
+static uint64_t special_bits(const struct special specials[8], uint64_t draw) {
+    const struct special *special = &specials[draw % 8];
+    return special->base | (draw >> 9 & special->drawn) | (special->signs & -(draw >> 8 & 1));
 }
 
 static uint64_t near_bits(kolo_dtype dtype, uint64_t draw) {
@@ -391,14 +394,20 @@ static uint64_t exact_bits(kolo_dtype dtype, kolo_op op, uint64_t draw) {
 }
 
 void input_fill(input_style style, kolo_dtype dtype, kolo_op op, void *elements, size_t count, uint64_t seed) {
+    struct special specials[8];
+    uint64_t exact[8];
+    const unsigned exacts = op == KOLO_PROD && fraction_bits[dtype] ? 8 : 7; /* exact_bits has so many */
+    describe_specials(dtype, specials);
+    for (unsigned i = 0; i < exacts; i++)
+        exact[i] = exact_bits(dtype, op, i);
     for (size_t i = 0; i < count; i++) {
         uint64_t bits = random_next(&seed);
-        if (style == INPUT_SPECIAL && bits >> 62)
-            bits = special_bits(dtype, bits);
+        if (style == INPUT_SPECIAL)
+            bits = bits >> 62 ? special_bits(specials, bits) : bits;
         else if (style == INPUT_NEAR)
             bits = near_bits(dtype, bits);
         else if (style == INPUT_EXACT)
-            bits = exact_bits(dtype, op, bits);
+            bits = exact[bits % exacts];
         bits_store(dtype, elements, i, bits);
     }
 }
