@@ -200,6 +200,10 @@ static void end_hung(int signal) {
 void harness_begin(int argc, char **argv, const char *purpose) {
     begin_ns = now_ns();
     read_arguments(argc, argv, purpose);
+#ifdef __GLIBC__
+    mallopt(M_MMAP_THRESHOLD, 1 << 30); /* buffers of many calls lie in the same pages: to clear them takes long */
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
+#endif
     setenv("KOLO_TUNE_FILE", "none", 0); /* or the user's own profile would decide what is tested */
     board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (board == MAP_FAILED) {
