@@ -128,7 +128,7 @@ static void print_usage(FILE *to, const char *program, const char *purpose) {
             "  --seed N     of everything random; without it, TEST_SEED, or 1\n"
             "  --calls N    of a random program only the first N\n"
             "  --threads    ranks are threads of this process instead of processes\n"
-            "  --quick      a fraction of the cases, for sanitizers and emulators\n"
+            "  --quick      a fraction of the cases, for sanitizers and emulators; TEST_QUICK does so, too\n"
             "  --help       print this\n\n"
             "Exit status: 0 passed, 1 failed, 2 wrong arguments, 77 skipped.\n\n"
             "example: %s --ranks 5 --algo ring --seed 1\n",
@@ -151,6 +151,7 @@ static void read_arguments(int argc, char **argv, const char *purpose) {
     const char *slash = strrchr(argv[0], '/'), *program = slash ? slash + 1 : argv[0];
     arguments.algorithm = -1;
     arguments.seed = default_seed();
+    arguments.quick = getenv("TEST_QUICK");
     for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
         switch (option) {
         case 'r':
