@@ -26,9 +26,10 @@ static bool check(const struct rank *rank, const struct gather *call, const unsi
             expect(rank, at == bytes, "case %u: %zu %s%s: byte %zu of the block of rank %d is wrong", call->index,
                    call->count, kolo_name(KOLO_NAME_DTYPE, call->dtype), call->in_place ? " in place" : "", at, peer);
     }
-    for (size_t i = 0; right && i < all + 2 * GUARD_BYTES; i++)
-        right = expect(rank, memory[i] == GUARD || (i >= offset && i < offset + all),
-                       "case %u: written beside the buffer", call->index);
+    bool intact = true;
+    for (size_t i = 0; i < 2 * GUARD_BYTES; i++)
+        intact = intact && memory[i < offset ? i : i + all] == GUARD;
+    right = expect(rank, intact, "case %u: written beside the buffer", call->index) && right;
     free(block);
     return right;
 }
