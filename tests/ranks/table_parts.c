@@ -83,6 +83,7 @@ void table_push_all(struct rank *rank, const kolo_table_options *options) {
         kolo_table_get_stats(table, &stats);
         if (stats.slowest_clock == CLOCKS)
             break;
+        sleep_ms(1);
     }
     kolo_table_wait(table);
     for (bool is_late = true; is_late;) { /* another worker's last pushes may be under way */
@@ -94,6 +95,8 @@ void table_push_all(struct rank *rank, const kolo_table_options *options) {
             expect(rank, !is_late, "an element differs from the sum of all updates");
         if (is_late && options->staleness == 0)
             break;
+        if (is_late)
+            sleep_ms(1);
     }
 leave:
     free(values);
