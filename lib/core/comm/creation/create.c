@@ -228,7 +228,6 @@ static void set_waiting(kolo_comm *comm, kolo_wait_mode mode) {
     comm->waiter.check = kolo_failure_check;
     comm->waiter.note = kolo_history_note_wait;
     comm->waiter.owner = comm;
-    comm->waiter.spun_shown = &comm->history->spun_ns; /* pairs with kolo_watch_rank */
     kolo_log(comm->log_level, KOLO_LOG_INFO, (int)comm->global_rank, "%u ranks on %u processors%s", comm->size, cpus,
              quota ? " with a quota" : "");
 }
@@ -359,6 +358,7 @@ static void finish(kolo_comm *comm) {
     comm->settings = comm->segment.header->settings;
     comm->signal = &comm->segment.signals[comm->rank];
     comm->history = &comm->segment.histories[comm->rank];
+    comm->waiter.spun_shown = &comm->history->spun_ns; /* pairs with kolo_watch_rank */
     comm->stats.segment_bytes = comm->segment.allocated;
     set_waiting(comm, comm->origin.wait);
     kolo_watchdog_begin(comm);
