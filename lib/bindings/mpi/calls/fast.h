@@ -115,22 +115,24 @@ static inline int mpi_fast_Reduce_scatter_block(const void *send, void *recv, in
     return __builtin_expect(!state, 0) ? MPI_PASS : mpi_fast_reduce_blocks(state, send, recv, count, type, op, comm);
 }
 
-static inline int mpi_fast_Allgather(const void *send, int send_count, mpi_word send_type, void *recv, int recv_count,
-                                     mpi_word recv_type, mpi_word comm) {
-    struct mpi_state *const state = mpi_fast_state(comm);
-    const size_t bytes =
-        state ? mpi_fast_blocks(state, send, send_count, send_type, recv, recv_count, recv_type) : SIZE_MAX;
-    if (__builtin_expect(bytes == SIZE_MAX, 0))
-        return MPI_PASS;
-    return mpi_fast_result(state, comm, kolo_allgather(state->fast, send, recv, bytes, KOLO_U8));
-}
-
-static inline int mpi_fast_Alltoall(const void *send, int send_count, mpi_word send_type, void *recv, int recv_count,
+/* exchange: kolo_allgather or kolo_alltoall. */
+static inline int mpi_fast_exchange(int (*exchange)(kolo_comm *, const void *, void *, size_t, kolo_dtype),
+                                    const void *send, int send_count, mpi_word send_type, void *recv, int recv_count,
                                     mpi_word recv_type, mpi_word comm) {
     struct mpi_state *const state = mpi_fast_state(comm);
     const size_t bytes =
         state ? mpi_fast_blocks(state, send, send_count, send_type, recv, recv_count, recv_type) : SIZE_MAX;
     if (__builtin_expect(bytes == SIZE_MAX, 0))
         return MPI_PASS;
-    return mpi_fast_result(state, comm, kolo_alltoall(state->fast, send, recv, bytes, KOLO_U8));
+    return mpi_fast_result(state, comm, exchange(state->fast, send, recv, bytes, KOLO_U8));
+}
+
+static inline int mpi_fast_Allgather(const void *send, int send_count, mpi_word send_type, void *recv, int recv_count,
+                                     mpi_word recv_type, mpi_word comm) {
+    return mpi_fast_exchange(kolo_allgather, send, send_count, send_type, recv, recv_count, recv_type, comm);
+}
+
+static inline int mpi_fast_Alltoall(const void *send, int send_count, mpi_word send_type, void *recv, int recv_count,
+                                    mpi_word recv_type, mpi_word comm) {
+    return mpi_fast_exchange(kolo_alltoall, send, send_count, send_type, recv, recv_count, recv_type, comm);
 }
