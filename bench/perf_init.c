@@ -20,8 +20,8 @@ enum { EXEC, CREATE, ALLREDUCE, TOTAL, PARTS };
 #define RUN_US 3e6 /* about what all samples take, where --iters does not say */
 
 static const char *const names[] = {[EXEC] = "exec", [CREATE] = "create", [ALLREDUCE] = "allreduce", [TOTAL] = "total"};
-static const char program[] =
-    "kolo-perf-init"; /* of the processes that are started; rank, size, file and pipe follow */
+/* Of the processes that are started; rank, size, file and pipe follow. */
+static const char program[] = "kolo-perf-init";
 
 /* When a started process had done what. */
 struct moments {

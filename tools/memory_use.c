@@ -90,9 +90,9 @@ static int live(void *argument, int rank) {
     if (rc == 0 && team->use == USE_TABLE)
         rc = make_table(comm, &table);
 #endif
+    /* Behind the first barrier all have what they take; before the second one nobody leaves. */
     if (rc == 0)
-        rc = kolo_barrier(
-            comm); /* from here on all have what they take, and below nobody leaves before all have looked */
+        rc = kolo_barrier(comm);
     const struct taken after = read_taken();
     team->taken[rank] = (struct taken){after.own_kib - before.own_kib, after.shared_kib - before.shared_kib};
     if (rc == 0)
