@@ -21,6 +21,7 @@ extern "C" {
 #define KOLO_HAS_OP                1u                   /* it reduces */
 #define KOLO_HAS_ROOT              2u                   /* all ranks name one */
 #define KOLO_HAS_COUNTS            4u                   /* one for each block */
+#define KOLO_HAS_BLOCKS            8u                   /* one for each rank, on some side */
 #define KOLO_HAS_CHOICE(algorithm) (16u << (algorithm)) /* a profile's band may have that algorithm */
 #define KOLO_HAS_CHOICES           (0xffffu << 4)       /* any: otherwise the collective has no bands in a profile */
 KOLO_API unsigned kolo_collective_has(kolo_collective collective);

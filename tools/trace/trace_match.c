@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kolo_tools.h"
 #include "trace_figures.h"
 
 /* A straggler costs a hundredth of the time at least, and half as much again as any other rank. */
@@ -13,56 +14,22 @@ enum { COLLECTIVES_ALL = KOLO_COLLECTIVES + 1 }; /* the last one stands for thos
 double trace_bus_factor(unsigned collective, int ranks) {
     if (ranks < 2) /* nothing is on a bus */
         return 0;
-    const double kept = (double)(ranks - 1) / ranks;
-    switch ((kolo_collective)collective) {
-    case KOLO_ALLREDUCE:
-    case KOLO_ALLREDUCE_MANY:
-    case KOLO_ALLREDUCE_APPLY:
-        return 2 * kept;
-    case KOLO_REDUCE_SCATTER:
-    case KOLO_REDUCE_SCATTERV:
-    case KOLO_ALLGATHER:
-    case KOLO_ALLGATHERV:
-    case KOLO_GATHER:
-    case KOLO_GATHERV:
-    case KOLO_SCATTER:
-    case KOLO_SCATTERV:
-    case KOLO_ALLTOALL:
-    case KOLO_ALLTOALLV:
-        return kept;
-    case KOLO_REDUCE:
-    case KOLO_BROADCAST:
-    case KOLO_SCAN:
-    case KOLO_EXSCAN:
-        return 1;
-    default:
-        return 0;
-    }
+    const unsigned has = kolo_collective_has((kolo_collective)collective);
+    if (has & KOLO_HAS_BLOCKS)
+        return (double)(ranks - 1) / ranks;
+    if (collective == KOLO_ALLREDUCE || collective == KOLO_ALLREDUCE_MANY || collective == KOLO_ALLREDUCE_APPLY)
+        return 2.0 * (ranks - 1) / ranks;
+    return has ? 1 : 0;
 }
 
 uint64_t trace_message_bytes(unsigned collective, uint64_t elements, unsigned dtype, int ranks) {
     uint64_t bytes;
+    const unsigned has = kolo_collective_has((kolo_collective)collective);
     size_t each = kolo_dtype_bytes((kolo_dtype)dtype);
-    switch ((kolo_collective)collective) {
-    case KOLO_ALLGATHER:
-    case KOLO_REDUCE_SCATTER:
-    case KOLO_GATHER:
-    case KOLO_SCATTER:
-    case KOLO_ALLTOALL: /* elements of a block */
+    if (!has && collective < KOLO_COLLECTIVES && collective != KOLO_SEND && collective != KOLO_RECV)
+        return 0;                                            /* no message */
+    if ((has & KOLO_HAS_BLOCKS) && !(has & KOLO_HAS_COUNTS)) /* elements of a block */
         each *= (size_t)ranks;
-        break;
-    case KOLO_ALLOC:
-    case KOLO_SHARE:
-    case KOLO_TABLE:
-    case KOLO_BARRIER:
-    case KOLO_SPLIT:
-    case KOLO_DUP:
-    case KOLO_GROW:
-    case KOLO_FREE: /* no message */
-        return 0;
-    default:
-        break;
-    }
     return __builtin_mul_overflow(elements, each, &bytes) || bytes > (UINT64_C(1) << 50) ? 0 : bytes;
 }
 

@@ -5,7 +5,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "communicators/states.h"
+#include "kolo_tools.h"
+#include "calls/calls.h"
 #include "types/operations.h"
 
 enum { REASONS = 32, REASON_BYTES = 128 };
@@ -37,8 +38,7 @@ static void explain_reduction(const char *name, const struct mpi_state *state, c
 
 static void explain(unsigned function, mpi_word comm, char *why) {
     const struct mpi_state *const state = mpi_state_find(comm);
-    const bool reduces = (function >= MPI_Allreduce_INDEX && function <= MPI_Reduce_scatter_block_INDEX) ||
-                         function == MPI_Scan_INDEX || function == MPI_Exscan_INDEX;
+    const bool reduces = kolo_collective_has(mpi_call_collective(function)) & KOLO_HAS_OP;
     const bool is_between = function <= MPI_Reduce_INDEX; /* made on several machines, too */
     char name[32];
     snprintf(name, sizeof name, "MPI_%s", mpi_function_names[function]);

@@ -118,7 +118,8 @@ unsigned kolo_collective_has(kolo_collective collective) {
         return 0;
     const struct kolo_descriptor *row = &kolo_registry[collective];
     return (row->has_op ? KOLO_HAS_OP : 0) | (row->has_root ? KOLO_HAS_ROOT : 0) |
-           (row->send == COUNTED || row->recv == COUNTED ? KOLO_HAS_COUNTS : 0) | KOLO_HAS_CHOICE(0) * row->choices;
+           (row->send == COUNTED || row->recv == COUNTED ? KOLO_HAS_COUNTS : 0) |
+           (row->send != WHOLE || row->recv != WHOLE ? KOLO_HAS_BLOCKS : 0) | KOLO_HAS_CHOICE(0) * row->choices;
 }
 
 int kolo_op_create(kolo_op *op, kolo_op_function function, void *context, size_t element_bytes, unsigned flags) {

@@ -23,6 +23,10 @@ static const struct {
     [MPI_Scatterv_INDEX] = {mpi_make_movement, KOLO_SCATTERV},
 };
 
+kolo_collective mpi_call_collective(unsigned function) {
+    return makers[function].collective;
+}
+
 int mpi_call_make(const struct mpi_call *call) {
     struct mpi_state *const state = mpi_state_find(call->comm);
     return state ? makers[call->function].make(state, makers[call->function].collective, call) : MPI_PASS;

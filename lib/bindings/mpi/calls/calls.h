@@ -17,6 +17,9 @@
  * alike, and nothing has been done. */
 int mpi_call_make(const struct mpi_call *call);
 
+/* kolo's collective for an enum mpi_function. */
+kolo_collective mpi_call_collective(unsigned function);
+
 /* The same of some of them, as kolo's `collective`. state: the communicator's. */
 typedef int mpi_maker(struct mpi_state *state, kolo_collective collective, const struct mpi_call *call);
 mpi_maker mpi_make_barrier, mpi_make_broadcast, mpi_make_movement;    /* calls/movement.c */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kolo_tools.h"
+#include "calls/calls.h"
 #include "communicators/machines.h"
 #include "types/operations.h"
 
@@ -45,42 +46,26 @@ int mpi_fail_packing(const struct mpi_state *state, mpi_word comm) {
 
 /* Messages. */
 
-static const char *const functions[KOLO_COLLECTIVES] = {[KOLO_BARRIER] = "MPI_Barrier",
-                                                        [KOLO_BROADCAST] = "MPI_Bcast",
-                                                        [KOLO_ALLREDUCE] = "MPI_Allreduce",
-                                                        [KOLO_ALLGATHER] = "MPI_Allgather",
-                                                        [KOLO_ALLGATHERV] = "MPI_Allgatherv",
-                                                        [KOLO_REDUCE] = "MPI_Reduce",
-                                                        [KOLO_REDUCE_SCATTER] = "MPI_Reduce_scatter",
-                                                        [KOLO_REDUCE_SCATTERV] = "MPI_Reduce_scatter",
-                                                        [KOLO_GATHER] = "MPI_Gather",
-                                                        [KOLO_GATHERV] = "MPI_Gatherv",
-                                                        [KOLO_SCATTER] = "MPI_Scatter",
-                                                        [KOLO_SCATTERV] = "MPI_Scatterv",
-                                                        [KOLO_ALLTOALL] = "MPI_Alltoall",
-                                                        [KOLO_ALLTOALLV] = "MPI_Alltoallv",
-                                                        [KOLO_SCAN] = "MPI_Scan",
-                                                        [KOLO_EXSCAN] = "MPI_Exscan"};
-
 static bool is_word(const char *at, size_t bytes, const char *word) {
     return strlen(word) == bytes && strncmp(at, word, bytes) == 0;
 }
 
-/* The collective that the word is the name of; KOLO_COLLECTIVES: none of those that are made for an MPI program. */
-static int find_collective(const char *at, size_t bytes) {
-    int i = 0;
-    while (i < KOLO_COLLECTIVES && !(functions[i] && is_word(at, bytes, kolo_name(KOLO_NAME_COLLECTIVE, i))))
+/* The MPI's function for the collective that the word is the name of; MPI_FUNCTIONS: none. */
+static unsigned find_function(const char *at, size_t bytes) {
+    unsigned i = 0;
+    while (i < MPI_FUNCTIONS && !is_word(at, bytes, kolo_name(KOLO_NAME_COLLECTIVE, (int)mpi_call_collective(i))))
         i++;
     return i;
 }
 
-/* The MPI's word for that of kolo at `at`, which has so many bytes; NULL: the same. What is moved goes as bytes. */
-static const char *translate(const char *at, size_t bytes) {
-    const int collective = find_collective(at, bytes);
-    return collective < KOLO_COLLECTIVES             ? functions[collective]
-           : is_word(at, bytes, "u8")                ? "bytes"
-           : is_word(at, bytes, "kolo_comm_destroy") ? "MPI_Finalize"
-                                                     : NULL;
+/* Puts the MPI's word for that of kolo at `at`, which has so many bytes, or the same. What is moved goes as bytes. */
+static int translate(const char *at, size_t bytes, char *text, size_t text_bytes) {
+    const unsigned function = find_function(at, bytes);
+    if (function < MPI_FUNCTIONS)
+        return snprintf(text, text_bytes, "MPI_%s", mpi_function_names[function]);
+    if (is_word(at, bytes, "u8") || is_word(at, bytes, "kolo_comm_destroy"))
+        return snprintf(text, text_bytes, "%s", *at == 'u' ? "bytes" : "MPI_Finalize");
+    return snprintf(text, text_bytes, "%.*s", (int)bytes, at);
 }
 
 /* A word, or one character that is in none. */
@@ -91,13 +76,13 @@ static size_t word_bytes(const char *at) {
 
 /* " (1024 MPI_DOUBLE, MPI_SUM)" for "allreduce of 1024 f64, sum", at `call`; nothing where that is not known. */
 static void describe_own(const struct mpi_state *state, const char *call, char *own, size_t own_bytes) {
-    const int collective = find_collective(call, word_bytes(call));
+    const unsigned function = find_function(call, word_bytes(call));
     const struct mpi_reduction *const reduction = state->reduction;
     unsigned long long count;
     *own = '\0';
-    if (collective == KOLO_COLLECTIVES || sscanf(call, "%*s of %llu ", &count) != 1)
+    if (function == MPI_FUNCTIONS || sscanf(call, "%*s of %llu ", &count) != 1)
         return;
-    if (!(kolo_collective_has((kolo_collective)collective) & KOLO_HAS_OP)) {
+    if (!(kolo_collective_has(mpi_call_collective(function)) & KOLO_HAS_OP)) {
         if (state->type && count % state->type->bytes == 0)
             snprintf(own, own_bytes, " (%llu %s)", count / state->type->bytes, mpi_type_name(state->type));
     } else if (reduction) {
@@ -120,14 +105,14 @@ void mpi_word_message(const struct mpi_state *state, int rank, const char *messa
     for (const char *at = mpi_word_unnamed(message, rank);
          *at && used + sizeof own + sizeof begin < MPI_WORDING_BYTES;) {
         const size_t bytes = word_bytes(at);
-        const char *const word = translate(at, bytes);
         if (at == call)
             describe_own(state, call, own, sizeof own);
         const bool ends_own = call && at > call && *at == ',';
-        used += (size_t)snprintf(text + used, MPI_WORDING_BYTES - used, "%s%.*s", ends_own ? own : "",
-                                 word ? (int)strlen(word) : (int)bytes, word ? word : at);
-        if (ends_own)
+        if (ends_own) {
+            used += (size_t)snprintf(text + used, MPI_WORDING_BYTES - used, "%s", own);
             *own = '\0';
+        }
+        used += (size_t)translate(at, bytes, text + used, MPI_WORDING_BYTES - used);
         at += bytes;
     }
     snprintf(text + used, MPI_WORDING_BYTES - used, "%s", own);
