@@ -62,6 +62,11 @@ class Track:
         if end:
             self.add(end_ns, "CALL_END", detail=MESH, comm=comm, b=number)
 
+    def clock(self, begin_ns, end_ns, clock, comm=0):
+        """The end of a clock of a table."""
+        self.add(begin_ns, "SPAN_BEGIN", detail=SPAN["TABLE_WAIT"], comm=comm, a=clock)
+        self.add(end_ns, "SPAN_END", detail=SPAN["TABLE_WAIT"], comm=comm)
+
     def range(self, begin_ns, name):
         parts = [name[i:i + 16].ljust(16, b"\0") for i in range(0, max(len(name), 1), 16)]
         for i, part in enumerate(parts):
@@ -115,6 +120,22 @@ class Rank:
         path = pathlib.Path(folder, f"{self.job or 'none'}.{self.rank}.{self.pid}.kolotrace")
         path.write_bytes(self.bytes())
         return path
+
+
+def job_with_a_table(late, staleness=0, ranks=4, clocks=40, step_ns=2_000_000, late_ns=6_000_000):
+    """Workers that push and end clocks. late(clock) is the one whose step takes longer by late_ns; the others go on while
+    they are at most `staleness` clocks ahead."""
+    processes = [Rank(rank, ranks) for rank in range(ranks)]
+    for process in processes:
+        process.comm()
+    tracks, now, came = [process.track() for process in processes], [1_000_000] * ranks, []
+    for clock in range(clocks):
+        came.append([at + step_ns + 1000 * rank + (late_ns if rank == late(clock) else 0) for rank, at in enumerate(now)])
+        for rank, track in enumerate(tracks):
+            freed = max(came[clock - staleness]) if clock >= staleness else 0
+            now[rank] = max(came[clock][rank], freed) + 5000
+            track.clock(came[clock][rank], now[rank], clock)
+    return processes
 
 
 def job_with_a_late_rank(ranks=4, late=2, late_ns=3_000_000, steps=50, step_ns=10_000_000, small_calls=0, **options):

@@ -1,9 +1,11 @@
 /* A job with a table, on which one rank is slow: each rank pulls, pushes and ends clocks until it is told that it is
  * enough.
  *
- *   table_probe RANK MS STALENESS   rank RANK sleeps MS in each clock; SIGUSR1 lets a rank leave the table, and end
+ *   table_probe RANK MS STALENESS [CLOCKS]   rank RANK sleeps MS in each clock; after that many, or SIGUSR1, a rank
+ *                                            leaves the table, and ends
  *
  * Each rank prints "rank R is process P" when the table is there. Exit code 0, or 1 with kolo's message. */
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,11 +24,11 @@ static void end_rank(int number) {
     enough = 1;
 }
 
-static int go_on(kolo_table *table, long pause_ms) {
+static int go_on(kolo_table *table, long pause_ms, long clocks) {
     const struct timespec pause = {.tv_sec = pause_ms / 1000, .tv_nsec = pause_ms % 1000 * 1000000};
     static float rows[ROWS * COLUMNS];
     int status = 0;
-    while (status == 0 && !enough) {
+    while (status == 0 && !enough && clocks-- > 0) {
         nanosleep(&pause, NULL);
         status = kolo_table_pull(table, 0, ROWS, rows);
         if (status == 0)
@@ -41,7 +43,7 @@ int main(int argc, char **argv) {
     kolo_comm *comm = NULL;
     kolo_table *table = NULL;
     kolo_table_options options = KOLO_TABLE_OPTIONS_INIT;
-    if (argc != 4)
+    if (argc != 4 && argc != 5)
         return 2;
     struct sigaction action = {.sa_handler = end_rank};
     sigaction(SIGUSR1, &action, NULL);
@@ -55,7 +57,8 @@ int main(int argc, char **argv) {
     if (status == 0) {
         printf("rank %d is process %d\n", kolo_comm_rank(comm), (int)getpid());
         fflush(stdout);
-        status = go_on(table, kolo_comm_rank(comm) == atoi(argv[1]) ? atol(argv[2]) : 1);
+        status = go_on(table, kolo_comm_rank(comm) == atoi(argv[1]) ? atol(argv[2]) : 1,
+                       argc == 5 ? atol(argv[4]) : LONG_MAX);
     }
     if (status < 0)
         fprintf(stderr, "table_probe: %s\n", kolo_error_message());

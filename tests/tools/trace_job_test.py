@@ -130,6 +130,17 @@ class Late(Job):
         self.assertGreater(late["late_calls"], 0.7 * late["matched_calls"])
         self.assertGreater(late["late_median_s"], 0.018)
 
+    @unittest.skipUnless("TABLE_PROBE" in os.environ, "the library has no tables")
+    def test_names_for_whose_clocks_others_wait(self):
+        for staleness in "02":
+            with self.subTest(staleness=staleness):
+                self.folder = self.folder.with_name(f"t{staleness}")
+                self.run_job(3, os.environ["TABLE_PROBE"], "1", "20", staleness, "40")
+                found = self.summary()
+                self.assertEqual(1, found["straggler"])
+                self.assertIn("keeps the others waiting for its clocks of a table", found["verdict"])
+                self.assertGreater(found["processes"][1]["kept_waiting_s"], 0.5)
+
 
 class Killed(Job):
     def test_trace_survives(self):

@@ -81,6 +81,24 @@ class Straggler(Folder):
         self.write(made_trace.job_with_a_late_rank()[:1])
         self.assertIn("With one rank's trace", self.run_well())
 
+    def test_is_named_in_a_table(self):
+        for staleness in (0, 3):
+            with self.subTest(staleness=staleness):
+                self.write(made_trace.job_with_a_table(lambda clock: 2, staleness))
+                self.assertRegex(self.run_well(), r"Rank 2 keeps the others waiting for its clocks of a table, 2\d\d ms in\s+all")
+                found = self.summary()
+                self.assertEqual((2, 0), (found["straggler"], found["matched_calls"]))
+                kept = [process["kept_waiting_s"] for process in found["processes"]]
+                self.assertAlmostEqual(0.006 * (40 - 4 / 3 * staleness), kept[2], delta=0.01)
+                self.assertLess(max(kept[:2] + kept[3:]), 0.001)
+
+    def test_is_not_named_in_a_table_without_one(self):
+        self.write(made_trace.job_with_a_table(lambda clock: clock % 4))
+        self.assertIsNone(self.summary()["straggler"])
+        self.assertIn("No rank is late in a way that matters.", self.run_well())
+        self.write(made_trace.job_with_a_table(lambda clock: 2, staleness=1000))  # nobody waits
+        self.assertIsNone(self.summary()["straggler"])
+
     def test_communicator_is_found_by_place_and_time(self):
         """Its numbers, and its place in memory, are of one rank and of one time only."""
         made = []

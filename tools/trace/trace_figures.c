@@ -7,7 +7,7 @@
 typedef struct tally {
     trace_figures *figures;
     trace_rank *rank;
-    size_t call_room, request_room;
+    size_t call_room, request_room, clock_room;
     bool good; /* there has been memory */
 
     /* of the present track */
@@ -128,6 +128,18 @@ static void add_call(tally *tally, const trace_walk *walk, const trace_slice *sl
         tally->rank->background_ns += slice->end_ns - slice->begin_ns;
 }
 
+static void add_clock(tally *tally, const trace_walk *walk, const trace_slice *slice) {
+    trace_figures *figures = tally->figures;
+    if (!grow(tally, (void **)&figures->clocks, figures->clock_count, &tally->clock_room, sizeof *figures->clocks))
+        return;
+    figures->clocks[figures->clock_count++] =
+        (trace_table_clock){.begin_ns = slice->begin_ns,
+                            .end_ns = slice->end_ns,
+                            .clock = slice->begin->a,
+                            .process = walk->process,
+                            .comm = trace_job_comm(walk->job, &walk->job->processes[walk->process], slice->begin)};
+}
+
 /* How much of a wait its thread did not sleep. */
 static int64_t spun_ns(const trace_slice *wait) {
     const int64_t ns = wait->end_ns - wait->begin_ns;
@@ -188,6 +200,8 @@ static void end_slice(void *context, const trace_walk *walk, const trace_slice *
         add_wait(tally, walk, slice);
     else if (slice->type == TRACE_SLICE_RANGE)
         add_range(tally->figures, slice);
+    else if (slice->begin && waits(slice))
+        add_clock(tally, walk, slice);
 }
 
 static void take_event(void *context, const trace_walk *walk, const trace_event *event) {
@@ -299,6 +313,7 @@ void trace_figures_free(trace_figures *figures) {
     free(figures->calls);
     free(figures->groups);
     free(figures->requests);
+    free(figures->clocks);
     free(figures->rows);
     free(figures->ranges);
     *figures = (trace_figures){0};

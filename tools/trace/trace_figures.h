@@ -39,6 +39,14 @@ typedef struct trace_group {
     int64_t late_ns; /* from the median of the other ranks' begins to the last one's */
 } trace_group;
 
+/* The end of a clock of a table, as one worker made it: from then on the others need not wait for that clock of it. */
+typedef struct trace_table_clock {
+    int64_t begin_ns, end_ns;
+    uint64_t clock;
+    int32_t process;
+    int32_t comm;
+} trace_table_clock;
+
 typedef struct trace_request {
     int32_t process;
     uint64_t number;
@@ -58,6 +66,7 @@ typedef struct trace_rank {
     uint64_t late_calls;      /* of these, it came last to, by a tenth at least of what is usual for it */
     int64_t late_ns;          /* in those, the median */
     int64_t late_total_ns;    /* in all that it came last to */
+    int64_t kept_ns;          /* the most that another one waited for its clocks of tables */
 } trace_rank;
 
 typedef struct trace_collective_row {
@@ -87,6 +96,8 @@ typedef struct trace_figures {
     size_t group_count;
     trace_request *requests;
     size_t request_count;
+    trace_table_clock *clocks;
+    size_t clock_count;
     trace_collective_row *rows; /* by collective and size */
     int row_count;
     uint64_t sizes[TRACE_SIZES]; /* calls of each class */

@@ -153,12 +153,87 @@ static bool judge_all(trace_figures *figures) {
     return true;
 }
 
+static int by_clock(const void *left, const void *right) {
+    const trace_table_clock *a = left, *b = right;
+    if (a->comm != b->comm)
+        return a->comm < b->comm ? -1 : 1;
+    if (a->process != b->process)
+        return a->process - b->process;
+    return (a->begin_ns > b->begin_ns) - (a->begin_ns < b->begin_ns);
+}
+
+/* The clocks of one worker, in order. */
+typedef struct worker {
+    const trace_table_clock *next, *end;
+} worker;
+
+/* For whom the worker waited in `wait`: of those that have ended fewest clocks by then, and not that one, the last to
+ * end its next. NULL: for no worker. */
+static const worker *awaited_in(const trace_table_clock *wait, worker *workers, int count) {
+    const worker *found = NULL;
+    for (int i = 0; i < count; i++) {
+        worker *other = &workers[i];
+        while (other->next < other->end && other->next->begin_ns <= wait->begin_ns)
+            other->next++;
+        if (other->next == other->end || other->next->process == wait->process || other->next->clock > wait->clock)
+            continue;
+        if (!found || other->next->clock < found->next->clock ||
+            (other->next->clock == found->next->clock && other->next->begin_ns > found->next->begin_ns))
+            found = other;
+    }
+    return found;
+}
+
+/* The clocks of one communicator's tables. kept: 0 for each process, as it is left. */
+static void judge_clocks(trace_figures *figures, const trace_table_clock *first, const trace_table_clock *end,
+                         worker *workers, int64_t *kept) {
+    for (const trace_table_clock *own = first; own < end;) {
+        int count = 0;
+        for (const trace_table_clock *at = first; at < end; at++) {
+            if (at == first || at->process != at[-1].process)
+                workers[count++].next = at;
+            workers[count - 1].end = at + 1;
+        }
+        const int32_t process = own->process;
+        for (; own < end && own->process == process; own++) {
+            const worker *awaited = awaited_in(own, workers, count);
+            if (!awaited)
+                continue;
+            const int64_t until_ns = awaited->next->begin_ns < own->end_ns ? awaited->next->begin_ns : own->end_ns;
+            kept[awaited->next->process] += until_ns - own->begin_ns;
+        }
+        for (int p = 0; p < figures->job->count; p++) {
+            if (kept[p] > figures->ranks[p].kept_ns)
+                figures->ranks[p].kept_ns = kept[p];
+            kept[p] = 0;
+        }
+    }
+}
+
+static bool judge_tables(trace_figures *figures) {
+    worker *workers = calloc((size_t)figures->job->count + 1, sizeof *workers);
+    int64_t *kept = calloc((size_t)figures->job->count + 1, sizeof *kept);
+    const bool good = workers && kept;
+    if (figures->clock_count)
+        qsort(figures->clocks, figures->clock_count, sizeof *figures->clocks, by_clock);
+    for (size_t first = 0, behind; good && first < figures->clock_count; first = behind) {
+        for (behind = first + 1;
+             behind < figures->clock_count && figures->clocks[behind].comm == figures->clocks[first].comm;)
+            behind++;
+        if (figures->clocks[first].comm >= 0)
+            judge_clocks(figures, &figures->clocks[first], &figures->clocks[behind], workers, kept);
+    }
+    free(workers);
+    free(kept);
+    return good;
+}
+
 static void find_straggler(trace_figures *figures) {
     const trace_job *job = figures->job;
     int64_t most = 0, second = 0;
     int found = -1;
     for (int p = 0; p < job->count; p++) {
-        const int64_t ns = figures->ranks[p].late_total_ns;
+        const int64_t ns = figures->ranks[p].late_total_ns + figures->ranks[p].kept_ns;
         if (ns > most) {
             second = most;
             most = ns;
@@ -253,7 +328,7 @@ static void find_slowest(trace_figures *figures) {
 bool trace_calls_match(trace_figures *figures) {
     if (figures->call_count)
         qsort(figures->calls, figures->call_count, sizeof *figures->calls, by_call);
-    if (!make_groups(figures) || !judge_all(figures) || !make_rows(figures))
+    if (!make_groups(figures) || !judge_all(figures) || !judge_tables(figures) || !make_rows(figures))
         return false;
     find_straggler(figures);
     find_slowest(figures);

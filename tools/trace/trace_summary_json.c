@@ -19,11 +19,12 @@ static void put_rank(FILE *to, const trace_figures *figures, int index) {
     fprintf(to,
             ", \"computing_s\": %.9f, \"communicating_s\": %.9f, \"waiting_s\": %.9f, \"spinning_s\": %.9f, \"calls\": "
             "%" PRIu64 ", \"bytes\": %" PRIu64 ", \"exchanged_bytes\": %" PRIu64 ", \"matched_calls\": %" PRIu64
-            ", \"late_calls\": %" PRIu64 ", \"late_median_s\": %.9f, \"late_total_s\": %.9f, \"hidden_share\": ",
+            ", \"late_calls\": %" PRIu64
+            ", \"late_median_s\": %.9f, \"late_total_s\": %.9f, \"kept_waiting_s\": %.9f, \"hidden_share\": ",
             (double)rank->state_ns[TRACE_COMPUTING] * S, (double)rank->state_ns[TRACE_COMMUNICATING] * S,
             (double)rank->state_ns[TRACE_WAITING] * S, (double)rank->spun_ns * S, rank->calls, rank->bytes,
             rank->exchanged_bytes, rank->matched, rank->late_calls, (double)rank->late_ns * S,
-            (double)rank->late_total_ns * S);
+            (double)rank->late_total_ns * S, (double)rank->kept_ns * S);
     if (trace_hidden_percent(rank) < 0)
         fputs("null, \"waited_for_s\": ", to);
     else

@@ -33,13 +33,19 @@ double trace_percent(double part, double whole) {
 
 const char *trace_verdict(const trace_figures *figures, char text[TRACE_SENTENCE_BYTES]) {
     char name[TRACE_PROCESS_NAME_BYTES];
-    if (figures->matched == 0)
+    if (figures->matched == 0 && figures->clock_count == 0)
         return figures->job->count < 2 ? "With one rank's trace nothing can be said of who is late."
                                        : "No call is in the traces of all its ranks: nothing can be said of who is "
                                          "late.";
     if (figures->straggler < 0)
         return "No rank is late in a way that matters.";
     const trace_rank *rank = &figures->ranks[figures->straggler];
+    if (rank->kept_ns > rank->late_total_ns) {
+        snprintf(text, TRACE_SENTENCE_BYTES, "%s keeps the others waiting for its clocks of a table, %s in all.",
+                 trace_process_name(figures->job, figures->straggler, name),
+                 trace_time_text((double)rank->kept_ns).text);
+        return text;
+    }
     const double percent = trace_percent((double)rank->late_calls, (double)rank->matched);
     char share[64];
     if (percent < 1)
