@@ -3,7 +3,8 @@
 usage: figures.py MODULE RESULTS.json FOLDER
 
 MODULE's draw_all(results, folder) draws, as PNG and perhaps also SVG, and returns a list of objects with "title", "file"
-and "place", which tells where in a report the plot belongs; the program prints it as JSON. Here is what all plots have in
+and "place", which tells where in a report the plot belongs; the program prints it as JSON. A file with an object on each
+line, as kolo-perf writes it, is a list. Here is what all plots have in
 common: a figure's frame, its axes of sizes and times, lines and their names."""
 
 import importlib
@@ -156,8 +157,16 @@ def save(figure, path, kinds=("png",)):
     return f"{path}.{kinds[0]}"
 
 
+def read(path):
+    text = pathlib.Path(path).read_text(encoding="utf-8")
+    try:
+        return json.loads(text)
+    except ValueError:  # no single one
+        return [json.loads(line) for line in text.splitlines()]
+
+
 def main(module, results_path, folder):
-    results = json.loads(pathlib.Path(results_path).read_text(encoding="utf-8"))
+    results = read(results_path)
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     pyplot.rcParams.update(STYLE)

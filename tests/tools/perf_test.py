@@ -2,6 +2,7 @@
 
 import csv
 import errno
+import importlib.util
 import io
 import json
 import os
@@ -15,7 +16,8 @@ import unittest
 import launching
 from launching import KOLO_PERF, KOLORUN, PATIENCE_S, kolorun
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
+BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench"
+sys.path.insert(0, str(BENCH))
 from compare import options  # noqa: E402 (the path has to be set first)
 
 COLUMNS_MAX = 80
@@ -618,6 +620,22 @@ class Waits(PerfTest):
             for name in ("cpu_us", "delay_us"):
                 self.assertLess(0, row[name]["median"])
                 self.assertLessEqual(row[name]["median"], row[name]["max"])
+
+    @unittest.skipUnless(importlib.util.find_spec("matplotlib"), "matplotlib is not installed")
+    def test_plots(self):
+        with tempfile.TemporaryDirectory() as folder:
+            rows = pathlib.Path(folder, "waits.json")
+            done = kolorun("-n", "2", KOLO_PERF, "waits", "--longest", "1000", "-n", "1", "--json", str(rows))
+            self.assertEqual(0, done.returncode, done.stderr)
+            done = subprocess.run([sys.executable, "-B", BENCH / "compare/figures.py", "compare.waits_plots", rows, folder],
+                                  capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+            self.assertEqual((0, ""), (done.returncode, done.stderr))
+            self.assertEqual(["delay", "cpu"], [plot["place"] for plot in json.loads(done.stdout)])
+            for plot in json.loads(done.stdout):
+                self.assertTrue(pathlib.Path(plot["file"]).read_bytes().startswith(b"\x89PNG"))
+                drawing = pathlib.Path(plot["file"]).with_suffix(".svg").read_text(encoding="utf-8")
+                for name in ("auto", "spin", "yield", "sleep", "1000|1\u2009ms"):
+                    self.assertRegex(drawing, f"<!-- ({name}) -->")
 
     def test_mistakes(self):
         self.assert_refused("--longest '0'", "waits", "--longest", "0")
