@@ -8,10 +8,6 @@
 
 #include "kolo_comm.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* recv[i] = op over all ranks of send[i], for i in 0 .. count-1, the same bits on every rank. Both have room for
  * `count` elements of any alignment. In place if send == recv; otherwise the two must not overlap. The result depends
  * only on the inputs, the number of ranks, dtype and op: inputs are combined as a balanced binary tree over the ranks,
@@ -181,9 +177,5 @@ KOLO_API int kolo_op_destroy(kolo_op op);
  *     KOLO_ERR_ARG: as kolo_allreduce, also tensors NULL with ntensors > 0. All other errors as kolo_allreduce. */
 KOLO_API int kolo_allreduce_many(kolo_comm *comm, const kolo_tensor *tensors, size_t ntensors, kolo_dtype dtype,
                                  kolo_op op);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -8,10 +8,6 @@
 
 #include "kolo_types.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define KOLO_RANKS_MAX   1024 /* ranks of one communicator */
 #define KOLO_THREADS_MAX 64   /* threads with which a rank moves its data */
 
@@ -288,9 +284,5 @@ typedef struct kolo_stats {
 /* Fills *stats. Never blocks. A call that a progress thread is making is not counted yet. KOLO_ERR_ARG: NULL argument,
  * or stats_bytes was not set. */
 KOLO_API int kolo_comm_stats(const kolo_comm *comm, kolo_stats *stats);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

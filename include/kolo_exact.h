@@ -22,10 +22,6 @@
 #include "kolo_comm.h"
 #include "kolo_requests.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct kolo_exact kolo_exact;
 
 /* Makes `sums` sums of addends of `dtype`, KOLO_F32 or KOLO_F64, all of them empty. Blocks no one. The caller gives
@@ -60,9 +56,5 @@ KOLO_API int kolo_exact_round(const kolo_exact *exact, void *results);
 
 /* Makes all sums empty. KOLO_ERR_ARG: exact is NULL. */
 KOLO_API int kolo_exact_reset(kolo_exact *exact);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

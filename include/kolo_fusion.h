@@ -10,10 +10,6 @@
 
 #include "kolo_requests.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* What is sent for the elements of f32 tensors, in buckets that say so. */
 typedef enum kolo_compression {
     KOLO_COMPRESSION_NONE,   /* the elements themselves */
@@ -117,9 +113,5 @@ KOLO_API int kolo_bucket_query(const kolo_buckets *buckets, kolo_bucket_info *in
 /* Ends the buckets, and waits for what is in flight, whose first error it returns; else 0. NULL: 0. It may come after
  * kolo_comm_destroy of the communicator, which ends what is in flight. */
 KOLO_API int kolo_bucket_destroy(kolo_buckets *buckets);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -41,16 +41,8 @@
 
 #include "kolo.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Lane `lane`, from 0 to kolo_comm_info.lanes - 1, as a communicator for the blocking collectives and kolo_comm_abort.
  * It belongs to `comm`, which destroys it. NULL where there is no such lane. With one lane it is `comm`. */
 KOLO_API kolo_comm *kolo_comm_lane(kolo_comm *comm, int lane);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -8,10 +8,6 @@
 
 #include "kolo_comm.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Allocates a buffer of `bytes` for each rank and maps all of them on every rank: an all-reduce whose send and recv lie
  * in such buffers on every rank (anywhere in them) copies nothing. Collective: every rank calls it with the same bytes
  * and blocks until all have come. Each gets its own buffer in *buffer: zeroed, aligned to a page, on its own NUMA node,
@@ -76,9 +72,5 @@ KOLO_API int kolo_share(kolo_comm *comm, void *pointer, size_t bytes);
  * the same place among its calls, in any order of allocation. NULL is fine, and so is a broken communicator.
  * KOLO_ERR_ARG: not such a buffer. KOLO_ERR_STATE: inherited through fork. */
 KOLO_API int kolo_free(kolo_comm *comm, void *buffer);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -19,10 +19,6 @@
 
 #include "kolo_requests.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define KOLO_SEND_SMALL_BYTES 480 /* of a message that kolo_send need not wait with */
 #define KOLO_SEND_SMALL_MAX   15  /* of those from one rank to another that are under way */
 
@@ -86,9 +82,5 @@ KOLO_API int kolo_irecv(kolo_comm *comm, void *buffer, size_t count, kolo_dtype 
 KOLO_API int kolo_isendrecv(kolo_comm *comm, const void *send, size_t send_count, int to, int send_tag, void *recv,
                             size_t recv_count, int from, int recv_tag, kolo_dtype dtype, kolo_received *received,
                             kolo_request **request);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

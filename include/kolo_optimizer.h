@@ -11,10 +11,6 @@
 #include "kolo_comm.h"
 #include "kolo_requests.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* An all-reduce with a function in its middle. */
 
 /* Reduces gradients[0 .. count-1] over all ranks; on each rank calls `function` for the elements that it owns, with
@@ -176,9 +172,5 @@ KOLO_API int kolo_optimizer_read_state(kolo_optimizer *optimizer, kolo_optimizer
  * in others the first step with momentum makes the gradient the buffer, as the first step of all does. KOLO_ERR_ARG as
  * above. */
 KOLO_API int kolo_optimizer_write_state(kolo_optimizer *optimizer, kolo_optimizer_state which, const void *values);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -8,10 +8,6 @@
 
 #include "kolo_collectives.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct kolo_request kolo_request; /* a call in the background */
 
 /* Each of these is the collective of the same name without the i, and returns at once with *request, which the caller
@@ -107,9 +103,5 @@ KOLO_API int kolo_request_wait_any(kolo_request **requests, size_t count, int *i
  * each call; it belongs to the communicator, whose kolo_comm_destroy closes it. KOLO_ERR_STATE: inherited through fork.
  * KOLO_ERR_SYSTEM. */
 KOLO_API int kolo_comm_eventfd(kolo_comm *comm, int *fd);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

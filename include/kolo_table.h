@@ -46,10 +46,6 @@
 
 #include "kolo_comm.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct kolo_table kolo_table; /* one rank's hold on a table */
 
 /* What is done to a row with an update u: the sum of the pushes of one clock where staleness is 0, else one push. */
@@ -245,9 +241,5 @@ KOLO_API int kolo_table_save(kolo_table *table, const char *path);
  * shards, placement and ranks. Collective; before anybody pushes; rank 0 reads the file, on several machines the lowest
  * rank of each. KOLO_ERR_ARG: another table's file, or none, or a damaged one; on all ranks. */
 KOLO_API int kolo_table_load(kolo_table *table, const char *path);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

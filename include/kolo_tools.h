@@ -13,10 +13,6 @@
 
 #include "kolo.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* What a collective has, as bits; 0 where there is no such collective. Never fails. */
 #define KOLO_HAS_OP                1u                   /* it reduces */
 #define KOLO_HAS_ROOT              2u                   /* all ranks name one */
@@ -144,9 +140,5 @@ typedef struct kolo_variable {
 /* Fills *variable with the one at `index`, from 0: first those that kolo reads, then the others.
  * KOLO_ERR_ARG also for an index past the last one. */
 KOLO_API int kolo_variable_get(size_t index, kolo_variable *variable);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

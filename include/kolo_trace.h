@@ -22,10 +22,6 @@
 
 #include "kolo_types.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Begins a range of the calling thread, shown under `name`, of which the first KOLO_TRACE_NAME_MAX bytes count; NULL
  * is "". Ranges may lie within each other. Without a trace nothing happens. Neither function fails or blocks. */
 KOLO_API void kolo_trace_begin(const char *name);
@@ -173,9 +169,5 @@ struct kolo_trace_event {
     int16_t rank;
     uint64_t a, b;
 };
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -9,12 +9,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-#if defined(__GNUC__)
+#if defined(__GNUC__) && defined(__cplusplus)
+#define KOLO_API extern "C" __attribute__((visibility("default")))
+#elif defined(__GNUC__)
 #define KOLO_API __attribute__((visibility("default")))
+#elif defined(__cplusplus)
+#define KOLO_API extern "C"
 #else
 #define KOLO_API
 #endif
@@ -145,9 +145,5 @@ KOLO_API int kolo_op_supports(kolo_op op, kolo_dtype dtype); /* 1 or 0 */
 /* What went wrong in the calling thread's last failed call: names the value, the rank and what to do. Never NULL; valid
  * until the thread's next call that fails. */
 KOLO_API const char *kolo_error_message(void);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -16,10 +16,6 @@
 
 #include "kolo.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define KOLO_WATCH_CALLS 64 /* last calls of a rank that can be seen */
 
 typedef struct kolo_watch kolo_watch; /* communicators that were found, each with its last reading */
@@ -156,9 +152,5 @@ typedef struct kolo_watched_table_rank {
 /* Fills *seen with a rank of this machine, 0 .. ranks-1, by the last reading of table `index`. KOLO_ERR_ARG also for a
  * wrong index or rank. */
 KOLO_API int kolo_watch_table_rank(const kolo_watch *watch, int index, int rank, kolo_watched_table_rank *seen);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

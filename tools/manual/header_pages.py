@@ -13,7 +13,7 @@ COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 FUNCTION = re.compile(r"^KOLO_API\b[^;(]*?\b(\w+)\(", re.MULTILINE)
 TYPE = re.compile(r"^\} (\w+);|^typedef (?:struct \w+|int|void) (?:(\w+);|\(\*(\w+)\)\()", re.MULTILINE)
 MACRO = re.compile(r"^#define (KOLO_\w+)\b", re.MULTILINE)
-HIDDEN = re.compile(r'^(?:#(?:if|ifn?def|else|endif|include)\b.*|#define (?:KOLO_API\b.*|KOLO_\w*H)|extern "C" \{)$')
+HIDDEN = re.compile(r'^(?:#(?:if|ifn?def|else|endif|include)\b.*|#define (?:KOLO_API\b.*|KOLO_\w*H))$')
 
 
 def comment_lines(comment):

@@ -361,7 +361,7 @@ STABLE_TORCH_LIBRARY_IMPL(kolo, CPU, library) {
 
 // A number for the communicator whose pointer is at *place, now and until kolo_operators_remove. NULL there: it is
 // closed. 0: no number is left.
-extern "C" KOLO_API int64_t kolo_operators_add(kolo_comm *const *place) {
+KOLO_API int64_t kolo_operators_add(kolo_comm *const *place) {
     const std::lock_guard<std::mutex> guard(entries_lock);
     for (int64_t tried = 0; tried < ENTRIES; tried++) {
         const int64_t number = ++entries_made;
@@ -376,7 +376,7 @@ extern "C" KOLO_API int64_t kolo_operators_add(kolo_comm *const *place) {
 }
 
 // Whoever uses the number from now on is refused.
-extern "C" KOLO_API void kolo_operators_remove(int64_t number) {
+KOLO_API void kolo_operators_remove(int64_t number) {
     const std::lock_guard<std::mutex> guard(entries_lock);
     Entry &entry = entries[number & (ENTRIES - 1)];
     if (entry.number.load() == number)
