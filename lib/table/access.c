@@ -113,7 +113,7 @@ static_assert(sizeof(struct kolo_table_named) == sizeof(uint64_t), "one word");
 static_assert((UINT64_C(1) << PLACE_BITS) * 2 * sizeof(uint64_t) >= UINT64_C(1) << 47, "each piece has its place");
 
 static int refuse_memory(const struct kolo_table *table) {
-    return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: kolo_table_push: out of memory", table->comm->global_rank);
+    return KOLO_FAIL_IN(table->comm, "kolo_table_push", KOLO_ERR_SYSTEM, "out of memory");
 }
 
 /* Makes room of at least `bytes` bytes at *room, which has *has bytes. */

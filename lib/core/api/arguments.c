@@ -31,35 +31,31 @@ int kolo_unusable(const char *function, const kolo_comm *comm) {
     if (!comm)
         return kolo_fail(KOLO_ERR_ARG, "%s: comm is NULL", function);
     if (!comm->token->ours)
-        return kolo_fail(
-            KOLO_ERR_STATE,
-            "rank %u: %s: the communicator was inherited through fork; only the process that created it can use it",
-            comm->global_rank, function);
+        return KOLO_FAIL_IN(comm, function, KOLO_ERR_STATE,
+                            "the communicator was inherited through fork; only the process that created it can use it");
     if (comm->is_lane && kolo_comm_is_usable(comm))
-        return kolo_fail(KOLO_ERR_ARG,
-                         "rank %u: %s: the communicator is a lane: it takes blocking collectives and kolo_comm_abort; "
-                         "all else is for the communicator that it is a lane of",
-                         comm->global_rank, function);
+        return KOLO_REFUSE(comm, function,
+                           "the communicator is a lane: it takes blocking collectives and kolo_comm_abort; all else is "
+                           "for the communicator that it is a lane of");
     kolo_failure failure;
     kolo_failure_describe(comm, &failure);
-    return kolo_fail(KOLO_ERR_STATE, "rank %u: %s: the communicator is broken: %s", comm->global_rank, function,
-                     failure.status ? failure.message : "it was aborted");
+    return KOLO_FAIL_IN(comm, function, KOLO_ERR_STATE, "the communicator is broken: %s",
+                        failure.status ? failure.message : "it was aborted");
 }
 
 /* Arguments. */
 
 static int refuse_null(const char *function, const kolo_comm *comm, const char *name, size_t count) {
-    return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: %s is NULL with count %zu", comm->global_rank, function, name, count);
+    return KOLO_REFUSE(comm, function, "%s is NULL with count %zu", name, count);
 }
 
 static int refuse_root(const char *function, const kolo_comm *comm, int root) {
-    return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: root %d: must be from 0 to %u", comm->global_rank, function, root,
-                     comm->global_size - 1);
+    return KOLO_REFUSE(comm, function, "root %d: must be from 0 to %u", root, comm->global_size - 1);
 }
 
 static int refuse_count(const char *function, const kolo_comm *comm, size_t count, kolo_dtype dtype) {
-    return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: count %zu: more %s than memory can hold", comm->global_rank, function,
-                     count, dtype == KOLO_OPAQUE ? "elements" : kolo_name(KOLO_NAME_DTYPE, dtype));
+    return KOLO_REFUSE(comm, function, "count %zu: more %s than memory can hold", count,
+                       dtype == KOLO_OPAQUE ? "elements" : kolo_name(KOLO_NAME_DTYPE, dtype));
 }
 
 /* Refuses a dtype or op that does not exist, or two that do not fit each other. */
@@ -112,14 +108,13 @@ static int resolve_blocks(const char *function, const kolo_comm *comm, struct bu
                           struct kolo_blocks *blocks, size_t *packed) {
     size_t end = 0;
     if (!blocks->counts)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: counts of %s is NULL", comm->global_rank, function, buffer->name);
+        return KOLO_REFUSE(comm, function, "counts of %s is NULL", buffer->name);
     for (uint32_t rank = 0; rank < comm->global_size; rank++) {
         const size_t count = blocks->counts[rank], first = blocks->offsets ? blocks->offsets[rank] : end;
         if (count > KOLO_COUNT_MAX || first > KOLO_COUNT_MAX - count)
-            return kolo_fail(KOLO_ERR_ARG,
-                             "rank %u: %s: %s: block %u"
-                             " of %zu elements from element %zu on: more than memory can hold",
-                             comm->global_rank, function, buffer->name, rank, count, first);
+            return KOLO_REFUSE(comm, function,
+                               "%s: block %u of %zu elements from element %zu on: more than memory can hold",
+                               buffer->name, rank, count, first);
         packed[rank] = first;
         if (count && first + count > end)
             end = first + count;
@@ -167,9 +162,8 @@ static int explain_overlap(const char *function, const kolo_comm *comm, const st
                             : send->shape == recv->shape                     ? "for in place pass the same address"
                             : send->shape == WHOLE ? "for in place pass this rank's block of recv as send"
                                                    : "for in place pass this rank's block of send as recv";
-    return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: the %zu elements at send %p and the %zu at recv %p overlap: %s",
-                     comm->global_rank, function, send->count, (const void *)send->begin, recv->count,
-                     (const void *)recv->begin, fix);
+    return KOLO_REFUSE(comm, function, "the %zu elements at send %p and the %zu at recv %p overlap: %s", send->count,
+                       (const void *)send->begin, recv->count, (const void *)recv->begin, fix);
 }
 
 /* Digests the counts that all ranks know; does nothing where there are none (NULL). */
@@ -252,11 +246,10 @@ int kolo_arguments_count_tensors(const char *function, const kolo_comm *comm, st
     for (size_t i = 0; i < call->ntensors; i++) {
         const kolo_tensor *tensor = &call->tensors[i];
         if (tensor->count > KOLO_COUNT_MAX - count)
-            return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: tensor %zu of %zu elements: more than memory can hold in all",
-                             comm->global_rank, function, i, tensor->count);
+            return KOLO_REFUSE(comm, function, "tensor %zu of %zu elements: more than memory can hold in all", i,
+                               tensor->count);
         if (!tensor->data && tensor->count)
-            return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: data of tensor %zu is NULL with count %zu", comm->global_rank,
-                             function, i, tensor->count);
+            return KOLO_REFUSE(comm, function, "data of tensor %zu is NULL with count %zu", i, tensor->count);
         count += tensor->count;
         digest = kolo_digest_after(digest, tensor->count);
     }

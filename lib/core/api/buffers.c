@@ -57,13 +57,13 @@ static struct kolo_region_shape shape_of(const char *function, const kolo_comm *
 static int check(const char *function, const kolo_comm *comm, const struct kolo_region_shape *shape, size_t bytes,
                  unsigned flags, void *const *buffer) {
     if (flags & ~KOLO_ALLOC_SHARED)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: flags %#x: 0, or %#x for a buffer that all ranks share",
-                         comm->global_rank, function, flags, KOLO_ALLOC_SHARED);
+        return KOLO_REFUSE(comm, function, "flags %#x: 0, or %#x for a buffer that all ranks share", flags,
+                           KOLO_ALLOC_SHARED);
     if (!buffer || bytes == 0 || shape->part_bytes == 0 || bytes > KOLO_COUNT_MAX)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: %s", comm->global_rank, function,
-                         !buffer      ? "buffer is NULL"
-                         : bytes == 0 ? "bytes is 0"
-                                      : "more bytes than memory can hold");
+        return KOLO_REFUSE(comm, function, "%s",
+                           !buffer      ? "buffer is NULL"
+                           : bytes == 0 ? "bytes is 0"
+                                        : "more bytes than memory can hold");
     return 0;
 }
 
@@ -120,8 +120,7 @@ int kolo_free(kolo_comm *comm, void *buffer) {
     kolo_get_ready("kolo_free", comm); /* requests in flight may still use it */
     const int64_t index = buffer ? kolo_heap_index(&comm->heap, buffer, comm->rank) : -1;
     if (buffer && index < 0)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_free: %p is no buffer of kolo_alloc on this communicator",
-                         comm->global_rank, buffer);
+        return KOLO_REFUSE(comm, __func__, "%p is no buffer of kolo_alloc on this communicator", buffer);
     if (!buffer)
         return 0;
     KOLO_POINT("free.noting");

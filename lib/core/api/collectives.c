@@ -271,14 +271,12 @@ int kolo_apply_owned(const kolo_comm *comm, int rank, size_t count, kolo_dtype d
     if (!comm || !first || !owned)
         return kolo_fail(KOLO_ERR_ARG, "kolo_apply_owned: %s is NULL", !comm ? "comm" : !first ? "first" : "owned");
     if (rank < 0 || (uint32_t)rank >= comm->global_size)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_apply_owned: rank %d: must be from 0 to %u", comm->global_rank,
-                         rank, comm->global_size - 1);
+        return KOLO_REFUSE(comm, __func__, "rank %d: must be from 0 to %u", rank, comm->global_size - 1);
     if (!element_bytes)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_apply_owned: dtype %d: there is no such dtype", comm->global_rank,
-                         (int)dtype);
+        return KOLO_REFUSE(comm, __func__, "dtype %d: there is no such dtype", (int)dtype);
     if (count > KOLO_COUNT_MAX)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_apply_owned: count %zu: more %s than memory can hold",
-                         comm->global_rank, count, kolo_name(KOLO_NAME_DTYPE, dtype));
+        return KOLO_REFUSE(comm, __func__, "count %zu: more %s than memory can hold", count,
+                           kolo_name(KOLO_NAME_DTYPE, dtype));
     *owned = kolo_plan_slice(count, (uint32_t)element_bytes, comm->global_size, (uint32_t)rank, first);
     return 0;
 }

@@ -86,9 +86,9 @@ int kolo_comm_shrink(kolo_comm *comm, kolo_comm **shrunk) {
     kolo_failure failure;
     kolo_failure_describe(comm, &failure);
     if (comm->shrunk || (!failure.status && kolo_comm_is_usable(comm)))
-        return kolo_fail(KOLO_ERR_STATE, "rank %u: kolo_comm_shrink: the communicator %s", comm->global_rank,
-                         comm->shrunk ? "has been shrunk already: use the communicator that came of it"
-                                      : "is not broken: no rank has to be left out");
+        return KOLO_FAIL_IN(comm, __func__, KOLO_ERR_STATE, "the communicator %s",
+                            comm->shrunk ? "has been shrunk already: use the communicator that came of it"
+                                         : "is not broken: no rank has to be left out");
     kolo_queue_end(comm, failure.status, failure.message);
     kolo_queue_join(comm);
     kolo_comm_break(comm);
@@ -156,8 +156,7 @@ int kolo_comm_abort(kolo_comm *comm, int code) {
     if (comm->is_lane)
         return abort_in_lane(comm, code);
     if (!kolo_comm_is_usable(comm))
-        return kolo_fail(KOLO_ERR_STATE, "rank %u: kolo_comm_abort: the communicator is broken already",
-                         comm->global_rank);
+        return KOLO_FAIL_IN(comm, __func__, KOLO_ERR_STATE, "the communicator is broken already");
     KOLO_POINT("abort.beginning");
     char message[KOLO_QUEUE_WHY_BYTES];
     const int status = kolo_failure_publish(comm, KOLO_ERR_ABORTED, comm->rank, code); /* or what was first */
@@ -188,10 +187,8 @@ int kolo_comm_set_timeout(kolo_comm *comm, int64_t timeout_ms) {
     if (rc < 0)
         return rc;
     if (timeout_ms < 0 || timeout_ms > KOLO_TIMEOUT_MS_MAX)
-        return kolo_fail(KOLO_ERR_ARG,
-                         "rank %u: kolo_comm_set_timeout: timeout_ms %" PRId64 ": must be from 0 to %" PRId64
-                         " ms; 0 is no limit",
-                         comm->global_rank, timeout_ms, KOLO_TIMEOUT_MS_MAX);
+        return KOLO_REFUSE(comm, __func__, "timeout_ms %" PRId64 ": must be from 0 to %" PRId64 " ms; 0 is no limit",
+                           timeout_ms, KOLO_TIMEOUT_MS_MAX);
     const int64_t timeout_ns = timeout_ms ? timeout_ms * KOLO_NS_PER_MS : KOLO_NEVER_NS;
     for (uint32_t lane = 0; lane < kolo_lanes_count(comm); lane++)
         kolo_store_relaxed(&(lane ? comm->lanes->lane[lane] : comm)->waiter.timeout_ns, (uint64_t)timeout_ns);

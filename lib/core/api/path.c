@@ -272,8 +272,7 @@ static int check_and_make_in_lane(const struct kolo_descriptor *descriptor, cons
     kolo_comm *lane;
     call->flags |= KOLO_CALL_BY_LANES;
     if (handed_out->token->ours && kolo_queue_is_busy(handed_out->first))
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: calls in the background are in flight: wait for them first",
-                         handed_out->global_rank, function);
+        return KOLO_REFUSE(handed_out, function, "calls in the background are in flight: wait for them first");
     const int rc = kolo_lanes_enter(function, handed_out, &lane);
     return rc < 0 ? rc : check_and_make(descriptor, function, lane, call);
 }

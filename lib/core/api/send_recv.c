@@ -38,8 +38,7 @@ static int check_half(const char *function, const kolo_comm *comm, const struct 
 static int check(const char *function, const kolo_comm *comm, const struct half *send, const struct half *recv,
                  kolo_dtype dtype) {
     if ((unsigned)dtype >= KOLO_DTYPES)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: dtype %d: there is no such dtype", comm->global_rank, function,
-                         (int)dtype);
+        return KOLO_REFUSE(comm, function, "dtype %d: there is no such dtype", (int)dtype);
     int rc = send ? check_half(function, comm, send, dtype) : 0;
     if (rc == 0 && recv)
         rc = check_half(function, comm, recv, dtype);
@@ -47,8 +46,8 @@ static int check(const char *function, const kolo_comm *comm, const struct half 
         const uintptr_t s = (uintptr_t)send->buffer, r = (uintptr_t)recv->buffer;
         const size_t element_bytes = kolo_dtype_bytes(dtype);
         if (s < r + recv->count * element_bytes && r < s + send->count * element_bytes)
-            return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: the %zu elements at send %p and the %zu at recv %p overlap",
-                             comm->global_rank, function, send->count, send->buffer, recv->count, recv->buffer);
+            return KOLO_REFUSE(comm, function, "the %zu elements at send %p and the %zu at recv %p overlap",
+                               send->count, send->buffer, recv->count, recv->buffer);
     }
     return rc;
 }
@@ -62,10 +61,9 @@ static int prepare(const char *function, kolo_comm *comm, const struct half *sen
     if (rc < 0)
         return rc;
     if (comm->global_size > 1 && !comm->segment.rings)
-        return kolo_fail(KOLO_ERR_NO_SPACE,
-                         "rank %u: %s: no address space, or length of a file, was left for messages when the "
-                         "communicator was made: raise that limit (ulimit -v, ulimit -f)",
-                         comm->global_rank, function);
+        return KOLO_FAIL_IN(comm, function, KOLO_ERR_NO_SPACE,
+                            "no address space, or length of a file, was left for messages when the communicator was "
+                            "made: raise that limit (ulimit -v, ulimit -f)");
     transfer->comm = comm;
     transfer->request = NULL;
     transfer->parts = 0;
@@ -157,8 +155,8 @@ bool kolo_transfer_give_up(struct kolo_transfer *transfer, const char *function)
     if (!transfer->receives || receiving->is_matched || receiving->from != comm->global_rank)
         return false;
     receiving->is_done = true;
-    receiving->status = kolo_fail(KOLO_ERR_ARG, "rank %u: %s: from itself, tag %d: it has sent itself no such message",
-                                  comm->global_rank, function, receiving->tag);
+    receiving->status =
+        KOLO_REFUSE(comm, function, "from itself, tag %d: it has sent itself no such message", receiving->tag);
     return true;
 }
 

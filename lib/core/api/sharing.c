@@ -218,10 +218,9 @@ static int name_difference(kolo_comm *comm, const char *function, const struct k
         rc = kolo_broadcast(comm, of_first, sizeof of_first, KOLO_U8, 0);
     if (rc == 0)
         rc = kolo_broadcast(comm, of_odd, sizeof of_odd, KOLO_U8, odd);
-    return rc < 0
-               ? rc
-               : kolo_fail(KOLO_ERR_ARG, "rank %u: %s: %s is %s on rank %d, %s on rank 0: pass the same on all ranks",
-                           comm->global_rank, function, name, of_odd, odd, of_first);
+    return rc < 0 ? rc
+                  : KOLO_REFUSE(comm, function, "%s is %s on rank %d, %s on rank 0: pass the same on all ranks", name,
+                                of_odd, odd, of_first);
 }
 
 int kolo_items_agree(kolo_comm *comm, const char *function, const struct kolo_items *items) {

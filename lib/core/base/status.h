@@ -8,6 +8,12 @@
 /* Stores the formatted text as this thread's error message and returns `status`. */
 int kolo_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 
+/* Likewise of a call of `function` on a communicator: the message begins with the rank and the function. The format is
+ * a string constant. KOLO_REFUSE: of arguments. */
+#define KOLO_FAIL_IN(comm, function, status, format, ...)                                                              \
+    kolo_fail(status, "rank %u: %s: " format, (comm)->global_rank, function, ##__VA_ARGS__)
+#define KOLO_REFUSE(comm, function, ...) KOLO_FAIL_IN(comm, function, KOLO_ERR_ARG, __VA_ARGS__)
+
 /* Like kolo_fail, for a failed system call: appends ": <text of errno_value>", and the limit if there are too many open
  * files. Returns KOLO_ERR_SYSTEM. */
 int kolo_fail_system(int errno_value, const char *format, ...) __attribute__((format(printf, 2, 3), cold));

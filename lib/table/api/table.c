@@ -16,22 +16,20 @@ int kolo_table_unusable(const char *function, const kolo_table *table) {
         return kolo_fail(KOLO_ERR_STATE,
                          "%s: the table was inherited through fork; only the process that created it can use it",
                          function);
-    return kolo_fail(KOLO_ERR_STATE, "rank %u: %s: the table is broken by an earlier failure", table->comm->global_rank,
-                     function);
+    return KOLO_FAIL_IN(table->comm, function, KOLO_ERR_STATE, "the table is broken by an earlier failure");
 }
 
 __attribute__((cold)) static int refuse_rows(const char *function, const kolo_table *table, uint64_t row) {
-    return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: row %" PRIu64 ": the table has rows 0 to %" PRIu64,
-                     table->comm->global_rank, function, row, table->pieces.rows - 1);
+    return KOLO_REFUSE(table->comm, function, "row %" PRIu64 ": the table has rows 0 to %" PRIu64, row,
+                       table->pieces.rows - 1);
 }
 
 __attribute__((cold)) static int refuse_null(const char *function, const kolo_table *table, const char *what) {
-    return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: %s is NULL", table->comm->global_rank, function, what);
+    return KOLO_REFUSE(table->comm, function, "%s is NULL", what);
 }
 
 __attribute__((cold)) static int refuse_server(const char *function, const kolo_table *table) {
-    return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: this rank is a server of the table, and not a worker",
-                     table->comm->global_rank, function);
+    return KOLO_REFUSE(table->comm, function, "this rank is a server of the table, and not a worker");
 }
 
 /* Checks a call of a worker that pushes, or ends a clock. */
@@ -40,8 +38,8 @@ static inline int check_worker(const char *function, const kolo_table *table) {
     if (__builtin_expect(rc == 0 && !kolo_table_is_worker(table), 0))
         return refuse_server(function, table);
     if (__builtin_expect(rc == 0 && table->is_coming, 0))
-        return kolo_fail(KOLO_ERR_STATE, "rank %u: %s: kolo_table_save has timed out: call it again first",
-                         table->comm->global_rank, function);
+        return KOLO_FAIL_IN(table->comm, function, KOLO_ERR_STATE,
+                            "kolo_table_save has timed out: call it again first");
     return rc;
 }
 
@@ -129,8 +127,8 @@ static int find_piece(const char *function, const kolo_table *table, uint64_t ro
         return refuse_rows(function, table, row);
     const size_t columns = kolo_pieces_row_columns(&table->pieces, row);
     if (first >= columns)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: element %zu: row %" PRIu64 " has elements 0 to %zu",
-                         table->comm->global_rank, function, first, row, columns - 1);
+        return KOLO_REFUSE(table->comm, function, "element %zu: row %" PRIu64 " has elements 0 to %zu", first, row,
+                           columns - 1);
     *piece = kolo_pieces_of_row(&table->pieces, row) + first / table->pieces.piece_columns;
     return 0;
 }
@@ -196,8 +194,8 @@ int kolo_table_serve(kolo_table *table) {
     if (usable < 0)
         return usable;
     if (kolo_table_is_worker(table))
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: this rank is a worker of the table; servers are the last %u ranks",
-                         table->comm->global_rank, __func__, table->servers);
+        return KOLO_REFUSE(table->comm, __func__, "this rank is a worker of the table; servers are the last %u ranks",
+                           table->servers);
     return kolo_clocks_serve(table);
 }
 
@@ -206,8 +204,7 @@ int kolo_table_set_learning_rate(kolo_table *table, double learning_rate) {
     if (usable < 0)
         return usable;
     if (!(learning_rate >= 0 && learning_rate < INFINITY))
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: %g: must be 0 or more, and finite", table->comm->global_rank,
-                         __func__, learning_rate);
+        return KOLO_REFUSE(table->comm, __func__, "%g: must be 0 or more, and finite", learning_rate);
     uint64_t bits;
     memcpy(&bits, &learning_rate, sizeof bits);
     kolo_store_release(&table->header->learning_rate, bits);
@@ -238,7 +235,7 @@ static int initialize_nodes(kolo_table *table, const uint8_t *values, int root, 
     const size_t room = longest > INITIALIZED_BYTES ? longest : INITIALIZED_BYTES;
     uint8_t *buffer = malloc(room);
     if (!buffer)
-        rc = kolo_fail(KOLO_ERR_SYSTEM, "rank %u: kolo_table_initialize: out of memory", table->comm->global_rank);
+        rc = KOLO_FAIL_IN(table->comm, "kolo_table_initialize", KOLO_ERR_SYSTEM, "out of memory");
     rc = kolo_table_agree_on("kolo_table_initialize", table, KOLO_CALL_TABLE_INITIALIZE, root, rc);
     for (uint64_t first = 0, end; rc == 0 && first < pieces->rows; first = end) {
         const uint64_t begin = kolo_pieces_row_element(pieces, first);
@@ -261,8 +258,7 @@ int kolo_table_initialize(kolo_table *table, const void *values, int root) {
     if (usable < 0)
         return usable;
     if (root < 0 || (uint32_t)root >= table->comm->global_size)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: root %d: ranks are 0 to %u", table->comm->global_rank, __func__,
-                         root, table->comm->global_size - 1);
+        return KOLO_REFUSE(table->comm, __func__, "root %d: ranks are 0 to %u", root, table->comm->global_size - 1);
     const bool is_root = table->comm->global_rank == (uint32_t)root;
     const int rc = is_root && !values ? refuse_null(__func__, table, "values") : 0;
     if (table->nodes)

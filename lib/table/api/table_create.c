@@ -31,7 +31,7 @@ enum { SPLIT_BYTES_MIN = 64 };
 #define SIZE_LIMIT (SIZE_MAX / 64) /* of the bytes of each part: sums of such do not overflow */
 
 static int refuse(const kolo_comm *comm, const char *what, double value, const char *must) {
-    return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: %s %g: must be %s", comm->global_rank, function, what, value, must);
+    return KOLO_REFUSE(comm, function, "%s %g: must be %s", what, value, must);
 }
 
 static int check_sizes(const kolo_comm *comm, const kolo_table_options *options) {
@@ -41,15 +41,13 @@ static int check_sizes(const kolo_comm *comm, const kolo_table_options *options)
         return refuse(comm, "columns", 0, "at least 1, or row_columns given");
     for (uint64_t row = 0; options->row_columns && row < options->rows; row++)
         if (options->row_columns[row] == 0)
-            return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: row_columns[%" PRIu64 "] is 0: must be at least 1",
-                             comm->global_rank, function, row);
+            return KOLO_REFUSE(comm, function, "row_columns[%" PRIu64 "] is 0: must be at least 1", row);
     if (options->split_bytes < SPLIT_BYTES_MIN)
         return refuse(comm, "split_bytes", (double)options->split_bytes, "at least 64");
     if (options->queue_bytes > SIZE_LIMIT)
         return refuse(comm, "queue_bytes", (double)options->queue_bytes, "what memory can hold");
     if (options->name && strlen(options->name) >= KOLO_TABLE_NAME_BYTES)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: name \"%.40s\" is longer than 31 characters", comm->global_rank,
-                         function, options->name);
+        return KOLO_REFUSE(comm, function, "name \"%.40s\" is longer than 31 characters", options->name);
     return 0;
 }
 
@@ -150,14 +148,14 @@ static int place_pieces(struct kolo_table *table, size_t *bytes) {
     table->version_bytes = kolo_version_bytes(&table->rule, pieces->piece_columns);
     table->stride = kolo_piece_bytes(table->version_bytes);
     if (pieces->pieces > SIZE_LIMIT / table->stride)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: rows %" PRIu64 ": the table is larger than memory can be",
-                         table->comm->global_rank, function, pieces->rows);
+        return KOLO_REFUSE(table->comm, function, "rows %" PRIu64 ": the table is larger than memory can be",
+                           pieces->rows);
     *bytes = pieces->pieces * table->stride;
     if (pieces->per_row)
         return 0;
     table->places = malloc(pieces->pieces * sizeof *table->places);
     if (!table->places)
-        return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: %s: out of memory", table->comm->global_rank, function);
+        return KOLO_FAIL_IN(table->comm, function, KOLO_ERR_SYSTEM, "out of memory");
     *bytes = 0;
     for (struct kolo_walk walk = kolo_walk_rows(pieces, 0, pieces->rows); kolo_walk_next(&walk);) {
         table->places[walk.piece] = *bytes;
@@ -201,8 +199,8 @@ static int lay_out_pushes(struct kolo_table *table, size_t *bytes) {
     table->queue_bytes = lines(wanted > least ? wanted : least);
     const size_t queues = (size_t)most_workers(table) * table->shards;
     if (table->queue_bytes > SIZE_LIMIT / queues)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: %zu queues of %zu bytes: more than memory can hold",
-                         table->comm->global_rank, function, queues, table->queue_bytes);
+        return KOLO_REFUSE(table->comm, function, "%zu queues of %zu bytes: more than memory can hold", queues,
+                           table->queue_bytes);
     *bytes = queues * (sizeof(struct kolo_shared_queue) + table->queue_bytes);
     return 0;
 }
@@ -248,7 +246,7 @@ static int allocate(struct kolo_table *table) {
     table->came = malloc(table->version_bytes);
     if (!table->came || !table->shard_ends || !table->folded || !table->reserved || !table->settled || !table->zeros ||
         !table->sum || !table->made)
-        return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: %s: out of memory", table->comm->global_rank, function);
+        return KOLO_FAIL_IN(table->comm, function, KOLO_ERR_SYSTEM, "out of memory");
     return 0;
 }
 
@@ -286,8 +284,8 @@ int kolo_table_conclude(struct kolo_table *table, int rc) {
     if (found == KOLO_TABLE_MADE || rc < 0)
         return found == KOLO_TABLE_MADE ? 0 : rc;
     kolo_failure_describe(table->comm, &failure);
-    return kolo_fail(-(int)(found - KOLO_TABLE_FAILED), "rank %u: %s: %s", table->comm->global_rank, function,
-                     failure.status ? failure.message : "another rank has failed");
+    return KOLO_FAIL_IN(table->comm, function, -(int)(found - KOLO_TABLE_FAILED), "%s",
+                        failure.status ? failure.message : "another rank has failed");
 }
 
 /* Reserves the memory of the second buffer that this rank writes to, or others read, in any case: its queues, or its
@@ -376,8 +374,7 @@ int kolo_table_create(kolo_comm *comm, const kolo_table_options *options, kolo_t
     if (!comm)
         return kolo_fail(KOLO_ERR_ARG, "%s: comm is NULL", function);
     int rc = options && made ? kolo_sized_read(&sized_options, function, &read, options)
-                             : kolo_fail(KOLO_ERR_ARG, "rank %u: %s: %s is NULL", comm->global_rank, function,
-                                         options ? "table" : "options");
+                             : KOLO_REFUSE(comm, function, "%s is NULL", options ? "table" : "options");
     if (rc == 0)
         rc = check_sizes(comm, &read);
     if (rc == 0)
@@ -386,7 +383,7 @@ int kolo_table_create(kolo_comm *comm, const kolo_table_options *options, kolo_t
         rc = kolo_rule_check(&read, comm->global_rank);
     struct kolo_table *table = calloc(1, sizeof *table);
     if (rc == 0 && !table)
-        rc = kolo_fail(KOLO_ERR_SYSTEM, "rank %u: %s: out of memory", comm->global_rank, function);
+        rc = KOLO_FAIL_IN(comm, function, KOLO_ERR_SYSTEM, "out of memory");
     rc = kolo_table_agree(function, comm, rc);
     const struct kolo_items items = items_of(&read);
     if (rc == 0)

@@ -182,9 +182,9 @@ static int save_here(struct kolo_table *table, const char *path) {
         table->saving = saving;
         return 0;
     }
-    const int rc = saving ? kolo_fail_system(error, "kolo_table_save: starting a thread")
-                          : kolo_fail(KOLO_ERR_SYSTEM, "rank %u: kolo_table_save: no memory for a copy of the table",
-                                      table->comm->global_rank);
+    const int rc =
+        saving ? kolo_fail_system(error, "kolo_table_save: starting a thread")
+               : KOLO_FAIL_IN(table->comm, "kolo_table_save", KOLO_ERR_SYSTEM, "no memory for a copy of the table");
     free_saving(saving);
     give_up(table, rc);
     return rc;
@@ -248,12 +248,10 @@ int kolo_table_save(kolo_table *table, const char *path) {
     if (rc < 0)
         return rc;
     if (!path || !*path)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: path is %s", table->comm->global_rank, __func__,
-                         path ? "empty" : "NULL");
+        return KOLO_REFUSE(table->comm, __func__, "path is %s", path ? "empty" : "NULL");
     if (table->nodes && table->options.staleness == KOLO_STALENESS_UNBOUNDED)
-        return kolo_fail(KOLO_ERR_UNSUPPORTED,
-                         "rank %u: %s: the table is on several nodes, and its staleness unbounded",
-                         table->comm->global_rank, __func__);
+        return KOLO_FAIL_IN(table->comm, __func__, KOLO_ERR_UNSUPPORTED,
+                            "the table is on several nodes, and its staleness unbounded");
     if (!table->is_coming)
         rc = come(table);
     for (uint32_t worker = 0; worker < table->workers && rc == 0; worker++)
@@ -283,7 +281,7 @@ int kolo_table_file_wait(struct kolo_table *table) {
     if (table->saving)
         memcpy(message, table->saving->new.message, sizeof message);
     kolo_table_file_end(table);
-    return status ? kolo_fail(status, "rank %u: kolo_table_save: %s", table->comm->global_rank, message) : 0;
+    return status ? KOLO_FAIL_IN(table->comm, "kolo_table_save", status, "%s", message) : 0;
 }
 
 void kolo_table_file_end(struct kolo_table *table) {
@@ -295,9 +293,8 @@ void kolo_table_file_end(struct kolo_table *table) {
 }
 
 static int refuse(const struct kolo_table *table, const char *path, const char *what, uint64_t theirs, uint64_t ours) {
-    return kolo_fail(KOLO_ERR_ARG,
-                     "rank %u: kolo_table_load: %s is of a table with %s %" PRIu64 ", and this one has %" PRIu64,
-                     table->comm->global_rank, path, what, theirs, ours);
+    return KOLO_REFUSE(table->comm, "kolo_table_load",
+                       "%s is of a table with %s %" PRIu64 ", and this one has %" PRIu64, path, what, theirs, ours);
 }
 
 static int check_file(struct kolo_table *table, const char *path, const uint8_t *file, size_t bytes) {
@@ -306,8 +303,7 @@ static int check_file(struct kolo_table *table, const char *path, const uint8_t 
     if (bytes >= sizeof theirs)
         memcpy(&theirs, file, sizeof theirs);
     if (bytes < sizeof theirs || theirs.magic != MAGIC)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_table_load: %s is no file of kolo_table_save",
-                         table->comm->global_rank, path);
+        return KOLO_REFUSE(table->comm, "kolo_table_load", "%s is no file of kolo_table_save", path);
     if (theirs.rows != ours.rows)
         return refuse(table, path, "rows", theirs.rows, ours.rows);
     if (theirs.elements != ours.elements)
@@ -321,7 +317,7 @@ static int check_file(struct kolo_table *table, const char *path, const uint8_t 
     if (theirs.state_bytes != ours.state_bytes || theirs.body_bytes != ours.body_bytes)
         return refuse(table, path, "bytes of state", theirs.state_bytes, ours.state_bytes);
     if (bytes != sizeof ours + ours.body_bytes || checksum_of(file + sizeof ours, ours.body_bytes) != theirs.checksum)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_table_load: %s is damaged", table->comm->global_rank, path);
+        return KOLO_REFUSE(table->comm, "kolo_table_load", "%s is damaged", path);
     return 0;
 }
 
@@ -337,8 +333,8 @@ static uint8_t *read_file(const struct kolo_table *table, const char *path, size
     *rc = 0;
     if (got >= 0)
         return file;
-    *rc = kolo_fail(file ? KOLO_ERR_ARG : KOLO_ERR_SYSTEM, "rank %u: kolo_table_load: %s: %s", table->comm->global_rank,
-                    path, strerror((int)-got));
+    *rc = KOLO_FAIL_IN(table->comm, "kolo_table_load", file ? KOLO_ERR_ARG : KOLO_ERR_SYSTEM, "%s: %s", path,
+                       strerror((int)-got));
     free(file);
     return NULL;
 }
@@ -359,8 +355,7 @@ static int load_here(struct kolo_table *table, const char *path) {
 int kolo_table_load(kolo_table *table, const char *path) {
     int rc = kolo_table_check(__func__, table);
     if (rc == 0 && (!path || !*path))
-        rc = kolo_fail(KOLO_ERR_ARG, "rank %u: %s: path is %s", table->comm->global_rank, __func__,
-                       path ? "empty" : "NULL");
+        rc = KOLO_REFUSE(table->comm, __func__, "path is %s", path ? "empty" : "NULL");
     if (rc < 0)
         return rc;
     if (table->rank == 0)

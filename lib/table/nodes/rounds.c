@@ -413,7 +413,7 @@ static int allocate(struct kolo_table *table, struct kolo_rounds *rounds) {
     view->came = malloc(table->version_bytes);
     rounds->line = aligned_alloc(KOLO_LINE_BYTES, sizeof *rounds->line);
     if (!view->folded || !view->sum || !view->made || !view->came || !rounds->line)
-        return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: kolo_table_create: out of memory", table->comm->global_rank);
+        return KOLO_FAIL_IN(table->comm, "kolo_table_create", KOLO_ERR_SYSTEM, "out of memory");
     memset(rounds->line, 0, sizeof *rounds->line);
     view->self = rounds->line;
     view->waiter.check = check;
@@ -436,7 +436,7 @@ void kolo_round_prepare(kolo_comm *leaders) {
 static int make(struct kolo_table *table, kolo_comm *leaders) {
     struct kolo_rounds *rounds = calloc(1, sizeof *rounds);
     if (!rounds)
-        return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: kolo_table_create: out of memory", table->comm->global_rank);
+        return KOLO_FAIL_IN(table->comm, "kolo_table_create", KOLO_ERR_SYSTEM, "out of memory");
     table->rounds = rounds;
     int rc = allocate(table, rounds);
     if (rc < 0)

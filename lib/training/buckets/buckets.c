@@ -73,20 +73,17 @@ static size_t element_bytes_of(const kolo_bucket_options *options) {
 static int check_compression(const kolo_comm *comm, const kolo_bucket_options *options) {
     const char *name = kolo_name(KOLO_NAME_COMPRESSION, options->compression);
     if (!name)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_bucket_create: compression %d: must be one of kolo_compression",
-                         comm->global_rank, (int)options->compression);
+        return KOLO_REFUSE(comm, "kolo_bucket_create", "compression %d: must be one of kolo_compression",
+                           (int)options->compression);
     if (options->dtype != KOLO_F32 || (options->op != KOLO_SUM && options->op != KOLO_AVG))
-        return kolo_fail(
-            KOLO_ERR_ARG, "rank %u: kolo_bucket_create: compression %s: is for f32 with sum or avg, not for %s of %s",
-            comm->global_rank, name, kolo_name(KOLO_NAME_OP, options->op), kolo_name(KOLO_NAME_DTYPE, options->dtype));
+        return KOLO_REFUSE(comm, "kolo_bucket_create", "compression %s: is for f32 with sum or avg, not for %s of %s",
+                           name, kolo_name(KOLO_NAME_OP, options->op), kolo_name(KOLO_NAME_DTYPE, options->dtype));
     if (options->compression == KOLO_COMPRESSION_TOPK &&
         !(options->compression_share > 0 && options->compression_share <= 1))
-        return kolo_fail(KOLO_ERR_ARG,
-                         "rank %u: kolo_bucket_create: compression_share %g: must be above 0 and at most 1",
-                         comm->global_rank, options->compression_share);
+        return KOLO_REFUSE(comm, "kolo_bucket_create", "compression_share %g: must be above 0 and at most 1",
+                           options->compression_share);
     if (options->error_feedback != 0 && options->error_feedback != 1)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_bucket_create: error_feedback %d: must be 0 or 1",
-                         comm->global_rank, options->error_feedback);
+        return KOLO_REFUSE(comm, "kolo_bucket_create", "error_feedback %d: must be 0 or 1", options->error_feedback);
     return 0;
 }
 
@@ -95,19 +92,17 @@ static int check_options(const kolo_comm *comm, const kolo_bucket_options *given
     if (rc < 0)
         return rc;
     if (element_bytes_of(options) == 0)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_bucket_create: there is no op %#x of dtype %d", comm->global_rank,
-                         (unsigned)options->op, (int)options->dtype);
+        return KOLO_REFUSE(comm, "kolo_bucket_create", "there is no op %#x of dtype %d", (unsigned)options->op,
+                           (int)options->dtype);
     if ((unsigned)options->unused > KOLO_BUCKET_UNUSED_ZERO)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_bucket_create: unused %d: must be one of kolo_bucket_unused",
-                         comm->global_rank, (int)options->unused);
+        return KOLO_REFUSE(comm, "kolo_bucket_create", "unused %d: must be one of kolo_bucket_unused",
+                           (int)options->unused);
     const bool adds = options->op == KOLO_SUM || options->op == KOLO_AVG || options->op == KOLO_SUM_EXACT;
     if (options->unused == KOLO_BUCKET_UNUSED_ZERO && !adds)
-        return kolo_fail(KOLO_ERR_ARG,
-                         "rank %u: kolo_bucket_create: zeros for unused tensors are for sums and averages, not for %s",
-                         comm->global_rank, kolo_name(KOLO_NAME_OP, options->op));
+        return KOLO_REFUSE(comm, "kolo_bucket_create", "zeros for unused tensors are for sums and averages, not for %s",
+                           kolo_name(KOLO_NAME_OP, options->op));
     if (options->keep_order != 0 && options->keep_order != 1)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_bucket_create: keep_order %d: must be 0 or 1", comm->global_rank,
-                         options->keep_order);
+        return KOLO_REFUSE(comm, "kolo_bucket_create", "keep_order %d: must be 0 or 1", options->keep_order);
     if (options->compression != KOLO_COMPRESSION_NONE && check_compression(comm, options) < 0)
         return KOLO_ERR_ARG;
     if (options->bucket_bytes == 0)
@@ -118,13 +113,12 @@ static int check_options(const kolo_comm *comm, const kolo_bucket_options *given
 static int check_tensors(const kolo_comm *comm, const kolo_tensor *tensors, size_t ntensors, size_t element_bytes) {
     size_t left = SIZE_MAX / 4 / element_bytes;
     if ((!tensors && ntensors) || ntensors > UINT32_MAX)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_bucket_create: %s with ntensors %zu", comm->global_rank,
-                         tensors ? "more tensors than a number has" : "tensors is NULL", ntensors);
+        return KOLO_REFUSE(comm, "kolo_bucket_create", "%s with ntensors %zu",
+                           tensors ? "more tensors than a number has" : "tensors is NULL", ntensors);
     for (size_t i = 0; i < ntensors; i++) {
         if (tensors[i].count > left || (!tensors[i].data && tensors[i].count))
-            return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_bucket_create: tensor %zu: %s with count %zu",
-                             comm->global_rank, i, tensors[i].data ? "more than memory can hold" : "data is NULL",
-                             tensors[i].count);
+            return KOLO_REFUSE(comm, "kolo_bucket_create", "tensor %zu: %s with count %zu", i,
+                               tensors[i].data ? "more than memory can hold" : "data is NULL", tensors[i].count);
         left -= tensors[i].count;
     }
     return 0;
@@ -197,7 +191,7 @@ int kolo_bucket_create(kolo_comm *comm, const kolo_tensor *tensors, size_t ntens
     if (!comm || !comm->token->ours || !kolo_comm_is_usable(comm))
         return kolo_unusable(function_of_create, comm);
     if (!result)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_bucket_create: buckets is NULL", comm->global_rank);
+        return KOLO_REFUSE(comm, __func__, "buckets is NULL");
     int rc = check_options(comm, options, &chosen);
     if (rc == 0)
         rc = check_tensors(comm, tensors, ntensors, element_bytes_of(&chosen));
@@ -212,8 +206,7 @@ int kolo_bucket_create(kolo_comm *comm, const kolo_tensor *tensors, size_t ntens
         }
     }
     if (!buckets)
-        return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: kolo_bucket_create: out of memory for %zu tensors",
-                         comm->global_rank, ntensors);
+        return KOLO_FAIL_IN(comm, __func__, KOLO_ERR_SYSTEM, "out of memory for %zu tensors", ntensors);
     buckets->comm = comm;
     buckets->options = chosen;
     buckets->element_bytes = element_bytes_of(&chosen);
@@ -458,8 +451,8 @@ int kolo_bucket_residual(kolo_buckets *buckets, size_t tensor, const float *want
     rc = residual ? 0 : KOLO_ERR_ARG;
     for (size_t i = 0; rc == 0 && wanted && i < count; i++)
         if (!isfinite(wanted[i]))
-            rc = kolo_fail(KOLO_ERR_ARG, "rank %u: %s: element %zu is %g: a residual is a number",
-                           buckets->comm->global_rank, __func__, i, (double)wanted[i]);
+            rc =
+                KOLO_REFUSE(buckets->comm, __func__, "element %zu is %g: a residual is a number", i, (double)wanted[i]);
     if (rc == 0 && before && count)
         memcpy(before, residual, count * sizeof *before);
     if (rc == 0 && wanted && count)

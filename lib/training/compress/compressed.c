@@ -87,9 +87,8 @@ int kolo_compressed_allocate(struct kolo_compressed *compressed, const kolo_comm
                                            .kernels = kolo_training_kernels_of(comm->reducer)};
     for (size_t i = 0; i < ntensors; i++)
         if (options->compression == KOLO_COMPRESSION_TOPK && tensors[i].count > UINT32_MAX)
-            return kolo_fail(KOLO_ERR_ARG,
-                             "rank %u: kolo_bucket_create: tensor %zu: topk is for up to %u elements, not %zu",
-                             comm->global_rank, i, UINT32_MAX, tensors[i].count);
+            return KOLO_REFUSE(comm, "kolo_bucket_create", "tensor %zu: topk is for up to %u elements, not %zu", i,
+                               UINT32_MAX, tensors[i].count);
     compressed->begins = malloc((ntensors + 1) * sizeof *compressed->begins);
     for (size_t i = 0; compressed->begins && i < ntensors; i++) {
         compressed->begins[i] = elements;
@@ -107,10 +106,8 @@ int kolo_compressed_allocate(struct kolo_compressed *compressed, const kolo_comm
         allocate_work(compressed, count_max))
         return 0;
     kolo_compressed_free(compressed);
-    return kolo_fail(
-        KOLO_ERR_SYSTEM,
-        "rank %u: kolo_bucket_create: out of memory for messages of %zu bytes and residuals of %zu elements",
-        comm->global_rank, bytes, elements);
+    return KOLO_FAIL_IN(comm, "kolo_bucket_create", KOLO_ERR_SYSTEM,
+                        "out of memory for messages of %zu bytes and residuals of %zu elements", bytes, elements);
 }
 
 void kolo_compressed_free(struct kolo_compressed *compressed) {

@@ -24,8 +24,7 @@ static bool is_between(double value, double least, double end) {
 
 static int refuse(const kolo_comm *comm, const char *function, size_t index, const char *what, double value,
                   const char *must) {
-    return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: group %zu: %s %g: must be %s", comm->global_rank, function, index,
-                     what, value, must);
+    return KOLO_REFUSE(comm, function, "group %zu: %s %g: must be %s", index, what, value, must);
 }
 
 /* Checks the settings of one group but for its end. */
@@ -100,7 +99,7 @@ static int take_groups(kolo_optimizer *made, const kolo_parameter_group *groups,
     made->factors = calloc(made->ngroups, sizeof *made->factors);
     made->has_buffers = calloc(made->ngroups, sizeof *made->has_buffers);
     if (!made->groups || !made->factors || !made->has_buffers)
-        return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: kolo_optimizer_create: out of memory", comm->global_rank);
+        return KOLO_FAIL_IN(comm, "kolo_optimizer_create", KOLO_ERR_SYSTEM, "out of memory");
     made->groups[0] = initial;
     made->groups[0].end = made->options.count;
     const char *next = (const char *)groups; /* an array of the caller's structs, which may be longer */
@@ -115,15 +114,13 @@ static int take_groups(kolo_optimizer *made, const kolo_parameter_group *groups,
         next += ((const kolo_parameter_group *)next)->group_bytes;
         group->group_bytes = sizeof *group;
         if (group->end <= (i ? group[-1].end : 0))
-            return kolo_fail(KOLO_ERR_ARG,
-                             "rank %u: kolo_optimizer_create: group %zu ends at %zu: must be behind the one before",
-                             comm->global_rank, i, group->end);
+            return KOLO_REFUSE(comm, "kolo_optimizer_create", "group %zu ends at %zu: must be behind the one before", i,
+                               group->end);
         made->has_momentum = made->has_momentum || group->momentum != 0;
     }
     if (made->groups[made->ngroups - 1].end != made->options.count)
-        return kolo_fail(KOLO_ERR_ARG,
-                         "rank %u: kolo_optimizer_create: the last group ends at %zu: must be the count, %zu",
-                         comm->global_rank, made->groups[made->ngroups - 1].end, made->options.count);
+        return KOLO_REFUSE(comm, "kolo_optimizer_create", "the last group ends at %zu: must be the count, %zu",
+                           made->groups[made->ngroups - 1].end, made->options.count);
     return 0;
 }
 
@@ -134,7 +131,7 @@ static int take_segments(kolo_optimizer *made, const kolo_optimizer_options *opt
     made->segments = calloc(made->nsegments, sizeof *made->segments);
     made->blocks = calloc(2 * (size_t)comm->global_size, sizeof *made->blocks);
     if (!made->segments || !made->blocks)
-        return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: kolo_optimizer_create: out of memory", comm->global_rank);
+        return KOLO_FAIL_IN(comm, "kolo_optimizer_create", KOLO_ERR_SYSTEM, "out of memory");
     for (size_t i = 0, begin = 0; i < made->nsegments; i++) {
         struct kolo_optimizer_segment *segment = &made->segments[i];
         const size_t end = options->nsegments ? options->segments[i] : options->count;
@@ -238,8 +235,8 @@ static int meet(kolo_optimizer *made) {
     if (rc == 0)
         rc = kolo_allreduce(comm, &failed, &failed, 1, KOLO_U64, KOLO_MIN);
     if (rc == 0 && failed < size)
-        return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: kolo_optimizer_create: rank %u has not enough memory for its state",
-                         comm->global_rank, (unsigned)failed);
+        return KOLO_FAIL_IN(comm, "kolo_optimizer_create", KOLO_ERR_SYSTEM,
+                            "rank %u has not enough memory for its state", (unsigned)failed);
     return rc;
 }
 
@@ -278,7 +275,7 @@ int kolo_optimizer_create(kolo_comm *comm, const kolo_optimizer_options *options
         return rc;
     kolo_optimizer *made = calloc(1, sizeof *made);
     if (!made)
-        return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: kolo_optimizer_create: out of memory", comm->global_rank);
+        return KOLO_FAIL_IN(comm, __func__, KOLO_ERR_SYSTEM, "out of memory");
     made->comm = comm;
     made->options = read;
     choose_kernels(made);
@@ -314,8 +311,8 @@ static int change_group(kolo_optimizer *optimizer, const char *function, size_t 
     if (rc < 0)
         return rc;
     if (read.end != optimizer->groups[index].end)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: group %zu ends at %zu: must stay %zu", comm->global_rank, function,
-                         index, read.end, optimizer->groups[index].end);
+        return KOLO_REFUSE(comm, function, "group %zu ends at %zu: must stay %zu", index, read.end,
+                           optimizer->groups[index].end);
     if (read.momentum != 0 && !optimizer->has_momentum && optimizer->options.kind == KOLO_OPTIMIZER_SGD)
         return refuse(comm, function, index, "momentum", read.momentum, "0, as no group had any at the beginning");
     read.group_bytes = sizeof read;
@@ -330,8 +327,7 @@ int kolo_optimizer_group(kolo_optimizer *optimizer, size_t index, const kolo_par
     if (!optimizer)
         return kolo_fail(KOLO_ERR_ARG, "%s: optimizer is NULL", function);
     if (index >= optimizer->ngroups)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: group %zu: there are %zu", optimizer->comm->global_rank, function,
-                         index, optimizer->ngroups);
+        return KOLO_REFUSE(optimizer->comm, function, "group %zu: there are %zu", index, optimizer->ngroups);
     const kolo_parameter_group found = optimizer->groups[index];
     int rc = before ? kolo_sized_check(&sized_group, function, before) : 0;
     if (rc == 0 && wanted)
@@ -349,12 +345,10 @@ static int check_state(const kolo_optimizer *optimizer, const char *function, ko
     if (!optimizer)
         return kolo_fail(KOLO_ERR_ARG, "%s: optimizer is NULL", function);
     if ((unsigned)which >= KOLO_OPTIMIZER_STATES || (which != KOLO_OPTIMIZER_STEPS && !optimizer->states[which]))
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: state %d: this optimizer has no such state",
-                         optimizer->comm->global_rank, function, (int)which);
+        return KOLO_REFUSE(optimizer->comm, function, "state %d: this optimizer has no such state", (int)which);
     return optimizer->begun == 0 || at_once
                ? 0
-               : kolo_fail(KOLO_ERR_ARG, "rank %u: %s: a segment has begun: call kolo_optimizer_step first",
-                           optimizer->comm->global_rank, function);
+               : KOLO_REFUSE(optimizer->comm, function, "a segment has begun: call kolo_optimizer_step first");
 }
 
 int kolo_optimizer_local_state(kolo_optimizer *optimizer, kolo_optimizer_state which, void **values, size_t *count) {
@@ -364,8 +358,7 @@ int kolo_optimizer_local_state(kolo_optimizer *optimizer, kolo_optimizer_state w
                          : !values  ? "values"
                                     : "count");
     if ((unsigned)which >= KOLO_OPTIMIZER_STATES)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_optimizer_local_state: state %d: there is no such state",
-                         optimizer->comm->global_rank, (int)which);
+        return KOLO_REFUSE(optimizer->comm, __func__, "state %d: there is no such state", (int)which);
     *values = optimizer->states[which];
     *count = optimizer->states[which] ? optimizer->owned : 0;
     return 0;
@@ -384,10 +377,9 @@ int kolo_optimizer_read_state(kolo_optimizer *optimizer, kolo_optimizer_state wh
     const int size = (int)comm->global_size;
     size_t *counts = optimizer->blocks, *offsets = counts + size;
     if (root < -1 || root >= size)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_optimizer_read_state: root %d: must be from 0 to %d, or -1",
-                         comm->global_rank, root, size - 1);
+        return KOLO_REFUSE(comm, __func__, "root %d: must be from 0 to %d, or -1", root, size - 1);
     if (!values && (root < 0 || (uint32_t)root == comm->global_rank))
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_optimizer_read_state: values is NULL", comm->global_rank);
+        return KOLO_REFUSE(comm, __func__, "values is NULL");
     if (which == KOLO_OPTIMIZER_STEPS) {
         if (root < 0 || (uint32_t)root == comm->global_rank)
             memcpy(values, &optimizer->steps, sizeof optimizer->steps);
@@ -419,8 +411,7 @@ int kolo_optimizer_write_state(kolo_optimizer *optimizer, kolo_optimizer_state w
     if (rc < 0)
         return rc;
     if (!values)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_optimizer_write_state: values is NULL",
-                         optimizer->comm->global_rank);
+        return KOLO_REFUSE(optimizer->comm, __func__, "values is NULL");
     if (which == KOLO_OPTIMIZER_STEPS) {
         write_steps(optimizer, values);
         return 0;

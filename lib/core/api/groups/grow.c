@@ -62,12 +62,10 @@ static int check(kolo_comm *comm, const char *function, const void *result) {
     if (rc < 0)
         return rc;
     if (!result)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: the pointer for the result is NULL", comm->global_rank, function);
+        return KOLO_REFUSE(comm, function, "the pointer for the result is NULL");
     if (comm->nodes)
-        return kolo_fail(
-            KOLO_ERR_UNSUPPORTED,
-            "rank %u: %s: the ranks are on several machines, and processes can join only ranks that are all on one",
-            comm->global_rank, function);
+        return KOLO_FAIL_IN(comm, function, KOLO_ERR_UNSUPPORTED,
+                            "the ranks are on several machines, and processes can join only ranks that are all on one");
     return 0;
 }
 
@@ -75,11 +73,10 @@ static int check(kolo_comm *comm, const char *function, const void *result) {
 
 static int open_listener(const kolo_comm *comm, const char *job) {
     if (!job || !kolo_settings_job_is_legal(job))
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_comm_listen: '%s' is not a job's name", comm->global_rank,
-                         job ? job : "");
+        return KOLO_REFUSE(comm, "kolo_comm_listen", "'%s' is not a job's name", job ? job : "");
     const int fd = kolo_join_listen(job);
     if (fd == -EADDRINUSE)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_comm_listen: the name '%s' is in use", comm->global_rank, job);
+        return KOLO_REFUSE(comm, "kolo_comm_listen", "the name '%s' is in use", job);
     return fd >= 0 ? fd
                    : kolo_fail_system(-fd, "rank %u: kolo_comm_listen: listening under the name '%s'",
                                       comm->global_rank, job);
@@ -267,7 +264,7 @@ int kolo_comm_grow(kolo_comm *comm, const kolo_grow_options *theirs, kolo_comm *
         rc = kolo_sized_read(&sized, "kolo_comm_grow", &options, theirs);
     struct newcomers *newcomers = rc == 0 ? calloc(1, sizeof *newcomers) : NULL;
     if (rc == 0 && !newcomers)
-        rc = kolo_fail(KOLO_ERR_SYSTEM, "rank %u: %s: out of memory", comm->global_rank, function);
+        rc = KOLO_FAIL_IN(comm, function, KOLO_ERR_SYSTEM, "out of memory");
     if (rc == 0)
         rc = kolo_enter(function, comm);
     if (rc == 0) {

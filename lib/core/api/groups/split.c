@@ -242,7 +242,7 @@ static int run(kolo_comm *comm, const char *function, const int *color, int key,
     s.ranks = calloc(comm->size, sizeof *s.ranks);
     int rc = 0;
     if (!s.words || !s.ranks) {
-        rc = kolo_fail(KOLO_ERR_SYSTEM, "rank %u: %s: out of memory", comm->global_rank, function);
+        rc = KOLO_FAIL_IN(comm, function, KOLO_ERR_SYSTEM, "out of memory");
         if (ranks > 1)
             rc = kolo_failure_publish(comm, rc, comm->rank, 0);
     } else if (color) {
@@ -266,8 +266,7 @@ static int call(kolo_collective collective, kolo_comm *comm, const int *color, i
     if (rc < 0)
         return rc;
     if (!sub)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: the pointer for the new communicator is NULL", comm->global_rank,
-                         function);
+        return KOLO_REFUSE(comm, function, "the pointer for the new communicator is NULL");
     rc = kolo_enter(function, comm);
     if (rc < 0)
         return rc;

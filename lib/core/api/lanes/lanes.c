@@ -122,10 +122,8 @@ kolo_comm *kolo_comm_lane(kolo_comm *comm, int lane) {
         return NULL;
     }
     if (lane < 0 || (uint32_t)lane >= count) {
-        kolo_fail(KOLO_ERR_ARG,
-                  "rank %u: kolo_comm_lane: lane %d: must be from 0 to %u: kolo_options.threads or %s says how many "
-                  "there are",
-                  comm->global_rank, lane, count - 1, kolo_environment_name(KOLO_VARIABLE_THREADS));
+        KOLO_REFUSE(comm, __func__, "lane %d: must be from 0 to %u: kolo_options.threads or %s says how many there are",
+                    lane, count - 1, kolo_environment_name(KOLO_VARIABLE_THREADS));
         return NULL;
     }
     return count == 1 ? comm : lane ? comm->lanes->lane[lane] : comm->lanes->handed_out;

@@ -618,7 +618,7 @@ static int create(kolo_request **result, const char *function, kolo_comm *comm, 
         return rc;
     kolo_request *request = calloc(1, sizeof *request + more_bytes);
     if (!request)
-        return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: %s: out of memory", comm->global_rank, function);
+        return KOLO_FAIL_IN(comm, function, KOLO_ERR_SYSTEM, "out of memory");
     request->comm = comm;
     *result = request;
     return 0;

@@ -157,7 +157,7 @@ int kolo_request_wait_any(kolo_request **requests, size_t count, int *index) {
 int kolo_comm_eventfd(kolo_comm *comm, int *fd) {
     static const char *const function = "kolo_comm_eventfd";
     if (comm && !fd)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: fd is NULL", comm->global_rank, function);
+        return KOLO_REFUSE(comm, function, "fd is NULL");
     int rc = kolo_check_whole(function, comm);
     if (rc == 0 && !comm->queue)
         rc = kolo_queue_create(comm);

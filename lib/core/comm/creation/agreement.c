@@ -103,16 +103,14 @@ static bool wait_briefly(struct kolo_agreement *a) {
 }
 
 static int left_out(const kolo_comm *comm) {
-    return kolo_fail(
-        KOLO_ERR_TIMEOUT,
-        "rank %u: kolo_comm_shrink: the others went on without this rank, which did not come within their %" PRId64
-        " ms (KOLO_TIMEOUT_MS): it cannot join them any more",
-        comm->global_rank, kolo_waiter_timeout_ns(&comm->waiter) / KOLO_NS_PER_MS);
+    return KOLO_FAIL_IN(comm, "kolo_comm_shrink", KOLO_ERR_TIMEOUT,
+                        "the others went on without this rank, which did not come within their %" PRId64
+                        " ms (KOLO_TIMEOUT_MS): it cannot join them any more",
+                        kolo_waiter_timeout_ns(&comm->waiter) / KOLO_NS_PER_MS);
 }
 
 int kolo_agreement_fail_damaged(const struct kolo_agreement *a, uint32_t rank) {
-    return kolo_fail(KOLO_ERR_VERSION, "rank %u: kolo_comm_shrink: what rank %u wrote is damaged", a->comm->global_rank,
-                     rank);
+    return KOLO_FAIL_IN(a->comm, "kolo_comm_shrink", KOLO_ERR_VERSION, "what rank %u wrote is damaged", rank);
 }
 
 /* 1. Arriving. */

@@ -153,8 +153,7 @@ int kolo_shrink_run(kolo_comm *comm, kolo_comm **shrunk) {
     for (uint32_t attempts = 0; rc == KOLO_AGREEMENT_OVER && attempts <= comm->global_size; attempts++)
         rc = attempt(&s);
     if (rc == KOLO_AGREEMENT_OVER)
-        rc = kolo_fail(KOLO_ERR_TIMEOUT, "rank %u: kolo_comm_shrink: the ranks that are left do not come to terms",
-                       comm->global_rank);
+        rc = KOLO_FAIL_IN(comm, "kolo_comm_shrink", KOLO_ERR_TIMEOUT, "the ranks that are left do not come to terms");
     comm->shrunk = rc == 0;
     if (rc == 0)
         *shrunk = s.made;

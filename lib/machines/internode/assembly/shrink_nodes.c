@@ -406,7 +406,7 @@ static void conclude(const struct agreement *c, struct kolo_assembly_message *an
 static int take(struct agreement *c, struct kolo_assembly_message *answer, int fd) {
     struct kolo_nodes_agreement *result = c->result;
     if (answer->kind == KOLO_MESSAGE_FAILED)
-        return kolo_fail(answer->status, "rank %u: kolo_comm_shrink: %s", c->comm->global_rank, answer->text);
+        return KOLO_FAIL_IN(c->comm, "kolo_comm_shrink", answer->status, "%s", answer->text);
     if (fd >= 0)
         (void)kolo_address_localize(&answer->meeting, fd);
     memcpy(result->offer.left, answer->ranks, sizeof result->offer.left);
@@ -451,10 +451,10 @@ static int coordinate(struct agreement *c) {
 /* The others' part. */
 
 static int fail_late(const struct agreement *c, const char *why) {
-    return kolo_fail(KOLO_ERR_TIMEOUT,
-                     "rank %u: kolo_comm_shrink: the others went on without this node, or have not come within %" PRId64
-                     " ms (three times KOLO_TIMEOUT_MS): %s",
-                     c->comm->global_rank, 3 * kolo_waiter_timeout_ns(&c->comm->waiter) / KOLO_NS_PER_MS, why);
+    return KOLO_FAIL_IN(c->comm, "kolo_comm_shrink", KOLO_ERR_TIMEOUT,
+                        "the others went on without this node, or have not come within %" PRId64
+                        " ms (three times KOLO_TIMEOUT_MS): %s",
+                        3 * kolo_waiter_timeout_ns(&c->comm->waiter) / KOLO_NS_PER_MS, why);
 }
 
 /* Obeys a message of the coordinator. Returns 0, AGAIN where another message is to come, or a failure. */
@@ -464,7 +464,7 @@ static int heed_coordinator(struct agreement *c, const uint8_t *bytes, int fd) {
     if (kolo_assembly_message_parse(bytes, &answer) < 0 ||
         (answer.kind != KOLO_MESSAGE_FAILED && answer.kind != KOLO_MESSAGE_WAIT &&
          (answer.kind != KOLO_MESSAGE_SURVIVORS || !are_of(c, answer.ranks, UINT32_MAX))))
-        return kolo_fail(KOLO_ERR_VERSION, "rank %u: kolo_comm_shrink: the answer is damaged", c->comm->global_rank);
+        return KOLO_FAIL_IN(c->comm, "kolo_comm_shrink", KOLO_ERR_VERSION, "the answer is damaged");
     if (answer.kind == KOLO_MESSAGE_WAIT)
         return AGAIN;
     for (uint32_t word = 0; answer.kind == KOLO_MESSAGE_SURVIVORS && word < KOLO_RANK_WORDS; word++)
@@ -544,11 +544,9 @@ static int agree(struct agreement *c) {
     for (;;) { /* ends by the deadline */
         const uint32_t chosen = find_coordinator(c);
         if (chosen == NOBODY)
-            return kolo_fail(
-                KOLO_ERR_PEER_DEAD,
-                "rank %u: kolo_comm_shrink: this node goes on without its leader, and no other node's can be "
-                "reached to go on with",
-                c->comm->global_rank);
+            return KOLO_FAIL_IN(
+                c->comm, "kolo_comm_shrink", KOLO_ERR_PEER_DEAD,
+                "this node goes on without its leader, and no other node's can be reached to go on with");
         const int rc = chosen == NOT_KNOWN ? AGAIN : chosen == c->node ? coordinate(c) : attend(c, chosen);
         if (rc != AGAIN)
             return rc;
