@@ -9,7 +9,6 @@
  * communicator are used, which say which table it is. */
 #pragma once
 
-#include <stdbool.h>
 
 #include "kolo_watch.h"
 #include "api/other_parts.h"

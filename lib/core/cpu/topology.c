@@ -3,9 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/environment.h"
 #include "cpu/features.h"
 #include "cpu/sysfs.h"
 

@@ -1,7 +1,6 @@
 /* The messages of a round, and how they are applied. A message consists of entries: each is a piece's number, with its
  * word (table/nodes/outbox.h) in the high bits, and then the update, or values and state. Entries are in the order of
  * shards, and of pieces. */
-#include <inttypes.h>
 #include <stdlib.h>
 
 #include "table/nodes/rounds.h"

@@ -2,7 +2,6 @@
 #include "table/nodes/rounds.h"
 #include "table/api/table_calls.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 

@@ -19,7 +19,6 @@
 #include <stdlib.h>
 
 #include "table/nodes/rounds.h"
-#include "base/status.h"
 #include "sync/point.h"
 #include "table/nodes/outbox.h"
 #include "table/shard.h"

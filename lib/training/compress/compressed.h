@@ -19,7 +19,6 @@
  * A part begins at a multiple of 8 bytes. */
 #pragma once
 
-#include <stdbool.h>
 
 #include "kolo_fusion.h"
 #include "comm/comm.h"

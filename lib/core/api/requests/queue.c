@@ -1,7 +1,6 @@
 /* Issues requests, carries them out, and completes them. */
 #include "api/requests/queue.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

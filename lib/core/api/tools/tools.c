@@ -1,7 +1,6 @@
 /* What kolo_tools.h has: the machine as kolo sees it; the plan that kolo would make for a call, and the profiles from
  * which it takes it; the names that jobs have in /dev/shm while they are created; and variables of the environment that
  * begin with KOLO_ but that nothing reads, probably misspellings. */
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>

@@ -5,7 +5,6 @@
  * checks. If it does not, the process is opened anew, and the old number is left alone. */
 #pragma once
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "kolo.h"

@@ -4,7 +4,6 @@
  * So node 0 answers at once, node 1 as soon as node 0 has answered it, and so on. A node gives up a connect only if the
  * creation fails, so that no side keeps a socket that the other side does not have. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
