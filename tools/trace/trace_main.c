@@ -60,7 +60,7 @@ static command_line line = {
         "  algbw, busbw   in GB/s, as in nccl-tests and kolo-perf, over that time\n"
         "  last, by       of slow calls: the rank that began last, and how late\n"
         "A rank is called late if that cost at least a hundredth of the time, and half as much again as with any other "
-        "rank.\n"
+        "rank. What others wait for its clocks of a table counts, too: of them, who waited most.\n"
         "\n"
         "JSON (--json)\n"
         "  job, program, ranks, nodes, duration_s, without_waiting_s (if the work were spread evenly), clock_error_s "
