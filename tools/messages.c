@@ -43,15 +43,15 @@ int message_unless_written(void) {
     return message_print("cannot write to standard output: %s", strerror(errno));
 }
 
-int message_ranks_format(char *text, size_t text_bytes, const bool *listed, int count, int first_rank) {
+int message_list_format(char *text, size_t text_bytes, const char *noun, const bool *listed, int count, int first) {
     int found = 0;
-    for (int rank = 0; rank < count; rank++)
-        found += listed[rank];
-    size_t used = (size_t)snprintf(text, text_bytes, found == 1 ? "rank" : "ranks");
+    for (int i = 0; i < count; i++)
+        found += listed[i];
+    size_t used = (size_t)snprintf(text, text_bytes, "%s%s", noun, found == 1 ? "" : "s");
     const char *separator = " ";
-    for (int first = 0, last; first < count; first = last + 1) {
-        last = first;
-        if (!listed[first])
+    for (int begin = 0, last; begin < count; begin = last + 1) {
+        last = begin;
+        if (!listed[begin])
             continue;
         while (last + 1 < count && listed[last + 1])
             last++;
@@ -59,9 +59,9 @@ int message_ranks_format(char *text, size_t text_bytes, const bool *listed, int 
             snprintf(text + used, text_bytes - used, "%s...", separator);
             break;
         }
-        used += (size_t)snprintf(text + used, text_bytes - used, "%s%d", separator, first_rank + first);
-        if (last > first)
-            used += (size_t)snprintf(text + used, text_bytes - used, "-%d", first_rank + last);
+        used += (size_t)snprintf(text + used, text_bytes - used, "%s%d", separator, first + begin);
+        if (last > begin)
+            used += (size_t)snprintf(text + used, text_bytes - used, "-%d", first + last);
         separator = ", ";
     }
     return found;

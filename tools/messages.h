@@ -16,6 +16,6 @@ void messages_redirect(void (*put)(const char *line));
 /* To be called after the last output. Returns 0, or -1 with a message if standard output could not be written. */
 int message_unless_written(void);
 
-/* Writes those of `count` ranks that are `listed`, counted from `first_rank`, in words: "rank 3", "ranks 0-2, 5"; a
- * list that does not fit ends in "...". Returns how many there are. */
-int message_ranks_format(char *text, size_t text_bytes, const bool *listed, int count, int first_rank);
+/* Writes those of `count` ranks, or of what else `noun` calls them, that are `listed`, counted from `first`, in words:
+ * "rank 3", "ranks 0-2, 5"; a list that does not fit ends in "...". Returns how many there are. */
+int message_list_format(char *text, size_t text_bytes, const char *noun, const bool *listed, int count, int first);

@@ -1,6 +1,7 @@
 """Which CPUs the ranks may run on, on this machine; binding_test knows others."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -62,6 +63,30 @@ class Binding(launching.LaunchingTest):
                        preexec_fn=lambda: os.sched_setaffinity(0, {ALLOWED[0]}))
         self.assertEqual((125, "kolorun: --bind core: 2 ranks do not fit 1 allowed CPU; use fewer ranks or\n"
                           "         --bind none\n"), (done.returncode, done.stderr))
+
+    def reports(self, *arguments, **options):
+        """What --report-bindings says of each rank, and the CPUs on which it did run."""
+        command = python("import os; print(os.environ['KOLO_RANK'], os.getpid(), *sorted(os.sched_getaffinity(0)))")
+        done = kolorun("--report-bindings", *arguments, *command, **options)
+        self.assertEqual(0, done.returncode, done.stderr)
+        ran = {rank: cpus for rank, *cpus in (line.split() for line in done.stdout.splitlines())}
+        said = re.findall(rf"(?m)^kolorun: rank (\d+) on {re.escape(os.uname().nodename)}, pid (\d+): (.*) CPUs? (.*)$", done.stderr)
+        self.assertEqual(done.stderr.count("\n"), len(said), done.stderr)
+        for rank, pid, _, cpus in said:
+            parts = [part.split("-") for part in cpus.split(", ")]
+            self.assertEqual(ran[rank], [pid, *(str(cpu) for part in parts for cpu in range(int(part[0]), int(part[-1]) + 1))])
+        self.assertEqual(sorted(ran), sorted(rank for rank, *_ in said))
+        return {rank: how for rank, _, how, _ in said}
+
+    def test_reports(self):
+        ranks = min(len(ALLOWED), 8)
+        self.assertEqual({str(rank): "bound to" for rank in range(ranks)}, self.reports("-n", str(ranks), "--bind", "core"))
+        self.assertEqual({"0": "not bound,", "1": "not bound,"}, self.reports("-n", "2", "--bind", "none"))
+        self.assertEqual({"3": "bound to"}, self.reports(
+            "--nnodes", "2", "--node-rank", "1", "--rendezvous", "a:1", "-n", "3,1", "--bind", "core"))
+
+    def test_reports_nothing_unasked(self):
+        self.assertEqual("", kolorun("-n", "1", "--bind", "core", "true").stderr)
 
 
 class SideBySide(launching.LaunchingTest):

@@ -19,7 +19,8 @@ class Options(launching.LaunchingTest):
             done = kolorun(option)
             self.assertEqual((0, ""), (done.returncode, done.stderr))
             for text in ("Usage:", "-n", "--bind", "--tag-output", "--on-failure", "--timeout", "--grace", "Example",
-                         "125", "-np", "--output", "KOLO_LOG", "--nnodes", "--node-rank", "--rendezvous", "KOLO_SECRET_FILE"):
+                         "125", "-np", "--output", "KOLO_LOG", "--nnodes", "--node-rank", "--rendezvous", "KOLO_SECRET_FILE",
+                         "--report-bindings"):
                 self.assertIn(text, done.stdout)
             self.assertLessEqual(max(map(len, done.stdout.splitlines())), 80)
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cpu/limits.h"
+#include "messages.h"
 
 /* How many ranks could run at once: CPUs, of which a control group's quota may leave less. */
 static uint32_t processors(const kolo_topology *topology) {
@@ -67,4 +68,17 @@ int binding_apply(const kolo_cpu_set *cpus) {
         if (kolo_cpu_set_has(cpus, cpu))
             CPU_SET(cpu, &mask);
     return sched_setaffinity(0, sizeof mask, &mask) == 0 ? 0 : -errno;
+}
+
+void binding_report(const kolo_cpu_set *cpus, int number, pid_t pid) {
+    char host[64] = "this machine", list[400];
+    bool listed[KOLO_CPUS_MAX];
+    kolo_cpu_set allowed;
+    (void)gethostname(host, sizeof host - 1);
+    kolo_cpu_set_allowed(&allowed);
+    for (uint32_t cpu = 0; cpu < KOLO_CPUS_MAX; cpu++)
+        listed[cpu] = kolo_cpu_set_has(cpus != NULL ? cpus : &allowed, cpu);
+    message_list_format(list, sizeof list, "CPU", listed, KOLO_CPUS_MAX, 0);
+    message_print("rank %d on %s, pid %d: %s %s", number, host, (int)pid, cpus != NULL ? "bound to" : "not bound,",
+                  list);
 }

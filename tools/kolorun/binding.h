@@ -30,6 +30,9 @@ void binding_close(struct binding *binding);
 /* Binds the calling process. Returns 0 or a negative errno. */
 int binding_apply(const kolo_cpu_set *cpus);
 
+/* Prints what a rank is bound to, or where it may run; NULL: wherever kolorun may. `number` counts on all machines. */
+void binding_report(const kolo_cpu_set *cpus, int number, pid_t pid);
+
 /* Which CPUs each rank of a job gets: a pure function of the machine and of the number of ranks.
  *
  * With no more ranks than cores each rank gets whole cores, all of their hardware threads, and no two ranks share one.

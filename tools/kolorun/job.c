@@ -92,7 +92,7 @@ static void running_ranks_format(const struct job *job, char *text, size_t text_
     bool running[KOLO_RANKS_MAX];
     for (int rank = 0; rank < job->options->ranks; rank++)
         running[rank] = job->pids[rank] != 0;
-    message_ranks_format(text, text_bytes, running, job->options->ranks, job->options->first_rank);
+    message_list_format(text, text_bytes, "rank", running, job->options->ranks, job->options->first_rank);
 }
 
 /* Nothing but a rank that has ended meanwhile can go wrong here, and its process id is still ours. */
@@ -486,6 +486,8 @@ static int rank_start(struct job *job, int rank) {
         close(outputs[i]);
     if (pid < 0)
         return (int)pid;
+    if (job->options->report_bindings)
+        binding_report(cpus, job->options->first_rank + rank, pid);
     job->pids[rank] = pid;
     process->untold = -1;
     job->running++;

@@ -61,6 +61,8 @@ static const command_option table[] = {
      "core: one CPU each, a rank per physical core as long as they last\n"
      "none: leave placement to the kernel",
      TO_CHOICE(options.bind, bind_name)},
+    {"--report-bindings", "say on standard error which CPUs each rank is bound to, a line a rank",
+     TO_FLAG(options.report_bindings)},
     {"--output DIR",
      "write rank R's standard output to DIR/rank-R.out, and its standard error to DIR/rank-R.err, not here; DIR "
      "is created if need be, files of an earlier job are overwritten",

@@ -26,6 +26,7 @@ struct launch_options {
     int size;               /* ranks on all machines: 1 .. KOLO_RANKS_MAX */
     const char *rendezvous; /* "HOST:PORT" where ranks of several machines meet; NULL: one machine */
     enum bind_mode bind;
+    bool report_bindings;
     bool tag_output;
     const char *output_folder; /* for a file of each rank; NULL: none */
     const char *trace_folder;  /* likewise, KOLO_TRACE */

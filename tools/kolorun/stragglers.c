@@ -25,7 +25,7 @@ static void tell_stopped(const struct watched_job *job) {
     char list[LIST_BYTES];
     for (int rank = 0; rank < job->ranks; rank++)
         stopped[rank] = job->pids[rank] > 0 && is_stopped(process_state("/proc", job->pids[rank]));
-    const int count = message_ranks_format(list, sizeof list, stopped, job->ranks, job->first_rank);
+    const int count = message_list_format(list, sizeof list, "rank", stopped, job->ranks, job->first_rank);
     if (count > 0)
         message_print("%s %s stopped, by a signal such as SIGSTOP or by a debugger", list, count == 1 ? "is" : "are");
 }
@@ -69,7 +69,7 @@ static void tell_awaited(const kolo_watched_rank *rank, int number, int waiting,
 
 static void tell_absent(const struct watched_job *job, const bool *absent, int ranks) {
     char list[LIST_BYTES];
-    if (message_ranks_format(list, sizeof list, absent, ranks, job->first_rank) > 0)
+    if (message_list_format(list, sizeof list, "rank", absent, ranks, job->first_rank) > 0)
         message_print("%s never came to kolo_comm_create, where the others wait", list);
 }
 

@@ -109,7 +109,7 @@ static void print_groups(const crash_comm *comm, const stand_texts *texts, bool 
             if (alike[other] && comm->stands[other].waited_ns > longest_ns)
                 longest_ns = comm->stands[other].waited_ns;
         }
-        const bool is_one = message_ranks_format(list, sizeof list, alike, comm->ranks, 0) == 1;
+        const bool is_one = message_list_format(list, sizeof list, "rank", alike, comm->ranks, 0) == 1;
         if (is_one && comm->stands[rank].is.pid)
             snprintf(pid, sizeof pid, " (pid %" PRId64 ")", comm->stands[rank].is.pid);
         if (with_times && comm->stands[rank].is.waits_for != CRASH_NOBODY)
@@ -164,7 +164,7 @@ static void print_call(const crash_comm *comm, uint64_t number) {
             alike[other] = theirs && !crash_calls_differ(call, theirs);
             done[other] |= alike[other];
         }
-        message_ranks_format(list, sizeof list, alike, comm->ranks, 0);
+        message_list_format(list, sizeof list, "rank", alike, comm->ranks, 0);
         print_line("  call %" PRIu64 ", %s: %s%s", number, list, call->text,
                    first && strcmp(first, call->text) == 0 ? ", with other arguments" : "");
         first = call->text;
