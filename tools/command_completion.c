@@ -103,7 +103,9 @@ static void print_bash_program(const option_table *table) {
         print_pattern(option_of(table, i));
         before = " | ";
     }
-    fputs(") [ \"${COMP_WORDS[at + 1]}\" = = ] && at=$((at + 1)); at=$((at + 2)) ;;\n", stdout);
+    fputs(") [ \"${COMP_WORDS[at + 1]}\" = = ] && at=$((at + 1)); at=$((at + 2))\n"
+          "        [ \"${COMP_WORDS[at]}\" = = ] && at=$((at + 2)) ;;\n", /* a value with = in it is three words, too */
+          stdout);
     fputs("        --) at=$((at + 1)); break ;;\n"
           "        -*) at=$((at + 1)) ;;\n"
           "        *) break ;;\n"

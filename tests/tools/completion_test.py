@@ -70,6 +70,7 @@ class Bash(unittest.TestCase):
 
     def test_program_of_kolorun(self):
         self.assertIn("sort", self.offered("kolorun", "-n", "2", "--ranks", "=", "2", "sor"))
+        self.assertIn("sort", self.offered("kolorun", "-x", "A", "=", "1", "-x", "A", "-n", "2", "sor"))
         self.assertEqual(["--bind"], self.offered("kolorun", "-n", "2", "--b"))
         self.assertEqual([], self.offered("kolorun", "-n", "2", "sort", "--b"))  # is no option of kolorun
 

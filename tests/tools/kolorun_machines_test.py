@@ -32,6 +32,12 @@ class Machines(launching.LaunchingTest):
         arguments = ("--nnodes", "2", "--node-rank", "1", "-n", "1")
         self.assert_places(arguments, ["1/2 0/1 [fd00::1]:9"], KOLO_RENDEZVOUS="[fd00::1]:9")
 
+    def test_exported_on_each_machine(self):
+        for node in range(3):  # the same options on each
+            done = kolorun(*machine(node), "-x", "A=1", "-x", "B", "sh", "-c", "echo $A$B", env=launching.environment(B=str(node)))
+            self.assertEqual({f"1{node}"}, set(done.stdout.split()), done.stderr)
+        self.assertIn("-x 'B': give VAR=VALUE", kolorun(*machine(1), "-x", "B", "true").stderr)
+
     def test_one_machine_meets_nowhere(self):
         self.assert_places(machine(0, counts="1", nodes=1), ["0/1 0/1"])
 

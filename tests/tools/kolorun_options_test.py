@@ -20,7 +20,7 @@ class Options(launching.LaunchingTest):
             self.assertEqual((0, ""), (done.returncode, done.stderr))
             for text in ("Usage:", "-n", "--bind", "--tag-output", "--on-failure", "--timeout", "--grace", "Example",
                          "125", "-np", "--output", "KOLO_LOG", "--nnodes", "--node-rank", "--rendezvous", "KOLO_SECRET_FILE",
-                         "--report-bindings"):
+                         "-x, --export VAR[=VALUE]", "--report-bindings"):
                 self.assertIn(text, done.stdout)
             self.assertLessEqual(max(map(len, done.stdout.splitlines())), 80)
 
@@ -79,9 +79,28 @@ class Options(launching.LaunchingTest):
         self.assert_refused("'--n' is ambiguous", "-n", "1", "--n", "3", "true")
         self.assert_refused("'--tag-output' takes no value", "-n", "1", "--tag-output=yes", "true")
         self.assert_refused("--output and --tag-output", "-n", "1", "--tag-output", "--output", "x", "true")
-        self.assert_refused("'-x' is unknown", "-n", "1", "-x", "true")
+        self.assert_refused("'-q' is unknown", "-n", "1", "-q", "true")
         self.assert_refused("'--bind' needs a value", "-n", "1", "--bind")
         self.assert_refused("'-n' needs a value", "-n")
+
+    def test_export(self):
+        show = ("sh", "-c", 'echo "$A/$B"')
+        for words, expected in ((("-x", "A=1=2", "--export", "B"), "1=2/of kolorun"), (("-xA=", "--export=B= b "), "/ b "),
+                                (("-x", "B=1", "-x", "B=2"), "a/2")):
+            done = kolorun("-n", "2", *words, *show, env=launching.environment(A="a", B="of kolorun"))
+            self.assertEqual((0, f"{expected}\n" * 2, ""), (done.returncode, done.stdout, done.stderr))
+        self.assert_refused("^kolorun: -x 'NOT_SET': give VAR=VALUE, or a variable that is set;", "-n", "1", "-x", "NOT_SET", "true")
+        for word in ("", "=", "=1"):
+            self.assert_refused(f"-x '{word}': give VAR=VALUE", "-n", "1", "-x", word, "true")
+        for word in ("KOLO_RANK=1", "KOLO_LOCAL_SIZE=2", "KOLO_SHM_FD=9"):
+            self.assert_refused(f"--export '{word}': give another variable: kolorun sets", "-n", "1", "--export", word, "true")
+
+    def test_export_is_as_if_set_before(self):
+        self.assert_refused("KOLO_RENDEZVOUS is set", "-n", "1", "-x", "KOLO_RENDEZVOUS=a:1", "true")
+        done = kolorun("-n", "1", "-x", "KOLO_LOG=off", "-x", "KOLO_NOTHING=1", "sh", "-c", "echo $KOLO_LOG")
+        self.assertEqual((0, "off\n", ""), (done.returncode, done.stdout, done.stderr))
+        done = kolorun("-n", "1", "-x", "KOLO_TIMOUT_MS=1", "true")
+        self.assertRegex(done.stderr, "^kolorun: KOLO_TIMOUT_MS .*KOLO_TIMEOUT_MS")
 
     def test_options_end_at_the_program(self):
         done = kolorun("-n", "1", "echo", "-n", "--bind", "x", "--help")

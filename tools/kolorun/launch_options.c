@@ -50,6 +50,31 @@ static const char *read_on_failure(const char *word) {
     return NULL;
 }
 
+/* What kolorun itself tells ranks, each its own. */
+static bool is_place(const char *name, size_t length) {
+    static const char *const names[] = {"KOLO_RANK",       "KOLO_SIZE",   "KOLO_LOCAL_RANK",
+                                        "KOLO_LOCAL_SIZE", "KOLO_SHM_FD", "KOLO_RESTARTS"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strlen(names[i]) == length && strncmp(names[i], name, length) == 0)
+            return true;
+    return false;
+}
+
+/* Into kolorun's own environment, which the ranks get. */
+static const char *read_export(const char *word) {
+    const size_t length = strcspn(word, "=");
+    if (length == 0 || (word[length] == '\0' && getenv(word) == NULL))
+        return "VAR=VALUE, or a variable that is set";
+    if (is_place(word, length))
+        return "another variable: kolorun sets this one";
+    if (word[length] == '\0')
+        return NULL;
+    char *name = strndup(word, length);
+    const bool is_set = name != NULL && setenv(name, word + length + 1, true) == 0;
+    free(name);
+    return is_set ? NULL : "less: memory is short";
+}
+
 static const command_option table[] = {
     {"-n, -np, --ranks N",
      "number of ranks, 1 to 1024; if the machines have different numbers, one number for each, separated by commas",
@@ -63,6 +88,10 @@ static const command_option table[] = {
      TO_CHOICE(options.bind, bind_name)},
     {"--report-bindings", "say on standard error which CPUs each rank is bound to, a line a rank",
      TO_FLAG(options.report_bindings)},
+    {"-x, --export VAR[=VALUE]",
+     "set a variable for all ranks; without =VALUE it must be set for kolorun, on several machines for each one's. May "
+     "be given more than once",
+     TO_FUNCTION(read_export)},
     {"--output DIR",
      "write rank R's standard output to DIR/rank-R.out, and its standard error to DIR/rank-R.err, not here; DIR "
      "is created if need be, files of an earlier job are overwritten",
