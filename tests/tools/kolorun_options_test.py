@@ -20,7 +20,7 @@ class Options(launching.LaunchingTest):
             self.assertEqual((0, ""), (done.returncode, done.stderr))
             for text in ("Usage:", "-n", "--bind", "--tag-output", "--on-failure", "--timeout", "--grace", "Example",
                          "125", "-np", "--output", "KOLO_LOG", "--nnodes", "--node-rank", "--rendezvous", "KOLO_SECRET_FILE",
-                         "-x, --export VAR[=VALUE]", "--report-bindings"):
+                         "-x, --export VAR[=VALUE]", "-wdir, --wdir DIR", "--report-bindings"):
                 self.assertIn(text, done.stdout)
             self.assertLessEqual(max(map(len, done.stdout.splitlines())), 80)
 
@@ -101,6 +101,26 @@ class Options(launching.LaunchingTest):
         self.assertEqual((0, "off\n", ""), (done.returncode, done.stdout, done.stderr))
         done = kolorun("-n", "1", "-x", "KOLO_TIMOUT_MS=1", "true")
         self.assertRegex(done.stderr, "^kolorun: KOLO_TIMOUT_MS .*KOLO_TIMEOUT_MS")
+
+    def test_wdir(self):
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder).resolve()
+            (folder / "here").mkdir()
+            program = folder / "here/own"
+            program.write_text('#!/bin/sh\necho "$PWD $(/bin/pwd)"\n', encoding="utf-8")
+            program.chmod(0o700)
+            for word in ("-wdir", "--wdir"):
+                done = kolorun("-n", "2", word, "here", "--output", "files", "./own", cwd=folder)
+                self.assertEqual((0, "", ""), (done.returncode, done.stdout, done.stderr))
+                for rank in range(2):  # in the folder that kolorun is in
+                    self.assertEqual(f"{folder}/here {folder}/here\n", (folder / f"files/rank-{rank}.out").read_text())
+            done = kolorun("-n", "1", "--trace", "t", "--wdir", "here", "sh", "-c", "echo $KOLO_TRACE", cwd=folder)
+            self.assertEqual(f"{folder}/t\n", done.stdout)
+            for name, why in (("none", "No such file or directory"), ("here/own", "Not a directory")):
+                done = kolorun("-n", "3", "--wdir", name, "true", cwd=folder)
+                self.assertEqual((125, "", f"kolorun: --wdir: cannot enter '{name}': {why}\n"),
+                                 (done.returncode, done.stdout, done.stderr))
+        self.assert_refused("-wdir '': give DIR", "-n", "1", "-wdir", "", "true")
 
     def test_options_end_at_the_program(self):
         done = kolorun("-n", "1", "echo", "-n", "--bind", "x", "--help")

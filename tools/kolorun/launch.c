@@ -69,6 +69,16 @@ static void unset_torchrun(void) {
             unsetenv(names[i]);
 }
 
+/* Ranks that start elsewhere are to find the folder, too. */
+static void set_trace_folder(const char *folder, bool elsewhere) {
+    char here[PATH_MAX], path[2 * PATH_MAX];
+    if (folder[0] != '/' && elsewhere && getcwd(here, sizeof here) != NULL) {
+        snprintf(path, sizeof path, "%s/%s", here, folder);
+        folder = path;
+    }
+    set_variable("KOLO_TRACE", folder, true);
+}
+
 int launch_segment_create(const struct launch_options *options) {
     const int fd = segment_file_create();
     if (fd < 0)
@@ -78,7 +88,7 @@ int launch_segment_create(const struct launch_options *options) {
     set_number("KOLO_LOCAL_SIZE", options->ranks);
     set_variable("KOLO_LOG", "warn", false);
     if (options->trace_folder)
-        set_variable("KOLO_TRACE", options->trace_folder, true);
+        set_trace_folder(options->trace_folder, options->work_folder != NULL);
     unset_torchrun();
     unsetenv("KOLO_RENDEZVOUS");
     if (options->rendezvous != NULL) /* then ranks of other machines have to call the job the same */
@@ -117,6 +127,16 @@ static int child_prepare(const struct launch_context *context, int rank, int res
     return sigprocmask(SIG_SETMASK, &context->original_mask, NULL) == 0 ? 0 : -errno;
 }
 
+/* In the child: goes to the folder, and says so as shells do. Returns 0 or a negative errno. */
+static int enter_folder(const char *folder) {
+    char path[PATH_MAX];
+    if (chdir(folder) != 0)
+        return -errno;
+    if (getcwd(path, sizeof path) != NULL)
+        set_variable("PWD", path, true);
+    return 0;
+}
+
 /* Says in words why `program` could not be run, and what helps. */
 static void describe_exec_error(char *text, size_t text_bytes, const char *program, int error) {
     char beside[PATH_MAX];
@@ -145,11 +165,15 @@ static _Noreturn void child_run(const struct launch_context *context, int rank, 
     const int number = context->options->first_rank + rank;
     const int prepared = child_prepare(context, rank, restarts, outputs);
     const int bound = prepared == 0 && cpus != NULL ? binding_apply(cpus) : 0;
+    const char *folder = context->options->work_folder;
+    const int entered = folder != NULL ? enter_folder(folder) : 0;
     if (prepared < 0) {
         snprintf(failure.text, sizeof failure.text, "cannot prepare rank %d: %s", number, strerror(-prepared));
     } else if (bound < 0) {
         snprintf(failure.text, sizeof failure.text,
                  "cannot bind rank %d: %s; --bind none leaves placement to the kernel", number, strerror(-bound));
+    } else if (entered < 0) {
+        snprintf(failure.text, sizeof failure.text, "--wdir: cannot enter '%.1600s': %s", folder, strerror(-entered));
     } else {
         char why[300];
         execvp(command[0], command);

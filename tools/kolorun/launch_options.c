@@ -92,6 +92,8 @@ static const command_option table[] = {
      "set a variable for all ranks; without =VALUE it must be set for kolorun, on several machines for each one's. May "
      "be given more than once",
      TO_FUNCTION(read_export)},
+    {"-wdir, --wdir DIR", "ranks start in DIR, from which also a PROGRAM such as ./train is looked for",
+     TO_TEXT(options.work_folder)},
     {"--output DIR",
      "write rank R's standard output to DIR/rank-R.out, and its standard error to DIR/rank-R.err, not here; DIR "
      "is created if need be, files of an earlier job are overwritten",
@@ -165,6 +167,7 @@ static command_line line = {
         "  kolorun -n 4 kolo-perf allreduce --max 64M\n"
         "  kolorun -n 4 --trace t ./train; kolo-trace t\n"
         "  kolorun -n 8 --output logs --timeout 600 ./train --epochs 10\n"
+        "  kolorun -n 2 -x OMP_NUM_THREADS=4 --wdir run1 ../train\n"
         "  kolorun -n 4 --on-failure continue kolo-train --on-failure shrink\n"
         "  kolorun -n 4 --on-failure restart kolo-train --elastic\n"
         "  taskset -c 4-7 kolorun -n 4 ./train\n"

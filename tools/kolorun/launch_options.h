@@ -30,6 +30,7 @@ struct launch_options {
     bool tag_output;
     const char *output_folder; /* for a file of each rank; NULL: none */
     const char *trace_folder;  /* likewise, KOLO_TRACE */
+    const char *work_folder;   /* in which ranks start; NULL: kolorun's own */
     enum failure_mode on_failure;
     int restarts_max;        /* of each rank */
     int64_t timeout_ms;      /* 0: none */
