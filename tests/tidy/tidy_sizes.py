@@ -12,7 +12,7 @@ README_LINES_MAX = 200
 FUNCTION_LINES_MAX = 70
 GUIDES_WORDS_MAX = 36000
 UNLIMITED = ("LICENSE", "CHANGELOG.md")
-DATA = (".png", ".svg", ".csv")
+DATA = (".png", ".svg", ".csv", ".abi")
 C_FUNCTION_HEAD = re.compile(r"^[^=]*\)\s*$")
 C_NAME = re.compile(r"(?!__attribute__)\b(\w+)\s*\(")
 SHELL_FUNCTION = re.compile(r"^(?:function\s+)?([\w-]+)\s*\(\)\s*\{")
