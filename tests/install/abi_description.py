@@ -2,12 +2,15 @@
 body for each function that they declare, so that nothing private and no choice of a compiler is in it. tidy.exports shows
 that the library that is built has these functions, and its sources include these headers.
 
-    python3 tests/install/abi_description.py     writes kolo.abi anew: the ABI that this minor version promises"""
+    python3 tests/install/abi_description.py
+
+writes kolo.abi, what this minor version promises, anew, unless that breaks programs of the same minor version."""
 
 import os
 import pathlib
 import re
 import subprocess
+import sys
 import tempfile
 import xml.etree.ElementTree
 
@@ -93,5 +96,17 @@ def difference(old, include, folder):
     return done.stdout if done.returncode != 0 else ""
 
 
-if __name__ == "__main__":
+def main():
+    with tempfile.TemporaryDirectory(prefix="kolo-abi-") as folder:
+        same_name = f"soname='{soname(INCLUDE)}'" in DESCRIPTION.read_text(encoding="utf-8")
+        found = difference(DESCRIPTION, INCLUDE, pathlib.Path(folder)) if same_name else ""
+    if found:
+        print(f"{found}\nThis breaks programs of this minor version, which has to be raised then:\n"
+              "    python3 tools/packages/version_places.py VERSION", file=sys.stderr)
+        return 1
     describe(INCLUDE, DESCRIPTION)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

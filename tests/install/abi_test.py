@@ -12,7 +12,7 @@ import unittest
 
 import abi_description
 
-WRITE = "raise the minor version, and then: python3 tests/install/abi_description.py"
+WRITE = "raise the minor version (tools/packages/version_places.py), and then: python3 tests/install/abi_description.py"
 
 
 class Abi(unittest.TestCase):

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import unittest
 
+import abi_description
 import debian_root
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -19,6 +20,8 @@ WHEELS = pathlib.Path(os.environ["WHEEL_CACHE"])  # of python.wheel, if that was
 CACHE = pathlib.Path(os.environ["README_CACHE"])
 PACKED_SECONDS_MAX, LINTED_SECONDS_MAX, USED_SECONDS_MAX = 300, 300, 500
 MARK = "### PACKAGES ###"
+SONAME = abi_description.soname(abi_description.INCLUDE)
+LIBRARY = SONAME.replace(".so.", "")  # its package
 
 SCRIPT = rf"""
 exec 2>&1
@@ -68,16 +71,16 @@ class Packages(unittest.TestCase):
                               check=True).stdout.strip()
 
     def test_names_and_dependencies(self):
-        self.assertEqual({"libkolo0.1", "libkolo-dev", "kolo-tools", "kolo-mpi", "python3-kolo"}, set(self.packages))
-        version = self.field("libkolo0.1", "Version")
+        self.assertEqual({LIBRARY, "libkolo-dev", "kolo-tools", "kolo-mpi", "python3-kolo"}, set(self.packages))
+        version = self.field(LIBRARY, "Version")
         self.assertRegex(version, r"^\d+\.\d+\.\d+-1$")
         for package in ("libkolo-dev", "kolo-tools"):
-            self.assertIn(f"libkolo0.1 (= {version})", self.field(package, "Depends"))
-        self.assertRegex(self.field("libkolo0.1", "Depends"), r"^libc6 \(>= 2\.\d+\), .*liburing2")
+            self.assertIn(f"{LIBRARY} (= {version})", self.field(package, "Depends"))
+        self.assertRegex(self.field(LIBRARY, "Depends"), r"^libc6 \(>= 2\.\d+\), .*liburing2")
         self.assertIn("python3:any", self.field("python3-kolo", "Depends"))
         self.assertEqual(("all", "python3-kolo4py"),
                          tuple(self.field("python3-kolo", name) for name in ("Architecture", "Provides")))
-        self.assertEqual("libs", self.field("libkolo0.1", "Section"))
+        self.assertEqual("libs", self.field(LIBRARY, "Section"))
 
     def test_no_program_has_a_search_path(self):
         subprocess.run(["dpkg-deb", "-x", self.packages["kolo-tools"], self.folder / "tools"], check=True)
@@ -103,7 +106,7 @@ class Packages(unittest.TestCase):
     def compile(self, program):
         """By this machine's compiler, with what libkolo-dev has: a compiler takes longer to install than all the rest."""
         files = self.folder / "dev"
-        for package in ("libkolo-dev", "libkolo0.1"):
+        for package in ("libkolo-dev", LIBRARY):
             subprocess.run(["dpkg-deb", "-x", self.packages[package], files], check=True)
         where, = files.rglob("pkgconfig")
         flags = subprocess.run(["pkg-config", "--cflags", "--libs", "kolo"], capture_output=True, text=True, check=True,
@@ -132,7 +135,7 @@ class Packages(unittest.TestCase):
         except debian_root.Unavailable as reason:
             self.skipTest(str(reason))
         said, printed = self.outputs(root)
-        version = self.field("libkolo0.1", "Version").split("-")[0]
+        version = self.field(LIBRARY, "Version").split("-")[0]
         self.assertIn("end", said, printed)
         self.assertNotIn("exit status", printed.split(f"{MARK} wheel")[0])
         self.assertRegex(said["installed"], r"^[1-9]\d*\n$")  # files of bytecode
@@ -140,14 +143,14 @@ class Packages(unittest.TestCase):
         self.assertRegex(said["perf"], r"\n +1024 ")
         self.assertIn("test accuracy", said["train"])
         self.assertIn("NVIDIA Grace", said["simulate"])
-        self.assertEqual(["libkolo.so.0.1 [0, 1]"] * 2, [line.rsplit("/", 1)[-1] for line in said["python"].split("\n")[:2]])
+        self.assertEqual([f"{SONAME} [0, 1]"] * 2, [line.rsplit("/", 1)[-1] for line in said["python"].split("\n")[:2]])
         self.assertEqual("None\n", said["numpy"])
         self.assertEqual(f"consumer: kolo {version}, 2 rank(s)\n" * 2, said["consumer"])
-        self.assertRegex(said["linked"], r"libkolo\.so\.0\.1 => (?:/usr)?/lib/\w+-linux-gnu/")
+        self.assertRegex(said["linked"], rf"{re.escape(SONAME)} => (?:/usr)?/lib/\w+-linux-gnu/")
         self.assertIn("kolo.h", said["header"])
         self.assertEqual("", said["purged"])
         if any(WHEELS.glob("*.whl")):
-            self.assertEqual("/root/site/kolo4py/libkolo.so.0.1 ['x']\n", said["wheel"])
+            self.assertEqual(f"/root/site/kolo4py/{SONAME} ['x']\n", said["wheel"])
 
 
 if __name__ == "__main__":

@@ -12,23 +12,19 @@ import tempfile
 import textwrap
 import unittest
 
+import abi_description
 import readme_blocks
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 CC = os.environ.get("CC", "cc")
 CMAKE = os.environ.get("CMAKE", "cmake")
+SONAME = abi_description.soname(ROOT / "include")
 
 
 def version():
     header = (ROOT / "include/kolo.h").read_text(encoding="utf-8")
     return ".".join(re.search(rf"KOLO_VERSION_{part} +(\d+)", header).group(1) for part in ("MAJOR", "MINOR", "PATCH"))
-
-
-def soname():
-    """Before 1.0 a minor version may break what an older one linked."""
-    major, minor, _ = version().split(".")
-    return f"libkolo.so.0.{minor}" if major == "0" else f"libkolo.so.{major}"
 
 
 class Package(unittest.TestCase):
@@ -69,7 +65,7 @@ class Package(unittest.TestCase):
         program = self.work / "pc_shared"
         self.run_command([CC, "-Wall", "-Werror", "-o", program, HERE / "consumer.c",
                           *self.pkg_config("--cflags", "--libs")])
-        self.assertIn(soname(), self.dynamic_libraries(program))
+        self.assertIn(SONAME, self.dynamic_libraries(program))
         self.assert_one_rank(program, LD_LIBRARY_PATH=str(self.library_dir))
 
     def test_pkg_config_static(self):
@@ -87,8 +83,8 @@ class Package(unittest.TestCase):
         build = self.work / "project"
         self.run_command(self.configure(build, version()))
         self.run_command([CMAKE, "--build", build])
-        self.assertIn(soname(), self.dynamic_libraries(build / "with_kolo"))
-        self.assertNotIn(soname(), self.dynamic_libraries(build / "with_kolo_static"))
+        self.assertIn(SONAME, self.dynamic_libraries(build / "with_kolo"))
+        self.assertNotIn(SONAME, self.dynamic_libraries(build / "with_kolo_static"))
         self.assert_one_rank(build / "with_kolo")
         self.assert_one_rank(build / "with_kolo_static")
 
@@ -205,7 +201,7 @@ class Package(unittest.TestCase):
         shutil.copytree(self.prefix, moved, symlinks=True)
         self.assertEqual(f"kolo-info {version()}\n", self.run_command([moved / "bin/kolo-info", "--version"]))
         resolved = self.run_command(["ldd", moved / "bin/kolo-info"])
-        self.assertIn(str(moved), os.path.realpath(re.search(rf"{re.escape(soname())} => (\S+)", resolved).group(1)))
+        self.assertIn(str(moved), os.path.realpath(re.search(rf"{re.escape(SONAME)} => (\S+)", resolved).group(1)))
         where = self.run_command(["pkg-config", "--variable=libdir", "kolo"],
                                  PKG_CONFIG_PATH=str(moved / self.library_dir.relative_to(self.prefix) / "pkgconfig"))
         self.assertEqual((moved / self.library_dir.relative_to(self.prefix)).resolve(),

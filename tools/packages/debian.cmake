@@ -1,6 +1,6 @@
-# The Debian packages that cpack makes of a build in /usr (the preset "debian"): libkolo0.1, libkolo-dev, kolo-tools,
-# kolo-mpi, python3-kolo and python3-kolo-torch, each an installation component. debian_files.cmake adds what Debian asks of
-# every package.
+# The Debian packages that cpack makes of a build in /usr (the preset "debian"): libkolo and the soname's version,
+# libkolo-dev, kolo-tools, kolo-mpi, python3-kolo and python3-kolo-torch, each an installation component. debian_files.cmake
+# adds what Debian asks of every package.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_DIRECTORY ${CMAKE_BINARY_DIR}/packages)
 set(CPACK_PACKAGE_CONTACT "kolo maintainers <maintainers@users.noreply.a-seed-0122e00a.example>")

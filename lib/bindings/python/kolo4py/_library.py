@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _Made = TypeVar("_Made")
 VERSION = "0.1.0"  # of this package; the library's must be the same
-SONAME = "libkolo.so.0.1"
+SONAME = "libkolo.so." + (VERSION.rpartition(".")[0] if VERSION.startswith("0.") else VERSION.partition(".")[0])
 
 Pointer, Count, Int, Number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_uint64
 Real = ctypes.c_double
