@@ -9,7 +9,6 @@
  * communicator are used, which say which table it is. */
 #pragma once
 
-
 #include "kolo_watch.h"
 #include "api/other_parts.h"
 #include "table/table_layout.h"

@@ -11,7 +11,6 @@
  * behind, which costs its writer needless wake-ups in a communicator that is broken anyway. */
 #pragma once
 
-
 #include "sync/atomic.h"
 #include "sync/fence.h"
 #include "sync/point.h"

@@ -38,7 +38,6 @@
  * never becomes whole, so that no result is made of what the caller writes there afterwards. */
 #pragma once
 
-
 #include "internode/exchange.h"
 
 struct kolo_proxy;

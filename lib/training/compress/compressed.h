@@ -19,7 +19,6 @@
  * A part begins at a multiple of 8 bytes. */
 #pragma once
 
-
 #include "kolo_fusion.h"
 #include "comm/comm.h"
 #include "training/kernels/training_kernels.h"
