@@ -3,8 +3,6 @@ them, indented, items with a gap between name and explanation, or lines as they 
 
 import re
 
-import roff
-
 COLUMNS = 80  # at which --help breaks lines
 GAP = re.compile(r"^( +)(\S(?:.*?\S)??)(?: {2,}(\S.*))?$")
 SECTIONS = {"usage": "SYNOPSIS", "exit status": "EXIT STATUS", "exit code": "EXIT STATUS", "example": "EXAMPLES",
@@ -59,9 +57,10 @@ def items(lines):
 
 
 class CommandPage:
-    def __init__(self, name, help_text, date, version):
-        self.page = page = roff.Page(name, 1, date, version, ORDER)
-        self.has_options = False
+    """Written into a page of roff.Page's methods, whose sections stand in ORDER."""
+
+    def __init__(self, name, help_text, page):
+        self.page, self.has_options = page, False
         usage, rest = re.match(r"(?is)usage: (.*?\n)((?! ).*)", help_text).groups()
         summary = next(" ".join(margin) for margin, _ in blocks(rest) if margin)
         summary = re.match(r"(.*?)[.:](?: |$)", summary).group(1)

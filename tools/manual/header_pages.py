@@ -63,7 +63,7 @@ def described(page, comment):
 
 def summary_of(comment):
     """The first sentence, without a name before it."""
-    text = re.sub(r"^kolo\w*: ", "", paragraphs(comment)[0][1])
+    text = re.sub(r"^[\w.]*kolo[\w.]*: ", "", paragraphs(comment)[0][1])
     return re.split(r"(?<![.\s])\.(?: +(?=[A-Z])|$)|:(?: |$)", text)[0]
 
 

@@ -11,6 +11,7 @@ import time
 
 import command_page
 import header_pages
+import roff
 
 
 def version_of(header):
@@ -32,7 +33,8 @@ def main(folder, include, *programs):
     for program in programs:
         name = pathlib.Path(program).name
         printed = subprocess.run([program, "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout
-        write(folder, 1, name, command_page.CommandPage(name, printed, date, version).text())
+        page = roff.Page(name, 1, date, version, command_page.ORDER)
+        write(folder, 1, name, command_page.CommandPage(name, printed, page).text())
     headers = sorted(include.glob("kolo*.h"))
     for path in headers:
         included = "kolo.h" if f'"{path.name}"' in main_header else path.name
