@@ -12,6 +12,8 @@ import sys
 import tempfile
 import unittest
 
+import launching
+
 EXAMPLES = pathlib.Path(os.environ["KOLO_TORCH_EXAMPLES"])
 PATIENCE_S = 200
 
@@ -110,6 +112,49 @@ class Ray(unittest.TestCase):
             said = printed([sys.executable, "-B", EXAMPLES / "digits_ray.py", "--steps", "30"], HOME=home,
                            RAY_DEDUP_LOGS="0")
         self.assertRegex(said, r"2 workers over kolo \([1-9]\d* calls\): test accuracy [89]\d\.")
+
+
+@needs("torch", "torchft")
+class Torchft(unittest.TestCase):
+    QUORUMS = """
+import os, sys, torch, torch.distributed as dist, torchft.process_group as groups
+from kolo4py.torch.torchft import ProcessGroupKolo
+rank, port = int(os.environ["KOLO_RANK"]), int(sys.argv[1])
+store, group = dist.TCPStore("localhost", port, is_master=rank == 0), ProcessGroupKolo()
+def meet(number):
+    address = f"localhost:{port}/{number}"
+    if hasattr(groups, "reconfigure_with_store"):  # after 0.2
+        groups.reconfigure_with_store(group, address, rank, 2)
+    else:
+        group.configure(address, str(rank), rank, 2)
+def total():
+    x = torch.tensor([rank + 1.0])
+    group.allreduce([x], dist.AllreduceOptions()).wait()
+    return x.item()
+for number in range(3):
+    meet(number)
+    assert total() == 3 and group.size() == 2
+    if rank == 0:
+        group.abort()
+    else:
+        try:
+            total()
+        except dist.DistBackendError as error:
+            assert "aborted" in str(error), error
+        else:
+            raise AssertionError("a rank has made an all-reduce alone")
+"""
+
+    def test_abort_ends_calls_until_the_next_quorum(self):
+        port = str(launching.free_port())
+        printed([os.environ["KOLORUN"], "-n", "2", sys.executable, "-B", "-c", self.QUORUMS, port])
+
+    def test_replica_dies_and_joins_again(self):
+        said = printed([sys.executable, "-B", EXAMPLES / "digits_torchft.py"], RUST_LOG="warn")
+        _, _, dead = said.partition("replica 0 dies")
+        self.assertRegex(dead, r"(?s)replica 1: step \d+ of 3 replicas: dropped.*of 2 replicas: loss.*of 3 replicas: loss")
+        self.assertIn("parameters of all replicas are the same", said)
+        self.assertGreater(float(re.search("accuracy (.*) %", said).group(1)), 85, said)
 
 
 @needs("lightgbm", "numpy")
