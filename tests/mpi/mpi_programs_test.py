@@ -147,6 +147,24 @@ class Mpi:
                     self.assertEqual((2, None), (len(counts), none))
                     self.assertEqual((counts, sums), self.tool_counts(name + place, "sums", preload=preload))
 
+    def test_libraries(self):
+        """What is built on MPI finds the same with kolo as without; in kolo is what its source says."""
+        found = {name: calls for name, calls in (("FFTW", ["Allreduce"]), ("SCALAPACK", ["Bcast", "Reduce"]),
+                                                 ("HDF5", ["Allreduce", "Barrier", "Bcast"]))
+                 if self.program(f"mpi_libraries_{name}").exists()}
+        for name, calls in found.items():
+            with self.subTest(name):
+                job = (2, f"mpi_libraries_{name}", "128", "5", f"{self.folder}/file.h5")
+                alone, together = (self.run_job(*job, preload=preload, KOLO_MPI="after:0,verbose",
+                                                OPENBLAS_NUM_THREADS="1") for preload in (None, LIBRARY))
+                sums = [sorted(re.findall("^rank .*", output, re.MULTILINE)) for output, _ in (alone, together)]
+                self.assertEqual(2, len(sums[0]), alone)
+                self.assertEqual(*sums)
+                in_kolo = {row: int(count) for row, count, _ in TABLE_ROW.findall(together[1])}
+                self.assertLessEqual({f"MPI_{call}" for call in calls}, {row for row, count in in_kolo.items() if count})
+        if not found:
+            self.skipTest(f"neither FFTW, ScaLAPACK nor HDF5 is installed for {self.flavour}")
+
     def test_threads(self):
         self.run_job(2, "mpi_threads_test", "--quick")
 
