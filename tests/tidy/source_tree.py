@@ -8,7 +8,7 @@ import sys
 import tempfile
 import unittest
 
-PLACES = ("include", "lib", "tools", "bench", "tests", ".ci")
+PLACES = ("include", "lib", "tools", "bench", "tests", ".ci", ".github")
 SKIPPED_DIRS = {"__pycache__", ".git", "build"}
 C_SUFFIXES = (".c", ".h")
 

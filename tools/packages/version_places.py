@@ -18,6 +18,9 @@ PLACES = (
     ("lib/bindings/python/kolo4py/_library.py", r'^VERSION = "'),
     ("tools/README.md", r"libkolo\.so\."),
     ("tools/packages/README.md", r"`libkolo"),
+    ("tools/packages/recipes/kolo.nix", r'^  version = "'),
+    ("tools/packages/recipes/package.py", r'^    version\("'),
+    ("tools/packages/recipes/recipe.yaml", r'^  version: "'),
 )
 
 
