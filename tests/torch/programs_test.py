@@ -7,15 +7,17 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
 
 import launching
+import readme_blocks
 
 EXAMPLES = pathlib.Path(os.environ["KOLO_TORCH_EXAMPLES"])
-PATIENCE_S = 200
+PATIENCE_S = 400
 
 
 def needs(*packages):
@@ -32,9 +34,9 @@ def torchrun(ranks, script, *options):
             EXAMPLES / script, *options]
 
 
-def printed(command, **variables):
+def printed(command, cwd=None, **variables):
     """What a command prints that goes well."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False, cwd=cwd,
                           env={**os.environ, **variables})
     if done.returncode:
         raise AssertionError(f"{command} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
@@ -155,6 +157,50 @@ for number in range(3):
         self.assertRegex(dead, r"(?s)replica 1: step \d+ of 3 replicas: dropped.*of 2 replicas: loss.*of 3 replicas: loss")
         self.assertIn("parameters of all replicas are the same", said)
         self.assertGreater(float(re.search("accuracy (.*) %", said).group(1)), 85, said)
+
+
+@needs("torch", "numpy")
+class Tutorial(unittest.TestCase):
+    """The commands of TUTORIAL.md as they are typed, but for those that install, with a small model and fewer steps."""
+    SMALL = "tutorial.py --width 16 --batch 4 --length 16 --steps 60"
+    CPUS = 2  # for --measure, which tries all
+
+    def test_commands(self):
+        with tempfile.TemporaryDirectory(prefix="kolo-programs-") as folder:
+            self.type_all(folder)
+        one, two, measured, fused, killed, dump, slow, trace = self.said
+        for single, double in zip(self.losses(one), self.losses(two)):
+            self.assertAlmostEqual(single, double, delta=0.01 * single)
+        for said in (one, two, fused, slow):
+            self.assertLess(self.losses(said)[-1], 0.8 * self.losses(said)[0])
+        self.assertIn(("1", "1"), re.findall(r"^ +(\d+) +(\d+) +\d+$", measured, re.MULTILINE))
+        self.assertEqual(*(re.search("checksum.*", said).group() for said in (fused, killed)))
+        self.assertRegex(killed, r"rank 1 \(pid \d+\) was killed .*, and it is started again")
+        self.assertRegex(dump, r"What failed\n  rank 1 \(pid \d+\) ")
+        self.assertRegex(trace, "Rank 1 comes last to .* of the calls")
+        for name in ("forward", "backward", "optimizer"):
+            self.assertRegex(trace, rf"\n{name} +120 ")
+
+    def type_all(self, folder):
+        shutil.copy(EXAMPLES / "tutorial.py", folder)
+        installing, *steps = readme_blocks.parse((EXAMPLES.parent / "TUTORIAL.md").read_text(encoding="utf-8"))[0]
+        self.assertEqual("tools/quickstart --python", installing.commands[0])
+        cpus = os.sched_getaffinity(0)
+        self.addCleanup(os.sched_setaffinity, 0, cpus)
+        os.sched_setaffinity(0, sorted(cpus)[:self.CPUS])
+        path = f"{pathlib.Path(os.environ['KOLORUN']).parent}:{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
+        self.said = []
+        for step in steps:
+            for command in step.commands:
+                self.said.append(printed(["sh", "-c", "exec 2>&1; " + command.replace("tutorial.py", self.SMALL)], folder,
+                                         PATH=path, PYTHONDONTWRITEBYTECODE="1", OMP_WAIT_POLICY="passive"))
+            if step.shown:
+                # Before Linux 6.15 a rank that kolorun has waited for "has ended".
+                told = self.said[-1].replace(") has ended;", ") was killed by signal 9 (SIGKILL);")
+                self.assertIsNone(readme_blocks.difference(step, told.replace(self.SMALL, "tutorial.py")), told)
+
+    def losses(self, said):
+        return [float(loss) for loss in re.findall(r"loss (\S+)", said)]
 
 
 @needs("lightgbm", "numpy")
