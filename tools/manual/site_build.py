@@ -50,11 +50,8 @@ LANGUAGES = {".c": "c", ".h": "c", ".cpp": "cpp", ".py": "python", ".cmake": "cm
 
 def documents():
     """Paths of the tree's Markdown."""
-    for folder, folders, names in os.walk(ROOT):
-        folders[:] = sorted(name for name in folders if name not in ("build", "__pycache__") and name[0] != ".")
-        for name in sorted(names):
-            if name.endswith(".md"):
-                yield (pathlib.Path(folder) / name).relative_to(ROOT).as_posix()
+    found = [path for place in ("bench", "include", "lib", "tests", "tools") for path in (ROOT / place).rglob("*.md")]
+    return sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *found])
 
 
 def slug(heading):
