@@ -25,7 +25,7 @@ TRAIN = "tools/train/README.md"
 # The navigation: under each caption the pages, by title. What has "#" is a section that becomes a page, or a part of one.
 NAVIGATION = {
     "Guides": {
-        START: ["README.md"], "Installing": ["tools/packages/README.md"],
+        START: ["README.md"], "Tutorial": ["lib/bindings/torch/TUTORIAL.md"], "Installing": ["tools/packages/README.md"],
         "C": [f"{TRAIN}#training-steps-in-c"], "Python": ["lib/bindings/python/README.md"],
         "PyTorch": ["lib/bindings/torch/README.md"], "MPI": ["lib/bindings/mpi/README.md"], "Training": [TRAIN],
         "Parameter server": [f"{TRAIN}#a-parameter-server-of-your-own", f"{TRAIN}#training-with-a-parameter-server"],
