@@ -368,6 +368,15 @@ class Files(Folder):
         self.write(again)
         self.assertEqual(2, len(self.summary()["processes"]))
 
+    def test_rank_that_was_started_again(self):
+        processes = made_trace.job_with_a_late_rank(ranks=3)
+        processes[2].rank, processes[2].pid = 1, 1234567
+        self.write(processes)
+        said = kolo_trace(self.folder).stdout
+        self.assertRegex(said, r"\nrank +0 +1:1001 +1:1234567\n0 +\. +\d+\n")
+        self.assertRegex(said, r"\nallredu +[01:]+ .* 1:1234567 \d")
+        self.assertLessEqual(max(map(len, said.splitlines())), 83, said)
+
     def test_named_twice(self):
         self.write(made_trace.job_with_a_late_rank())
         self.assertEqual(4, len(self.summary(*self.folder.glob("*.0.*"), self.folder)["processes"]))

@@ -4,7 +4,7 @@
 
 #include "trace_output.h"
 
-enum { MATRIX_SHOWN_MAX = 16, RANKS_SHOWN = 64, RANGES_SHOWN = 12, FILES_SHOWN = 8 };
+enum { MATRIX_COLUMNS_MAX = 64, RANKS_SHOWN = 64, RANGES_SHOWN = 12, FILES_SHOWN = 8 };
 
 /* "3", or "3:71" with the pid where there is another process of that rank. */
 static const char *rank_text(const trace_job *job, int process, char text[TRACE_PROCESS_NAME_BYTES]) {
@@ -15,6 +15,17 @@ static const char *rank_text(const trace_job *job, int process, char text[TRACE_
     else
         snprintf(text, TRACE_PROCESS_NAME_BYTES, "%" PRId32, header->rank);
     return text;
+}
+
+/* How wide a column is that names ranks. */
+static int rank_columns(const trace_job *job) {
+    char name[TRACE_PROCESS_NAME_BYTES];
+    int columns = 4;
+    for (int p = 0; p < job->count; p++) {
+        const int wanted = (int)strlen(rank_text(job, p, name)) + 1;
+        columns = wanted > columns ? wanted : columns;
+    }
+    return columns;
 }
 
 static void print_heading(const trace_figures *figures) {
@@ -121,21 +132,22 @@ static void print_collectives(const trace_figures *figures) {
 }
 
 static void print_slowest(const trace_figures *figures) {
+    const int columns = rank_columns(figures->job), letters = columns < 10 ? 17 - columns : 7;
     char name[TRACE_PROCESS_NAME_BYTES], last[TRACE_PROCESS_NAME_BYTES];
     if (figures->slowest_count)
-        printf("\n%-13s%4s %8s %9s %8s %8s %8s  %s\n", "slowest", "rank", "number", "size", "at", "took", "waited",
-               "last, by");
+        printf("\n%-*s%*s %8s %9s %8s %8s %8s  %s\n", letters, "slowest", columns, "rank", "number", "size", "at",
+               "took", "waited", "last, by");
     for (int i = 0; i < figures->slowest_count; i++) {
         const trace_group *group = &figures->groups[figures->slowest[i]];
         const trace_call *call = &figures->calls[group->longest], *latest = &figures->calls[group->last];
-        printf("%-13.13s%4.4s %8" PRIu64 " %9s %8s %8s %8s", trace_collective_name(call->collective),
-               rank_text(figures->job, call->process, name), call->number,
+        printf("%-*.*s%*s %8" PRIu64 " %9s %8s %8s %8s", letters, letters, trace_collective_name(call->collective),
+               columns, rank_text(figures->job, call->process, name), call->number,
                call->bytes ? bytes_text(call->bytes).text : "-",
                trace_time_text((double)(call->begin_ns - figures->job->begin_ns)).text,
                trace_time_text((double)(call->end_ns - call->begin_ns)).text,
                call->unfinished ? "no end" : trace_time_text((double)call->waited_ns).text);
         if (group->count > 1)
-            printf("  %.4s %s\n", rank_text(figures->job, latest->process, last),
+            printf("  %s %s\n", rank_text(figures->job, latest->process, last),
                    trace_time_text((double)group->late_ns).text);
         else
             puts("  -");
@@ -143,26 +155,26 @@ static void print_slowest(const trace_figures *figures) {
 }
 
 static void print_matrix(const trace_figures *figures) {
-    const int count = figures->job->count;
+    const int count = figures->job->count, columns = rank_columns(figures->job);
     char name[TRACE_PROCESS_NAME_BYTES];
     double all = 0;
     for (int i = 0; figures->waits && i < count * count; i++)
         all += figures->waits[i];
-    if (all <= 0 || count > MATRIX_SHOWN_MAX)
+    if (all <= 0 || count * columns > MATRIX_COLUMNS_MAX)
         return;
-    printf("\nWho waited for whom: %% of a row's time spent in waits for a column\n%-8s", "rank");
+    printf("\nWho waited for whom: %% of a row's time spent in waits for a column\n%-10s", "rank");
     for (int p = 0; p < count; p++)
-        printf("%4.4s", rank_text(figures->job, p, name));
+        printf("%*s", columns, rank_text(figures->job, p, name));
     putchar('\n');
     for (int p = 0; p < count; p++) {
-        printf("%-8.8s", rank_text(figures->job, p, name));
+        printf("%-10s", rank_text(figures->job, p, name));
         for (int q = 0; q < count; q++) {
             const double share =
                 trace_percent(figures->waits[p * count + q], (double)trace_rank_ns(&figures->ranks[p]));
             if (share < 0.5)
-                printf("%4s", p == q ? "" : ".");
+                printf("%*s", columns, p == q ? "" : ".");
             else
-                printf("%4.0f", share);
+                printf("%*.0f", columns, share);
         }
         putchar('\n');
     }
