@@ -12,7 +12,7 @@ import tempfile
 PYTHON = pathlib.Path(__file__).resolve().parents[2] / "lib/bindings/python"
 PARTS = [PYTHON / "kolo4py" / part for part in ("torch", "hvd")]
 OF = {"kolo": ["--strict", "--exclude", "/kolo4py/(torch|hvd)/", PYTHON / "kolo4py"],
-      "torch": ["--config-file", PYTHON / "pyproject.toml", *PARTS]}
+      "torch": ["--config-file", PYTHON.parents[2] / "pyproject.toml", *PARTS]}
 
 asked = sys.argv[1] if len(sys.argv) > 1 else "kolo"
 for needed in ("mypy", *(["torch"] if asked == "torch" else [])):

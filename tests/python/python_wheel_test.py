@@ -12,7 +12,7 @@ import tempfile
 import unittest
 import zipfile
 
-PROJECT = pathlib.Path(__file__).resolve().parents[2] / "lib/bindings/python"
+PROJECT = pathlib.Path(__file__).resolve().parents[2]
 CACHE = pathlib.Path(os.environ["WHEEL_CACHE"])
 SKIPPED = 77
 GLIBC_MAX = (2, 27)  # the oldest one with which the wheel runs
