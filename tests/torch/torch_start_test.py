@@ -1,6 +1,7 @@
 """The backend is there without an import, by each name, also under torchrun; and is gone without a trace."""
 
 import datetime
+import glob
 import os
 import signal
 import subprocess
@@ -133,10 +134,28 @@ def with_other_version():
         raise AssertionError("a library of another version is taken")
 
 
+COMPILER = """#!/bin/sh
+for word; do
+    [ "$before" != -o ] || output=$word
+    before=$word
+done
+echo "$output" >>"$CALLS"
+sleep 0.2
+exec cp "$MADE/${output##*/}" "$output"
+"""
+
+
+def meet_with_part_compiled():
+    """By a compiler that copies what the build has made, which the package has not here."""
+    import kolo4py.torch
+    os.environ["MADE"] = next(folder for folder in kolo4py.torch.__path__ if glob.glob(f"{folder}/_backend_*"))
+    kolo4py.torch.__path__ = []
+    meet("kolo")
+
+
 def without_compiled_part():
     import kolo4py.torch
     kolo4py.torch.__path__ = []
-    os.environ["XDG_CACHE_HOME"] = "/nonexistent"
     try:
         meet("kolo")
     except ImportError as error:
@@ -177,7 +196,18 @@ class Start(torch_ranks.JobTest):
         self.run_ranks(with_other_version, 1)
 
     def test_without_compiled_part(self):
-        self.run_ranks(without_compiled_part, 1)
+        with tempfile.TemporaryDirectory() as folder:
+            self.run_ranks(without_compiled_part, 1, XDG_CACHE_HOME=folder, CXX="/nonexistent/g++")
+
+    def test_missing_part_is_compiled_once(self):
+        with tempfile.TemporaryDirectory() as folder:
+            compiler, calls = os.path.join(folder, "g++"), os.path.join(folder, "calls")
+            with open(compiler, "w", opener=lambda path, flags: os.open(path, flags, 0o700)) as script:
+                script.write(COMPILER)
+            self.run_ranks(meet_with_part_compiled, 3, XDG_CACHE_HOME=folder, CXX=compiler, CALLS=calls)
+            with open(calls) as file:
+                made = [os.path.basename(line) for line in file.read().split()]
+            self.assertEqual(len(set(made)), len(made), made)
 
     def test_kolorun(self):
         """Each group is destroyed but the last, which is there when Python ends. PyTorch's own Gloo sometimes ends in

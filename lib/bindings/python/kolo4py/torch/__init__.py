@@ -26,21 +26,17 @@ __all__ = ["autoload", "backend", "comm", "register", "stats"]
 
 @_library.once
 def load() -> Any:
-    """The C++ part for this PyTorch: a module with the class Backend. Raises ImportError if there is none: it is never
-    compiled behind one's back."""
+    """The C++ part for this PyTorch: a module with the class Backend. It is compiled if there is none. Raises ImportError
+    if that fails."""
     _library.load()  # the library that the C++ part needs, of the same version
     torch = _builder.find()
-    for folder in (*__path__, str(_builder.cache_folder())):
-        path = os.path.join(folder, torch.file)
-        if os.path.exists(path):
-            loader = importlib.machinery.ExtensionFileLoader(torch.module, path)
-            spec = importlib.util.spec_from_file_location(torch.module, path, loader=loader)
-            assert spec is not None
-            module = importlib.util.module_from_spec(spec)
-            loader.exec_module(module)
-            return module
-    raise ImportError(f"kolo has no backend for PyTorch {torch.minor} and this Python ({torch.file}): make one with"
-                      f" `{sys.executable} -m kolo4py.torch build`")
+    path = _builder.find_made(torch.file, __path__)
+    loader = importlib.machinery.ExtensionFileLoader(torch.module, path)
+    spec = importlib.util.spec_from_file_location(torch.module, path, loader=loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
 
 
 def _create(store: Any, rank: int, size: int, timeout: Any) -> Any:

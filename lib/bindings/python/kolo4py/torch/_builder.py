@@ -1,6 +1,7 @@
 """How kolo's backend, and the operators, are compiled for the PyTorch of this Python: `python -m kolo4py.torch build` and
 kolo's own build (CMake runs this file) ask here. Does not import torch, which takes seconds."""
 
+import fcntl
 import importlib.util
 import mmap
 import os
@@ -11,7 +12,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from typing import List, NamedTuple, Tuple
+from typing import Iterable, List, NamedTuple, Tuple
 
 SOURCES = ("communicator.cpp", "interrupts.cpp", "elements.cpp", "flight_record.cpp", "work.cpp",
            "backend.cpp", "operations.cpp", "python_module.cpp")
@@ -144,6 +145,35 @@ def build() -> pathlib.Path:
     folder.mkdir(parents=True, exist_ok=True)
     backend, *_operators = [_compile(part, torch, compiler, folder) for part in _parts(torch)]
     return backend
+
+
+def _is_current(made: pathlib.Path) -> bool:
+    """Of the sources that are installed now: another kolo may have the same version."""
+    sources, headers = _sources()
+    return made.exists() and made.stat().st_mtime >= max(file.stat().st_mtime for folder in (sources, headers)
+                                                         for file in folder.glob("*.*"))
+
+
+def find_made(file: str, package: Iterable[str]) -> str:
+    """That shared object of this PyTorch: of the package's folders, or of the cache, for which it is compiled if it is not
+    there. Raises ImportError if that fails."""
+    for folder in package:
+        if os.path.exists(os.path.join(folder, file)):
+            return os.path.join(folder, file)
+    made = cache_folder() / file
+    try:
+        if not _is_current(made):
+            made.parent.mkdir(parents=True, exist_ok=True)
+            with open(made.parent / "lock", "w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)  # of ranks that start together one compiles
+                if not _is_current(made):
+                    print(f"kolo: compiling what PyTorch {find().minor} needs into {made.parent}, once (a minute or two)",
+                          file=sys.stderr, flush=True)
+                    build()
+    except (ImportError, OSError, RuntimeError) as error:
+        raise ImportError(f"kolo has no {file} for PyTorch {find().minor} and this Python, and could not compile it; once "
+                          f"what is missing is there, `{sys.executable} -m kolo4py.torch build` does: {error}") from error
+    return str(made)
 
 
 def tell_cmake() -> None:

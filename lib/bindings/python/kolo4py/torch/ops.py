@@ -32,7 +32,6 @@ Needs PyTorch 2.11 or later."""
 import ctypes
 import os
 import re
-import sys
 import weakref
 from typing import Any, Dict, Optional, Union
 
@@ -54,10 +53,7 @@ def _load() -> ctypes.CDLL:
     if tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2]) < (2, 11):
         raise ImportError(f"kolo4py.torch.ops needs PyTorch 2.11 or later, but this is {torch.__version__}")
     _library.load()
-    paths = [os.path.join(folder, "_operators.so") for folder in [*package, str(_builder.cache_folder())]]
-    path = next(filter(os.path.exists, paths), None)
-    if path is None:
-        raise ImportError(f"kolo's operators are not there; make them with `{sys.executable} -m kolo4py.torch build`")
+    path = _builder.find_made("_operators.so", package)
     torch.ops.load_library(path)
     operators = ctypes.CDLL(path)
     operators.kolo_operators_add.argtypes, operators.kolo_operators_add.restype = [ctypes.c_void_p], ctypes.c_int64
