@@ -1,5 +1,6 @@
-"""The wheel builds, is one for every Python 3 and for old glibcs, has the library inside, and works away from the tree.
-77: scikit-build-core, or an archive that is linked into the library, is not installed."""
+"""The wheel builds, is one for every Python 3 and for old glibcs, has the library inside, and works away from the tree. The
+editable one works, too, and leaves nothing behind.
+77: scikit-build-core, or pip, or an archive that is linked into the library, is not installed."""
 
 import importlib.util
 import os
@@ -20,16 +21,22 @@ GLIBC_MAX = (2, 27)  # the oldest one with which the wheel runs
 
 BUILD = """
 import sys, scikit_build_core.build as b
-b.build_wheel(sys.argv[1], {"build-dir": sys.argv[2], "cmake.build-type": "Debug", "cmake.define.CMAKE_C_FLAGS_DEBUG": "-O0",
-                            "cmake.define.KOLO_TORCH": "OFF", "cmake.define.KOLO_TORCH_BACKENDS": sys.argv[3]})
+getattr(b, "build_" + sys.argv[4])(sys.argv[1], {
+    "build-dir": sys.argv[2], "cmake.build-type": "Debug", "cmake.define.CMAKE_C_FLAGS_DEBUG": "-O0",
+    "cmake.define.KOLO_TORCH": "OFF", "cmake.define.KOLO_TORCH_BACKENDS": sys.argv[3]})
 """
+RANKS = r"""import kolo4py as kolo, kolo4py.torch
+with kolo.init() as comm:
+    print(f"{comm.all_reduce(b'x')[0]} {kolo.__file__} {kolo._library.load()._name}\n", end="")"""
 
 
 class Wheel(unittest.TestCase):
-    def build(self, work, backends=""):
+    def build(self, work, backends="", kind="wheel"):
         """A wheel of that folder, and what is in it, which lies in `site` then."""
-        done = subprocess.run([sys.executable, "-c", BUILD, work, work / "build", backends], cwd=PROJECT, capture_output=True,
-                              text=True, timeout=500, check=False)
+        for old in work.glob("*.whl"):
+            old.unlink()
+        done = subprocess.run([sys.executable, "-c", BUILD, work, work / "build", backends, kind], cwd=PROJECT,
+                              capture_output=True, text=True, timeout=500, check=False)
         if "is not installed: it is to be linked into the library" in done.stderr + done.stdout:
             self.skipTest("an archive that is linked into the library is not installed")
         self.assertEqual(0, done.returncode, done.stdout[-3000:] + done.stderr[-3000:])
@@ -60,6 +67,26 @@ class Wheel(unittest.TestCase):
             if "KOLO_TORCH_BACKEND" in os.environ:
                 self.build(work, os.environ["KOLO_TORCH_BACKEND"])
                 self.assert_has_backend(work / "site")
+            self.assert_editable(work)
+
+    def assert_editable(self, work):
+        """The objects are those of the wheel before."""
+        wheel, _ = self.build(work, kind="editable")
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", work / "venv"], check=True)
+        python = work / "venv/bin/python"
+
+        def files():
+            return sorted(path for path in (work / "venv").rglob("*") if not path.is_dir())
+
+        before = files()
+        for command in (["install", "--no-index", wheel], ["uninstall", "-y", "kolo4py"]):
+            subprocess.run([sys.executable, "-m", "pip", "--python", python, *command], check=True, capture_output=True)
+            if command[0] == "install":
+                library, = (work / "venv").rglob("libkolo.so.*")
+                file = PROJECT / "lib/bindings/python/kolo4py/__init__.py"
+                said = f"{ord('x') * 2} {file} {library}"
+                self.assert_says(f"{said}\n{said}", RANKS, work, python, os.environ["KOLORUN"], "-n", "2")
+        self.assertEqual(before, files())
 
     def assert_runs_with_old_glibc(self, library):
         symbols = subprocess.run(["objdump", "-T", library], capture_output=True, text=True, check=True).stdout
@@ -75,9 +102,10 @@ class Wheel(unittest.TestCase):
                                check=True)
         self.assertRegex(shown.stdout, rf'tag:\s+"manylinux_{GLIBC_MAX[0]}_{GLIBC_MAX[1]}_\w+"')
 
-    def assert_says(self, pattern, code, site, python=sys.executable):
+    def assert_says(self, pattern, code, site, python=sys.executable, *launcher):
         kept = {name: value for name, value in os.environ.items() if name not in ("KOLO_LIBRARY", "PYTHONPATH")}
-        done = subprocess.run([python, "-B", "-c", code], env={**kept, "PYTHONPATH": str(site)}, cwd=site,
+        path = {} if launcher else {"PYTHONPATH": str(site)}
+        done = subprocess.run([*launcher, python, "-B", "-c", code], env={**kept, **path}, cwd=site,
                               capture_output=True, text=True, timeout=100, check=False)
         self.assertRegex(done.stdout, f"^{pattern}\n$", done.stderr)
 
@@ -95,7 +123,7 @@ class Wheel(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    for needed in ("scikit_build_core",):
+    for needed in ("scikit_build_core", "pip"):
         if importlib.util.find_spec(needed) is None:
             print(f"{needed} is not installed")
             sys.exit(SKIPPED)

@@ -186,8 +186,9 @@ def _candidates() -> Iterator[str]:
     if named:
         yield named
         return
+    for folder in sys.modules[__package__].__path__:  # two of them, where pip has installed an editable one
+        yield os.path.join(folder, SONAME)
     folder = os.path.dirname(os.path.realpath(__file__))
-    yield os.path.join(folder, SONAME)
     triplet = getattr(sys.implementation, "_multiarch", "")
     for _ in range(4):
         folder = os.path.dirname(folder)
