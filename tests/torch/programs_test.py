@@ -178,7 +178,8 @@ class Tutorial(unittest.TestCase):
         self.assertEqual(*(re.search("checksum.*", said).group() for said in (fused, killed)))
         self.assertRegex(killed, r"rank 1 \(pid \d+\) was killed .*, and it is started again")
         self.assertRegex(dump, r"What failed\n  rank 1 \(pid \d+\) ")
-        self.assertRegex(trace, "Rank 1 comes last to .* of the calls")
+        last = re.search(r"^1 .* (\d+)% +\S+ \S+ +\d+$", trace, re.MULTILINE)  # also where rank 0 began much later
+        self.assertGreater(int(last.group(1)), 50, trace)
         for name in ("forward", "backward", "optimizer"):
             self.assertRegex(trace, rf"\n{name} +120 ")
 
