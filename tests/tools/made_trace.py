@@ -138,15 +138,21 @@ def job_with_a_table(late, staleness=0, ranks=4, clocks=40, step_ns=2_000_000, l
     return processes
 
 
-def job_with_a_late_rank(ranks=4, late=2, late_ns=3_000_000, steps=50, step_ns=10_000_000, small_calls=0, **options):
-    """Each step is a range with an all-reduce of 4 KiB in it, which one rank begins later than the others."""
+def job_with_a_late_rank(ranks=4, late=2, late_ns=3_000_000, steps=50, step_ns=10_000_000, small_calls=0, start_ns=0,
+                         **options):
+    """Each step is a range with an all-reduce of 4 KiB in it, which one rank begins later than the others. start_ns: rank 0
+    comes so late to a first call before them."""
     made = []
     for rank in range(ranks):
         process = Rank(rank, ranks, **options)
         process.comm()
         track, number = process.track(), 0
+        if start_ns:
+            number += 1
+            waits = [(200_000, start_ns, 0)] if rank else []
+            track.call(100_000 if rank else start_ns, start_ns + 50_000, number, waits=waits, collective=BARRIER, count=0)
         for step in range(steps):
-            begin_ns = 1_000_000 + step * step_ns
+            begin_ns = 1_000_000 + start_ns + step * step_ns
             last_ns = begin_ns + 2_000_000 + late_ns
             call_ns = last_ns if rank == late else begin_ns + 2_000_000 + 1000 * rank
             track.range(begin_ns, b"forward and backward, a long name")

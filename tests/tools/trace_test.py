@@ -72,6 +72,12 @@ class Straggler(Folder):
         self.assertEqual(2, found["straggler"])
         self.assertAlmostEqual(0.003, found["processes"][2]["late_median_s"], delta=1e-5)
 
+    def test_one_late_start_hides_none(self):
+        self.write(made_trace.job_with_a_late_rank(start_ns=500 * MS))
+        self.assertRegex(self.run_well(), r"Rank 2 comes last to 98 % of the calls, 3\.00 ms after the others in\s+the\s+median")
+        self.write(made_trace.job_with_a_late_rank(late_ns=3000, start_ns=500 * MS))
+        self.assertRegex(self.run_well(), r"Rank 0 comes last to 2 % of the calls, 500 ms after the others")
+
     def test_is_not_named_without_one(self):
         self.write(made_trace.job_with_a_late_rank(late_ns=3000))
         self.assertIsNone(self.summary()["straggler"])

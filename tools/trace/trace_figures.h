@@ -66,6 +66,7 @@ typedef struct trace_rank {
     uint64_t late_calls;      /* of these, it came last to, by a tenth at least of what is usual for it */
     int64_t late_ns;          /* in those, the median */
     int64_t late_total_ns;    /* in all that it came last to */
+    int64_t latest_ns;        /* in one of them */
     int64_t kept_ns;          /* the most that another one waited for its clocks of tables */
 } trace_rank;
 

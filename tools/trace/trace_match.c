@@ -125,6 +125,7 @@ static void judge(trace_rank *rank, const lateness *late, size_t count) {
         usual++;
     while (late[first].ns < late[usual].ns / 10)
         first++;
+    rank->latest_ns = late[count - 1].ns;
     rank->late_calls = count - first;
     rank->late_ns = late[first + (count - first) / 2].ns;
 }
@@ -228,12 +229,15 @@ static bool judge_tables(trace_figures *figures) {
     return good;
 }
 
-static void find_straggler(trace_figures *figures) {
+/* The rank that has cost the others most; -1: none in a way that matters. is_steady: its longest lateness is left out,
+ * so that one late start hides no rank that is slow in every step. */
+static int most_late(const trace_figures *figures, bool is_steady) {
     const trace_job *job = figures->job;
     int64_t most = 0, second = 0;
     int found = -1;
     for (int p = 0; p < job->count; p++) {
-        const int64_t ns = figures->ranks[p].late_total_ns + figures->ranks[p].kept_ns;
+        const trace_rank *rank = &figures->ranks[p];
+        const int64_t ns = rank->late_total_ns - (is_steady ? rank->latest_ns : 0) + rank->kept_ns;
         if (ns > most) {
             second = most;
             most = ns;
@@ -242,8 +246,12 @@ static void find_straggler(trace_figures *figures) {
             second = ns;
     }
     const double time = (double)(job->end_ns - job->begin_ns);
-    if ((double)most >= STRAGGLER_SHARE * time && (double)most >= STRAGGLER_TIMES * (double)second)
-        figures->straggler = found;
+    return (double)most >= STRAGGLER_SHARE * time && (double)most >= STRAGGLER_TIMES * (double)second ? found : -1;
+}
+
+static void find_straggler(trace_figures *figures) {
+    const int steady = most_late(figures, true);
+    figures->straggler = steady >= 0 ? steady : most_late(figures, false);
 }
 
 /* Duration of a call once all ranks were there, or of the only one that is known; less than 0: it did not end. */
