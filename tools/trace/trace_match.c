@@ -163,9 +163,9 @@ static int by_clock(const void *left, const void *right) {
     return (a->begin_ns > b->begin_ns) - (a->begin_ns < b->begin_ns);
 }
 
-/* The clocks of one worker, in order. */
+/* The clocks of one worker, in order; `next` is the first one that had not ended when another began to wait. */
 typedef struct worker {
-    const trace_table_clock *next, *end;
+    const trace_table_clock *first, *next, *end;
 } worker;
 
 /* For whom the worker waited in `wait`: of those that have ended fewest clocks by then, and not that one, the last to
@@ -188,25 +188,27 @@ static const worker *awaited_in(const trace_table_clock *wait, worker *workers, 
 /* The clocks of one communicator's tables. kept: 0 for each process, as it is left. */
 static void judge_clocks(trace_figures *figures, const trace_table_clock *first, const trace_table_clock *end,
                          worker *workers, int64_t *kept) {
-    for (const trace_table_clock *own = first; own < end;) {
-        int count = 0;
-        for (const trace_table_clock *at = first; at < end; at++) {
-            if (at == first || at->process != at[-1].process)
-                workers[count++].next = at;
-            workers[count - 1].end = at + 1;
-        }
-        const int32_t process = own->process;
-        for (; own < end && own->process == process; own++) {
-            const worker *awaited = awaited_in(own, workers, count);
+    int count = 0;
+    for (const trace_table_clock *at = first; at < end; at++) {
+        if (at == first || at->process != at[-1].process)
+            workers[count++].first = at;
+        workers[count - 1].end = at + 1;
+    }
+    for (int own = 0; own < count; own++) {
+        for (int i = 0; i < count; i++)
+            workers[i].next = workers[i].first;
+        for (const trace_table_clock *wait = workers[own].first; wait < workers[own].end; wait++) {
+            const worker *awaited = awaited_in(wait, workers, count);
             if (!awaited)
                 continue;
-            const int64_t until_ns = awaited->next->begin_ns < own->end_ns ? awaited->next->begin_ns : own->end_ns;
-            kept[awaited->next->process] += until_ns - own->begin_ns;
+            const int64_t until_ns = awaited->next->begin_ns < wait->end_ns ? awaited->next->begin_ns : wait->end_ns;
+            kept[awaited->next->process] += until_ns - wait->begin_ns;
         }
-        for (int p = 0; p < figures->job->count; p++) {
-            if (kept[p] > figures->ranks[p].kept_ns)
-                figures->ranks[p].kept_ns = kept[p];
-            kept[p] = 0;
+        for (int i = 0; i < count; i++) {
+            const int32_t process = workers[i].first->process;
+            if (kept[process] > figures->ranks[process].kept_ns)
+                figures->ranks[process].kept_ns = kept[process];
+            kept[process] = 0;
         }
     }
 }
