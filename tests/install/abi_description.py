@@ -15,6 +15,9 @@ import tempfile
 import xml.etree.ElementTree
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE.parents[1] / "tools/packages"))
+import version_places
+
 INCLUDE = HERE.parents[1] / "include"
 DESCRIPTION = HERE / "kolo.abi"
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
@@ -24,8 +27,7 @@ COUNT = re.compile(r"\b(KOLO_\w+),?\s*/\* how many there are \*/")
 
 def soname(include):
     """Before 1.0 it has the minor version."""
-    header = (include / "kolo.h").read_text(encoding="utf-8")
-    major, minor = (re.search(rf"KOLO_VERSION_{part} +(\d+)", header).group(1) for part in ("MAJOR", "MINOR"))
+    major, minor, _ = version_places.owned(include).split(".")
     return f"libkolo.so.0.{minor}" if major == "0" else f"libkolo.so.{major}"
 
 

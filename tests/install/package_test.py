@@ -20,11 +20,7 @@ ROOT = HERE.parents[1]
 CC = os.environ.get("CC", "cc")
 CMAKE = os.environ.get("CMAKE", "cmake")
 SONAME = abi_description.soname(ROOT / "include")
-
-
-def version():
-    header = (ROOT / "include/kolo.h").read_text(encoding="utf-8")
-    return ".".join(re.search(rf"KOLO_VERSION_{part} +(\d+)", header).group(1) for part in ("MAJOR", "MINOR", "PATCH"))
+VERSION = abi_description.version_places.owned(ROOT / "include")
 
 
 class Package(unittest.TestCase):
@@ -53,13 +49,13 @@ class Package(unittest.TestCase):
         return shlex.split(self.run_command(["pkg-config", *arguments, "kolo"]))
 
     def assert_one_rank(self, program, **changes):
-        self.assertEqual(f"consumer: kolo {version()}, 1 rank(s)\n", self.run_command([program], **changes))
+        self.assertEqual(f"consumer: kolo {VERSION}, 1 rank(s)\n", self.run_command([program], **changes))
 
     def dynamic_libraries(self, program):
         return set(re.findall(r"NEEDED.*\[(.*?)\]", self.run_command(["readelf", "-d", program])))
 
     def test_pkg_config_version(self):
-        self.assertEqual([version()], self.pkg_config("--modversion"))
+        self.assertEqual([VERSION], self.pkg_config("--modversion"))
 
     def test_pkg_config_shared(self):
         program = self.work / "pc_shared"
@@ -81,7 +77,7 @@ class Package(unittest.TestCase):
 
     def test_cmake_project(self):
         build = self.work / "project"
-        self.run_command(self.configure(build, version()))
+        self.run_command(self.configure(build, VERSION))
         self.run_command([CMAKE, "--build", build])
         self.assertIn(SONAME, self.dynamic_libraries(build / "with_kolo"))
         self.assertNotIn(SONAME, self.dynamic_libraries(build / "with_kolo_static"))
@@ -199,7 +195,7 @@ class Package(unittest.TestCase):
         """Programs find the library beside them, and kolo.pc names where it lies now."""
         moved = self.work / "moved"
         shutil.copytree(self.prefix, moved, symlinks=True)
-        self.assertEqual(f"kolo-info {version()}\n", self.run_command([moved / "bin/kolo-info", "--version"]))
+        self.assertEqual(f"kolo-info {VERSION}\n", self.run_command([moved / "bin/kolo-info", "--version"]))
         resolved = self.run_command(["ldd", moved / "bin/kolo-info"])
         self.assertIn(str(moved), os.path.realpath(re.search(rf"{re.escape(SONAME)} => (\S+)", resolved).group(1)))
         where = self.run_command(["pkg-config", "--variable=libdir", "kolo"],

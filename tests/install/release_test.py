@@ -11,6 +11,8 @@ import sys
 import tempfile
 import unittest
 
+import abi_description
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ALL = os.environ.get("RELEASE_PARTS") == "all"
 PARTS = [] if ALL else [word for part in ("debian", "wheel", "site") for word in ("--without", part)]
@@ -91,8 +93,7 @@ class Release(unittest.TestCase):
 
     def test_refuses_another_abi(self):
         """A new patch version has that of the one before, or nothing is left of it."""
-        header = (self.clone / "include/kolo.h").read_text(encoding="utf-8")
-        major, minor, patch = (re.search(rf"KOLO_VERSION_{part} +(\d+)", header)[1] for part in ("MAJOR", "MINOR", "PATCH"))
+        major, minor, patch = abi_description.version_places.owned(self.clone / "include").split(".")
         version = f"{major}.{minor}.{int(patch) + 1}"
         self.edit(self.clone, "CHANGELOG.md", re.escape(VERSION), version)
         self.edit(self.clone, "include/kolo_comm.h", "    int rank; ", "    int more, rank; ")

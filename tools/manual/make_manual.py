@@ -4,7 +4,6 @@ those of the public headers, from their comments. Usage: make_manual.py FOLDER I
 import datetime
 import os
 import pathlib
-import re
 import subprocess
 import sys
 import time
@@ -13,9 +12,8 @@ import command_page
 import header_pages
 import roff
 
-
-def version_of(header):
-    return ".".join(re.search(rf"KOLO_VERSION_{part} +(\d+)", header).group(1) for part in ("MAJOR", "MINOR", "PATCH"))
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "packages"))
+import version_places
 
 
 def write(folder, section, name, text):
@@ -27,7 +25,7 @@ def write(folder, section, name, text):
 def main(folder, include, *programs):
     folder, include = pathlib.Path(folder), pathlib.Path(include)
     main_header = (include / "kolo.h").read_text(encoding="utf-8")
-    version = version_of(main_header)
+    version = version_places.owned(include)
     day = int(os.environ.get("SOURCE_DATE_EPOCH", time.time()))
     date = datetime.datetime.fromtimestamp(day, datetime.timezone.utc).strftime("%Y-%m-%d")
     for program in programs:

@@ -287,7 +287,7 @@ def main(folder, work, *programs):
     made.write_documents()
     made.write_sources()
     warnings = io.StringIO()
-    version = make_manual.version_of((ROOT / "include/kolo.h").read_text(encoding="utf-8"))
+    version = make_manual.version_places.owned(ROOT / "include")
     app = Sphinx(made.folder, None, work / "html", work / "doctrees", "html", settings(version), status=None, warning=warnings)
     show_progress(app)
     share_navigation(app)

@@ -24,8 +24,9 @@ PLACES = (
 )
 
 
-def owned(root):
-    header = (root / OWNER).read_text(encoding="utf-8")
+def owned(include):
+    """The version, by the headers in that folder."""
+    header = (include / "kolo.h").read_text(encoding="utf-8")
     return ".".join(re.search(rf"KOLO_VERSION_{part} +(\d+)", header).group(1) for part in PARTS)
 
 
@@ -36,7 +37,7 @@ def cut(version, like):
 
 def problems(root):
     """What the owner does not agree with."""
-    version, found = owned(root), []
+    version, found = owned(root / "include"), []
     for path, words in PLACES:
         named = re.findall(rf"{words}(\d+(?:\.\d+)*)", (root / path).read_text(encoding="utf-8"), re.MULTILINE)
         if len(named) != 1 or named[0] != cut(version, named[0]):
@@ -63,7 +64,7 @@ def main(arguments):
     if arguments:
         write(ROOT, arguments[0])
     found = problems(ROOT)
-    print("\n".join(found) or owned(ROOT), file=sys.stderr if found else sys.stdout)
+    print("\n".join(found) or owned(ROOT / "include"), file=sys.stderr if found else sys.stdout)
     return 1 if found else 0
 
 
