@@ -89,6 +89,12 @@ void kolo_copy_stream(void *dst, const void *src, size_t bytes, const void *next
 }
 
 /* Which core has a line last is not modelled. */
+kolo_atomic_u64 kolo_recalls;
+
+void kolo_recall(const void *memory, size_t bytes) {
+    (void)memory, (void)bytes;
+}
+
 void kolo_take(void *memory, size_t bytes) {
     (void)memory, (void)bytes;
 }

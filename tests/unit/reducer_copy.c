@@ -43,6 +43,12 @@ static void take_and_stream(void *dst, const void *src, size_t bytes) {
     kolo_copy_take_stream(dst, (void *)src, bytes);
 }
 
+/* What is recalled stays as it is, and so does what is beside it. */
+static void recall(void *dst, const void *src, size_t bytes) {
+    kolo_copy(dst, src, bytes);
+    kolo_recall(dst, bytes);
+}
+
 static const struct {
     const char *name;
     copy_fn *copy;
@@ -50,6 +56,7 @@ static const struct {
     {"kolo_copy", kolo_copy},     {"kolo_copy_plain", kolo_copy_plain},
     {"kolo_copy_stream", stream}, {"kolo_copy_stream with next", stream_and_fetch},
     {"kolo_copy_take", take},     {"kolo_copy_take_stream", take_and_stream},
+    {"kolo_recall", recall},
 };
 
 /* Bytes that differ from their neighbours, so that none can take another's place unseen. */

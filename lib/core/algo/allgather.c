@@ -35,6 +35,7 @@ int kolo_allgather_lines(kolo_comm *comm, const void *send, void *recv, size_t c
             memcpy((uint8_t *)recv + peer * bytes, block, bytes);
         KOLO_POINT("allgather.copied_lines");
     }
+    kolo_lines_recall(comm, &round, bytes);
     comm->stats.sent_bytes += bytes;
     comm->stats.received_bytes += bytes * (comm->size - 1);
     return 0;
@@ -89,6 +90,8 @@ static int copy_chunk(kolo_comm *comm, const struct kolo_message *message, size_
 int kolo_allgather_run(kolo_comm *comm, const struct kolo_message *message) {
     const size_t element_bytes = message->kernel->element_bytes;
     const int rc = kolo_phases_show_ahead(comm, message, message->plan.chunks, show, copy_chunk);
+    if (comm->size > 2)
+        kolo_slot_recall(comm, message->count * element_bytes);
     comm->stats.sent_bytes += message->count * element_bytes;
     kolo_result_end(message);
     return rc;

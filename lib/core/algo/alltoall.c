@@ -40,6 +40,7 @@ int kolo_alltoall_lines(kolo_comm *comm, const void *send, void *recv, size_t co
             memcpy((uint8_t *)recv + peer * bytes, (const uint8_t *)blocks + comm->rank * bytes, bytes);
         KOLO_POINT("alltoall.copied_lines");
     }
+    kolo_lines_recall(comm, &round, comm->size * bytes);
     comm->stats.sent_bytes += bytes * (comm->size - 1);
     comm->stats.received_bytes += bytes * (comm->size - 1);
     return 0;

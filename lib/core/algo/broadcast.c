@@ -65,6 +65,8 @@ int kolo_broadcast_run(kolo_comm *comm, const struct kolo_message *message) {
     }
     kolo_result_end(message);
     kolo_schedule_end(comm);
+    if (comm->rank == root)
+        kolo_slot_recall(comm, message->count * element_bytes);
     return rc;
 }
 

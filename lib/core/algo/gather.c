@@ -82,6 +82,8 @@ int kolo_gather_run(kolo_comm *comm, const struct kolo_message *message) {
     }
     kolo_result_end(message);
     kolo_schedule_end(comm);
+    if (!is_root)
+        kolo_slot_recall(comm, message->count * message->kernel->element_bytes);
     return rc;
 }
 

@@ -24,6 +24,7 @@
 
 #include "plan/plan.h"
 #include "comm/failure/failure.h"
+#include "reduce/copy.h"
 
 /* Copies at most one line's payload. It is inline, since a call of memcpy would take longer than the copy. */
 static inline void kolo_copy_short(uint8_t *to, const uint8_t *from, size_t bytes) {
@@ -98,6 +99,13 @@ static inline struct kolo_round kolo_lines_pass(kolo_comm *comm, size_t bytes) {
 static inline void kolo_lines_show(kolo_comm *comm, const struct kolo_round *round, const void *payload, size_t bytes) {
     kolo_lines_write(comm, 0, payload, bytes, round);
     kolo_bell_ring(&comm->waiter, &comm->signal->bell);
+}
+
+/* Ends a round in which this rank has shown one line, after it has seen those of all peers: they have ended the round
+ * before, whose lines the next round takes. Of several lines only the first would be worth recalling. */
+static inline void kolo_lines_recall(const kolo_comm *comm, const struct kolo_round *round, size_t bytes) {
+    if (bytes <= KOLO_LINE_BYTES_MAX)
+        kolo_recall_line(&comm->segment.lines[comm->rank].lines[KOLO_LINES * (~round->number & 1)]);
 }
 
 /* Like kolo_lines_show, in a round or a pass. `is_needed`: another rank needs the payload. */

@@ -29,6 +29,7 @@ int kolo_reduce_scatter_lines(kolo_comm *comm, const void *send, void *recv, siz
         comm->call.sources[peer] = (const uint8_t *)blocks + comm->rank * bytes;
     }
     KOLO_POINT("reduce_scatter.read_lines");
+    kolo_lines_recall(comm, &round, comm->size * bytes);
     if (count)
         kernel->fold(recv, comm->call.sources, comm->size, count, comm->size);
     comm->stats.sent_bytes += bytes * (comm->size - 1);

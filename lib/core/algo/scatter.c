@@ -82,6 +82,17 @@ static int take(kolo_comm *comm, const struct kolo_message *message, size_t tick
     return rc;
 }
 
+/* Recalls the regions that the next call fills first. */
+static void recall(const kolo_comm *comm, const struct kolo_message *message) {
+    const struct kolo_turn turn = kolo_turn(comm, message, 0);
+    for (uint32_t peer = turn.begin; peer < turn.end; peer++) {
+        size_t first, count = kolo_block_chunk(message, &message->send_blocks, peer, 0, &first);
+        if (peer != comm->rank)
+            kolo_recall(kolo_region(comm, message, comm->rank, 0, &turn, peer),
+                        message->plan.head_bytes + count * message->kernel->element_bytes);
+    }
+}
+
 int kolo_scatter_run(kolo_comm *comm, const struct kolo_message *message) {
     const size_t tickets = message->plan.chunks * kolo_turns(comm, message);
     const size_t element_bytes = message->kernel->element_bytes;
@@ -93,6 +104,8 @@ int kolo_scatter_run(kolo_comm *comm, const struct kolo_message *message) {
         kolo_slot_retire(comm, ticket, 2 * ticket + 2);
     }
     kolo_schedule_end(comm);
+    if (is_root && kolo_slot_is_free(comm, 0))
+        recall(comm, message);
     if (is_root && rc == 0) {
         size_t own, count = kolo_block(message, &message->send_blocks, comm->rank, &own);
         if (count > 0 && message->send + own * element_bytes != message->recv)

@@ -170,20 +170,28 @@ void kolo_copy(void *dst, const void *src, size_t bytes) {
         copy_string(dst, src, bytes);
 }
 
-/* Taking over. */
+/* Taking over, and recalling. */
 
-enum { PIECE_BYTES = 16384 /* bytes that are read before they are taken over: less than the first cache */ };
+enum {
+    PIECE_BYTES = 16384, /* that are read before they are taken over: less than the first cache */
+    RECALLED_BYTES_MAX = 65536
+};
 
-static kolo_atomic_u64 is_left; /* 1: nothing is taken over */
+kolo_atomic_u64 kolo_recalls;
 
 void kolo_take_choose(bool worth_it) {
-    kolo_store_relaxed(&is_left, !worth_it);
+    kolo_store_relaxed(&kolo_recalls, !worth_it);
+}
+
+void kolo_recall(const void *memory, size_t bytes) {
+    for (size_t at = 0; at < bytes && at < RECALLED_BYTES_MAX; at += LINE_BYTES)
+        kolo_recall_line((const unsigned char *)memory + at);
 }
 
 void kolo_take(void *memory, size_t bytes) {
     uint8_t *line = memory;
     uint64_t held;
-    if (kolo_load_relaxed(&is_left))
+    if (kolo_load_relaxed(&kolo_recalls))
         return;
     for (size_t at = 0; at + sizeof held <= bytes; at += LINE_BYTES, line += LINE_BYTES) {
         memcpy(&held, line, sizeof held);

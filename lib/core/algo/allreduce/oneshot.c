@@ -25,6 +25,7 @@ int kolo_oneshot_lines(kolo_comm *comm, const void *send, void *recv, size_t cou
             return rc;
     }
     KOLO_POINT("oneshot.read_lines");
+    kolo_lines_recall(comm, &round, bytes);
     if (count)
         kernel->fold(recv, comm->call.sources, comm->size, count, comm->size);
     KOLO_POINT("oneshot.folded_lines");
@@ -51,6 +52,8 @@ static int fold(kolo_comm *comm, const struct kolo_message *message, size_t chun
 int kolo_oneshot_run(kolo_comm *comm, const struct kolo_message *message) {
     const size_t bytes = message->count * message->kernel->element_bytes;
     const int rc = kolo_phases_show_ahead(comm, message, message->plan.chunks, kolo_phase_show, fold);
+    if (comm->size > 2)
+        kolo_slot_recall(comm, bytes);
     comm->stats.sent_bytes += bytes;
     comm->stats.received_bytes += bytes * (comm->size - 1);
     return rc;

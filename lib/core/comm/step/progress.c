@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include "comm/step/history.h"
+#include "reduce/copy.h"
 
 void kolo_call_watch_begin(kolo_comm *comm) {
     const struct kolo_call_key key = kolo_call_key_now(comm); /* not passed on: the path would have to store it */
@@ -79,12 +80,17 @@ static bool differs(const kolo_comm *comm, const struct kolo_shared_signal *sign
     }
 }
 
-/* Waits until the `readers`, a bit each (NULL: all ranks), have reached step `needed`, counted over all calls. */
+/* Returns whether it is not known yet that `peer`, one of the `readers` (a bit each; NULL: all ranks), has reached step
+ * `needed`, counted over all calls. */
+static bool is_awaited(const kolo_comm *comm, uint32_t peer, uint64_t needed, const uint64_t *readers) {
+    return peer != comm->rank && comm->call.peer_steps[peer] < needed &&
+           (!readers || readers[peer / 64] >> (peer % 64) & 1);
+}
+
+/* Waits until the `readers` have reached step `needed`. */
 static int claim(kolo_comm *comm, uint64_t needed, const uint64_t *readers) {
     for (uint32_t peer = 0; peer < comm->size; peer++) {
-        if (peer == comm->rank || comm->call.peer_steps[peer] >= needed)
-            continue;
-        if (readers && !(readers[peer / 64] >> (peer % 64) & 1))
+        if (!is_awaited(comm, peer, needed, readers))
             continue;
         struct kolo_shared_signal *signal = &comm->segment.signals[peer];
         KOLO_POINT("slot.claiming");
@@ -103,6 +109,20 @@ static int claim(kolo_comm *comm, uint64_t needed, const uint64_t *readers) {
 int kolo_slot_claim(kolo_comm *comm, uint64_t ticket) {
     const uint64_t slot = (comm->call.ticket + ticket) % KOLO_SLOTS;
     return claim(comm, comm->call.slot_free[slot], comm->call.slot_readers[slot]);
+}
+
+bool kolo_slot_is_free(const kolo_comm *comm, uint64_t ticket) {
+    const uint64_t slot = (comm->call.ticket + ticket) % KOLO_SLOTS;
+    uint32_t peer = 0;
+    while (peer < comm->size && !is_awaited(comm, peer, comm->call.slot_free[slot], comm->call.slot_readers[slot]))
+        peer++;
+    return peer == comm->size;
+}
+
+void kolo_slot_recall(const kolo_comm *comm, size_t bytes) {
+    if (kolo_slot_is_free(comm, 0))
+        kolo_recall(kolo_slot(comm, comm->rank, 0),
+                    bytes < comm->segment.slot_bytes ? bytes : comm->segment.slot_bytes);
 }
 
 int kolo_slot_claim_all(kolo_comm *comm, uint64_t ticket) {
