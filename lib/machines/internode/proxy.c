@@ -18,8 +18,9 @@
 
 #define PROXY_TICK_NS INT64_C(20000000)  /* longest time between two looks at the failure word */
 #define LINGER_NS     INT64_C(200000000) /* for what is queued when the leader leaves, all lanes together */
-#define SPIN_NS       INT64_C(100000)    /* a wait looks for frames so long, where every rank has a processor, */
-#define YIELDS_MAX    20                 /* and then so many times, giving way to others, before it sleeps */
+#define SPIN_NS       INT64_C(100000)    /* a wait looks for frames so long at most, */
+#define PAUSE_NS      5                  /* for each look that the communicator's waits take, */
+#define YIELDS_MAX    20                 /* and then so many times at most, giving way to others, before it sleeps */
 
 struct kolo_proxy {
     kolo_comm *comm;
@@ -41,6 +42,7 @@ struct kolo_proxy {
     kolo_waiter bell_ringer;    /* for kolo_publish */
     int64_t look_ns;            /* when to look next at the failure word */
     int64_t spin_ns;
+    uint32_t yields_max;
     int listening; /* the leader's listener, another descriptor of it; -1: of another lane, or left */
     bool broken;   /* the communicator is broken, and the other nodes know */
     bool stopped;  /* no data comes or goes any more */
@@ -450,7 +452,7 @@ static int drive_until(struct kolo_proxy *proxy, struct kolo_wait *wait) {
     uint32_t yields = 0;
     while (!kolo_wait_reached(wait) && !is_threads(proxy)) { /* bounded by check, which fails at the deadline */
         wait->waited_ns = kolo_awake_ns(&awake) - start_ns;
-        const bool spins = wait->waited_ns < proxy->spin_ns, sleeps = !spins && yields >= YIELDS_MAX;
+        const bool spins = wait->waited_ns < proxy->spin_ns, sleeps = !spins && yields >= proxy->yields_max;
         const int rc = sleeps || proxy->broken ? waiter->check(waiter, wait) : 0;
         if (rc < 0)
             return rc;
@@ -535,6 +537,14 @@ static_assert((int)KOLO_NET_ENGINE_URING == (int)KOLO_ENGINE_URING &&
                   (int)KOLO_NET_ENGINE_POLL == (int)KOLO_ENGINE_POLL,
               "one is the other");
 
+/* The leader waits in the engine as other ranks do at flags. With KOLO_WAIT=sleep it sleeps soon, too. */
+static void set_waiting(struct kolo_proxy *proxy) {
+    const kolo_waiter *waiter = &proxy->comm->waiter;
+    const int64_t spin_ns = (int64_t)waiter->spins_max * PAUSE_NS;
+    proxy->spin_ns = spin_ns < SPIN_NS ? spin_ns : SPIN_NS;
+    proxy->yields_max = waiter->yields > 0 || spin_ns >= SPIN_NS ? YIELDS_MAX : 0;
+}
+
 int kolo_proxy_create(struct kolo_proxy **result, kolo_comm *comm, uint32_t lane, int *fds) {
     static const struct kolo_engine_events events = {
         .place = place, .arrived = arrived, .sent = sent, .ended = ended, .silent = silent};
@@ -559,7 +569,7 @@ int kolo_proxy_create(struct kolo_proxy **result, kolo_comm *comm, uint32_t lane
     proxy->shared = &comm->segment.internode->lanes[lane];
     proxy->clock.asks = lane == 0 && internode->node != 0 && kolo_trace_is_first();
     proxy->bell_ringer.publisher_fences = comm->waiter.publisher_fences;
-    proxy->spin_ns = comm->waiter.spins_max > KOLO_SPINS_MIN ? SPIN_NS : 0;
+    set_waiting(proxy);
     proxy->neighbours = calloc(internode->nodes.nodes, sizeof *proxy->neighbours);
     int rc = proxy->neighbours ? 0 : kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
     if (rc == 0)
