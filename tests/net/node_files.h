@@ -12,7 +12,8 @@ void nodes_open(void);
  * Returns how many ranks there are. */
 int nodes_lay_out(const int *counts, int *node_of);
 
-/* Where the next team meets: a free port of that address of this machine. */
+/* Where the next team meets: a free port of that address of this machine. Most teams wait with KOLO_WAIT=yield, where
+ * the environment says nothing else; one in seven waits as it does by default. */
 void nodes_meet_at(const char *address);
 
 /* Options of a rank that is on that node and meets the others there. */
