@@ -15,8 +15,11 @@
 
 #define ANY_PART "quorum:any" /* of KOLO_NET: any node may be lost */
 
+enum { SHAPES = 5 };
+
 struct setup {
-    struct table_setup table;
+    struct table_setup tables[2 * SHAPES * KOLO_PLACEMENTS]; /* one after another, of one communicator */
+    size_t count;                                            /* of them */
     int node_of[HARNESS_RANKS_MAX];
 };
 
@@ -24,16 +27,20 @@ static void run(struct rank *rank) {
     const struct setup *setup = rank->team->argument;
     nodes_place(&rank->options, setup->node_of[rank->rank]);
     if (expect_status(rank, kolo_comm_create(&rank->comm, &rank->options), 0, "kolo_comm_create"))
-        table_run_part(rank, &setup->table);
+        for (size_t i = 0; i < setup->count; i++)
+            table_run_part(rank, &setup->tables[i]);
     kolo_comm_destroy(rank->comm);
     rank->comm = NULL;
 }
 
-static void run_setup(const struct table_setup *table, const int *layout) {
-    struct setup setup = {.table = *table};
-    const int ranks = nodes_lay_out(layout, setup.node_of);
+static void run_tables(struct setup *setup, const int *layout) {
+    const int ranks = nodes_lay_out(layout, setup->node_of);
     nodes_meet_at("127.0.0.1");
-    harness_run(&(struct team){.ranks = ranks, .creates_itself = true, .run = run, .argument = &setup});
+    harness_run(&(struct team){.ranks = ranks, .creates_itself = true, .run = run, .argument = setup});
+}
+
+static void run_setup(const struct table_setup *table, const int *layout) {
+    run_tables(&(struct setup){.tables = {*table}, .count = 1}, layout);
 }
 
 enum { LOSS_CLOCKS = 30, MARK = 1000, MEANWHILE_US = 1000 };
@@ -156,9 +163,10 @@ static void run_losses(void) {
 
 static void run_pushes(const int *layout, int ranks) {
     static const int64_t stalenesses[] = {0, 1, 5, KOLO_STALENESS_UNBOUNDED};
-    static const size_t shapes[][2] = {{1, 1}, {7, 3}, {64, 64}, {3, 200}, {0, 0}};
-    for (size_t s = 0; s < 4; s++)
-        for (size_t shape = 0; shape < 5; shape++)
+    static const size_t shapes[SHAPES][2] = {{1, 1}, {7, 3}, {64, 64}, {3, 200}, {0, 0}};
+    for (size_t s = 0; s < 4; s++) {
+        struct setup all = {.count = 0};
+        for (size_t shape = 0; shape < SHAPES; shape++)
             for (int placement = 0; placement < KOLO_PLACEMENTS; placement++) {
                 struct table_setup setup = {.part = table_push_all,
                                             .options =
@@ -169,11 +177,13 @@ static void run_pushes(const int *layout, int ranks) {
                 setup.options.placement = (kolo_placement)placement;
                 setup.options.shards = placement == 2 ? 5 : 0;
                 setup.options.hogwild = s > 0 && shape == 1;
-                run_setup(&setup, layout);
+                all.tables[all.count++] = setup;
                 setup.options.hogwild = 0;
                 setup.options.servers = ranks > 3 ? 3 : 1; /* a node may have no worker, or no server */
-                run_setup(&setup, layout);
+                all.tables[all.count++] = setup;
             }
+        run_tables(&all, layout);
+    }
 }
 
 static void run_layout(const int *layout, int ranks) {
