@@ -40,6 +40,11 @@ def environment(**variables):
     return {**kept, "KOLO_TUNE_FILE": "none", **variables}
 
 
+def wait_of(ranks):
+    """KOLO_WAIT for so many ranks: a rank counts those of its own node only, and would spin on others' processors."""
+    return "yield" if ranks > len(os.sched_getaffinity(0)) else "auto"
+
+
 class Job:
     """A command on every node, as ranks of one job. local: how many ranks there are on each node, in order."""
 
@@ -48,7 +53,8 @@ class Job:
         self.machines = machines
         self.local = local
         rendezvous = rendezvous or f"{machines.nodes[0].address}:{PORT}"
-        settings = {"KOLO_SECRET": SECRET, "KOLO_CREATE_TIMEOUT_MS": "20000", "KOLO_TIMEOUT_MS": "30000", **variables}
+        settings = {"KOLO_SECRET": SECRET, "KOLO_CREATE_TIMEOUT_MS": "20000", "KOLO_TIMEOUT_MS": "30000",
+                    "KOLO_WAIT": wait_of(sum(local)), **variables}
         self.running = []
         for node, _ in enumerate(local):
             words = [KOLORUN, "--nnodes", len(local), "--node-rank", node, "--rendezvous", rendezvous, "-n",
