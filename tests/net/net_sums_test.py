@@ -20,7 +20,8 @@ CALLS = 60
 
 
 def perf(largest, *options):
-    return [KOLO_PERF, "allreduce", "--check", "--no-limits", "--iters", "3", "--max", largest, *options]
+    return [KOLO_PERF, "allreduce", "--check", "--no-limits", "--iters", "3", "--warmup", "1", "--max", largest,
+            *options]
 
 
 class Sums(net_testing.NetTest):
