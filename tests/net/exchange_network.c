@@ -19,7 +19,7 @@ uint32_t told;
 
 uint32_t draw(uint32_t end) {
     seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
-    return (uint32_t)((seed >> 11) % end);
+    return (uint32_t)((seed >> 32) * end >> 32);
 }
 
 int kolo_engine_send(kolo_engine *engine, uint32_t node, const struct kolo_frame *frame, const void *payload) {

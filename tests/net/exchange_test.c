@@ -78,7 +78,8 @@ static uint32_t root_of(const struct world *world, uint32_t ticket) {
 /* Floats of either sign, from 1/32 to 32, whose sums have to be rounded. */
 static void fill_input(const struct world *world, uint8_t *input) {
     for (size_t i = 0; i < world->count; i++) {
-        const uint64_t bits = (uint64_t)draw(UINT32_MAX) << 32 | draw(UINT32_MAX), sign = draw(2), scale = draw(10);
+        const uint64_t bits = (uint64_t)draw(UINT32_MAX) << 32 | draw(UINT32_MAX);
+        const uint64_t sign = bits & 1, scale = (bits >> 1 & 0x3ff) % 10; /* bits that no type's fraction has */
         const uint64_t value = world->dtype == KOLO_F64    ? sign << 63 | (1018 + scale) << 52 | bits >> 12
                                : world->dtype == KOLO_F32  ? sign << 31 | (122 + scale) << 23 | bits >> 41
                                : world->dtype == KOLO_BF16 ? sign << 15 | (122 + scale) << 7 | bits >> 57
