@@ -20,7 +20,8 @@ import training
 from training import launching
 
 SEED = int(os.environ.get("TEST_SEED", "1"))
-EPOCHS = 80
+EPOCHS = 20
+PACE_S = 0.05  # at least so long is an epoch until the test has done what it does
 OPTIONS = ("--epochs", EPOCHS, "--hidden", 256, "--batch", 32)
 LONG = ("--epochs", 3 * EPOCHS, "--hidden", 256, "--batch", 32)
 WAITS = r"process \d+ waits for the end of an epoch, to join"
@@ -40,24 +41,22 @@ class Elastic(training.TrainingTest):
         self.job = f"elastic-test-{self.folder.name}"
         self.said, self.output = {}, {}
 
-    def popen(self, command, **variables):
+    def popen(self, command, pace_s=0, **variables):
         """Its output goes to a file: in a pipe that nobody reads it would come to a stop."""
-        output = self.folder / f"output-{len(self.said)}"
-        with open(output, "w", encoding="utf-8") as stdout:
-            process = subprocess.Popen(list(map(str, command)), stdout=stdout, stderr=subprocess.PIPE, text=True,
-                                       env={**training.ENVIRONMENT, **variables})
+        output = training.Pace(self.folder / f"output-{len(self.said)}", pace_s)
+        process = subprocess.Popen(list(map(str, command)), stdout=output.writer, stderr=subprocess.PIPE, text=True,
+                                   env={**training.ENVIRONMENT, **variables})
+        output.begin()
         self.addCleanup(self.end, process)
         self.said[process], self.output[process] = "", output
         return process
 
-    def first_epoch(self, ranks, *options, on_failure="restart", until="1/", **variables):
+    def first_epoch(self, ranks, *options, on_failure="restart", until="1/", pace_s=PACE_S):
         """A job that trains: its processes, once the first epoch is through."""
         launcher, *launched = training.command(ranks, "--elastic", "--data", self.data, "--json", self.json,
                                                "--no-compare", *options)
-        job = self.popen([launcher, "--on-failure", on_failure, *launched], KOLO_JOB=self.job, **variables)
-        while not re.search(rf"^ *{until}", self.output[job].read_text(encoding="utf-8"), re.MULTILINE):
-            self.assertIsNone(job.poll(), "the job has ended early")
-            time.sleep(0.001)
+        job = self.popen([launcher, "--on-failure", on_failure, *launched], pace_s, KOLO_JOB=self.job)
+        self.output[job].await_line(job, until)
         pids = launching.children(job.pid)
         self.assertEqual(ranks, len(pids))
         return job, pids
@@ -79,10 +78,10 @@ class Elastic(training.TrainingTest):
 
     def await_end(self, process, code):
         """What a process has said, when it has ended as it should."""
-        _, errors = process.communicate(timeout=training.SECONDS_MAX)
+        output, errors = self.output[process].await_end(process)
         self.said[process] += errors
         self.assertEqual(code, process.returncode, self.said[process])
-        return self.output[process].read_text(encoding="utf-8"), self.said[process]
+        return output, self.said[process]
 
     def finish(self, job, ranks, lost, joined):
         """What the job reports and says, which must have gone well with so many ranks in the end."""
@@ -124,10 +123,10 @@ class Elastic(training.TrainingTest):
     def test_random_kills(self):
         """Members, those who wait and those who are just joining; but one is left, so that there is whom to join."""
         stream = random.Random(SEED)
-        job, pids = self.first_epoch(3, *LONG, on_failure="restart:100")
+        job, pids = self.first_epoch(3, *LONG, on_failure="restart:100", pace_s=PACE_S / 5)  # or they would meet waits alone
         spared = stream.choice(pids)
         for _ in range(10):
-            time.sleep(stream.uniform(0, 0.2))
+            time.sleep(stream.uniform(0, 0.1))
             victims = [pid for pid in launching.children(job.pid) if pid != spared]
             with contextlib.suppress(ProcessLookupError, IndexError):
                 os.kill(stream.choice(victims), signal.SIGKILL)

@@ -12,24 +12,26 @@ import training
 from training import launching
 
 SEED = int(os.environ.get("TEST_SEED", "1"))
-EPOCHS = int(os.environ.get("EPOCHS", 100))  # enough of them to last until ranks are killed
+EPOCHS = 30
+PACE_S = 0.01  # at least so long is an epoch: all last until ranks are killed
 OPTIONS = ("--epochs", EPOCHS, "--hidden", 256, "--batch", 32, "--on-failure", "shrink")
 
 
 class Shrink(training.TrainingTest):
     def first_epoch(self, ranks, *options, **variables):
         """A job that trains: its processes, once the first epoch is through."""
-        job = self.start_training(ranks, "--data", self.data, "--json", self.json, *options,
+        self.output = training.Pace(self.folder / "output", PACE_S)
+        job = self.start_training(ranks, "--data", self.data, "--json", self.json, *options, stdout=self.output.writer,
                                   launcher=("--on-failure", "continue"), env={**training.ENVIRONMENT, **variables})
-        while not job.stdout.readline().lstrip().startswith("1/"):
-            self.assertIsNone(job.poll(), "the job has ended before its first epoch")
+        self.output.begin()
+        self.output.await_line(job, "1/")
         pids = launching.children(job.pid)
         self.assertEqual(ranks, len(pids))
         return job, pids
 
     def finish(self, job, ranks, lost):
         """What the job reports, which must have gone well with the ranks that are left."""
-        output, errors = job.communicate(timeout=training.SECONDS_MAX)
+        output, errors = self.output.await_end(job)
         self.assertEqual(0, job.returncode, errors)
         told = [line for line in errors.splitlines() if line.startswith("kolo-train:")]
         self.assertIn(len(told), range(1, lost + 1), errors)  # two that are lost at once are told of as one
@@ -48,7 +50,7 @@ class Shrink(training.TrainingTest):
             with self.subTest(ranks=ranks, victims=victims, seed=SEED):
                 job, pids = self.first_epoch(ranks, *OPTIONS, "--no-compare")
                 for victim in victims:
-                    time.sleep(stream.uniform(0, 0.1))
+                    time.sleep(stream.uniform(0, 0.05))
                     os.kill(pids[victim], signal.SIGKILL)
                 self.assert_same_curve(self.finish(job, ranks, len(victims)), undisturbed)
 
@@ -69,10 +71,9 @@ class Shrink(training.TrainingTest):
     def test_stopped_rank_is_left_out(self):
         job, pids = self.first_epoch(3, *OPTIONS, "--no-compare", KOLO_TIMEOUT_MS="1000")
         os.kill(pids[1], signal.SIGSTOP)
-        while not job.stdout.readline().endswith("1 of 3 ranks; the others went on\n"):
-            self.assertIsNone(job.poll())
+        self.output.await_line(job, "lost .* 1 of 3 ranks; the others went on$")
         os.kill(pids[1], signal.SIGCONT)
-        _, errors = job.communicate(timeout=training.SECONDS_MAX)
+        _, errors = self.output.await_end(job)
         self.assertEqual(0, job.returncode, errors)
         self.assertIn("kolo-train: cannot go on: rank 1: kolo_comm_shrink: the others went on without", errors)
 

@@ -1,13 +1,17 @@
 """Starting kolo-train, and data made for it."""
 
+import fcntl
 import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
 import launching  # pylint: disable=wrong-import-position
@@ -37,6 +41,44 @@ def write_clusters(path, rows, seed=7):
             label = stream.randrange(5)
             features = [f"{stream.gauss(centre, 2.5):.4f}" for centre in centres[label]]
             file.write(",".join([*features, str(label)]) + "\n")
+
+
+class Pace:
+    """What a job prints, in a file. The job goes on while a test looks at it, but slowly: rank 0 waits in its write until
+    the line before has been taken, and a thread takes one epoch's line each `seconds`. So few epochs last long enough."""
+
+    def __init__(self, path, seconds):
+        self.path, self.seconds = path, seconds
+        self.release = threading.Event()  # from then on at full speed
+        reader, self.writer = os.pipe2(os.O_DIRECT | os.O_CLOEXEC)  # each write is a packet
+        fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4096)  # of which there is room for one
+        self.path.write_bytes(b"")  # without what an earlier job printed
+        self.thread = threading.Thread(target=self.take, args=(reader,), daemon=True)
+
+    def begin(self):
+        """Once the job has the writer."""
+        os.close(self.writer)
+        self.thread.start()
+
+    def take(self, reader):
+        with open(reader, "rb", buffering=0) as packets, open(self.path, "wb", buffering=0) as file:
+            while packet := packets.read(4096):
+                file.write(packet)
+                if re.match(rb" *\d+/", packet):
+                    self.release.wait(self.seconds)
+
+    def await_line(self, job, begin):
+        """Until a line begins so."""
+        while not re.search(rf"^ *{begin}", self.path.read_text(encoding="utf-8"), re.MULTILINE):
+            assert job.poll() is None, "the job has ended early"
+            time.sleep(0.001)
+
+    def await_end(self, job):
+        """(What it has printed, what it has said on standard error.)"""
+        self.release.set()
+        _, errors = job.communicate(timeout=SECONDS_MAX)
+        self.thread.join(SECONDS_MAX)
+        return self.path.read_text(encoding="utf-8"), errors
 
 
 class TrainingTest(launching.LaunchingTest):
