@@ -666,7 +666,7 @@ class Progress(PerfTest):
 
     def test_is_shown_and_goes(self):
         for what in ("allreduce", "sendrecv", "optimizer", "ps", "overlap"):
-            once = ("--progress", "no") if what == "overlap" else ()
+            once = {"overlap": ("--progress", "no"), "ps": ("--table", "64K")}.get(what, ())
             shown = self.on_terminal(KOLORUN, "-n", "2", KOLO_PERF, what, "-b", "64", "-e", "1K", "-f", "4", "-n", "2", *once)
             drawn = re.findall(r"\r\x1b\[K(kolo-perf: [^\r]*)", shown)
             self.assertLessEqual(max(map(len, drawn)), 79)
