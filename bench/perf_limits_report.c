@@ -169,8 +169,9 @@ static int measure(session *session, unsigned pieces, const char *what) {
                                    .stream_bytes_max = SIZE_MAX,
                                    .in_place = session->options->in_place,
                                    .cold = session->options->buffers == PERF_COLD,
-                                   .point_us =
-                                       pieces & 1u << PERF_PAIRS ? PERF_POINT_QUICK_US : PERF_POINT_THOROUGH_US};
+                                   .point_us = session->options->quick || pieces & 1u << PERF_PAIRS
+                                                   ? PERF_POINT_QUICK_US
+                                                   : PERF_POINT_THOROUGH_US};
     perf_progress_say(what);
     const int result = perf_limits_measure(&session->limits, &request);
     perf_progress_erase();

@@ -226,6 +226,7 @@ static const command_option table[] = {
      TO_NUMBER(options.wait_us_max, 1, 1e7), USED_FOR(WAITS)},
     {"--ranks N", "ranks that limits computes the bound for (default: the launcher's, else the CPUs allowed)",
      TO_INTEGER(options.ranks, 1, KOLO_RANKS_MAX), USED_FOR(LIMITS)},
+    {"--quick", "of limits: in a second or two, less exact", TO_FLAG(options.quick), USED_FOR(LIMITS)},
     {.help = "Output"},
     {"--json FILE", "also write a JSON object for each row to FILE", TO_TEXT(options.json_path),
      USED_FOR(TIMED | LIMITS | STARTS)},

@@ -96,6 +96,7 @@ typedef struct perf_options {
     bool limits;            /* measure the hardware first, and show each row's share of its bound */
     bool only_limits;       /* and no call: the bounds of the collectives */
     int ranks;              /* for limits; 0: as many as CPUs or as the launcher says */
+    bool quick;             /* limits: a first look */
 } perf_options;
 
 /* Reads the command line. Ends the program at --help, at --version and at a mistake. Only the rank that `speaks`
