@@ -9,6 +9,7 @@ import tempfile
 from compare import processes
 
 TIMEOUT_S = 300
+QUICK_BUDGET_MS = 10  # who gives the calls of a size less time than this has no use for exact bounds
 
 _taken = {}  # {what of cases they are for: [(exchanges, rows, error)]}: all collectives are bounded at once
 
@@ -26,6 +27,8 @@ def limits(plan, case, kolo_perf):
                    "--max", str(max_bytes), "--factor", "2", "--json", str(out)]
         if case.in_place:
             command.append("--in-place")
+        if plan.budget_ms < QUICK_BUDGET_MS:
+            command.append("--quick")
         try:
             subprocess.run(command, check=True, capture_output=True, text=True, timeout=TIMEOUT_S,
                            preexec_fn=lambda: os.sched_setaffinity(0, plan.cpus[:case.ranks]))
