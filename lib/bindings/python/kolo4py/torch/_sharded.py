@@ -1,15 +1,17 @@
 """Tensors of which each rank has a part, some of their elements, one behind the other: for torch.distributed.checkpoint, which
 saves and loads boxes along a tensor's dimensions. It asks tensors for theirs by three methods, as it does DTensor; DTensor
-itself knows whole rows alone."""
+itself knows whole rows alone. Its import takes more than a second, which only programs that call it spend."""
 
 import itertools
-from typing import Any, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Iterator, List, NamedTuple, Sequence, Tuple
 
 import torch
-from torch.distributed.checkpoint.metadata import ChunkStorageMetadata, MetadataIndex, TensorProperties
-from torch.distributed.checkpoint.planner import TensorWriteData, WriteItem, WriteItemType
 
 import kolo4py as kolo
+
+if TYPE_CHECKING:
+    from torch.distributed.checkpoint.metadata import ChunkStorageMetadata, MetadataIndex
+    from torch.distributed.checkpoint.planner import WriteItem
 
 Box = Tuple[Tuple[int, ...], Tuple[int, ...]]  # offsets, sizes
 
@@ -51,10 +53,13 @@ class ShardedState(torch.Tensor):
         raise kolo.ArgumentError(f"{func} of a sharded state: it is for save and load of torch.distributed.checkpoint")
 
     def _chunks(self) -> "List[ChunkStorageMetadata]":
+        from torch.distributed.checkpoint.metadata import ChunkStorageMetadata
         return [ChunkStorageMetadata(torch.Size(offsets), torch.Size(sizes))
                 for offsets, sizes in boxes(self.size(), self.part.first, self.part.end)]
 
     def __create_write_items__(self, fqn: str, _object: object) -> "List[WriteItem]":
+        from torch.distributed.checkpoint.metadata import MetadataIndex, TensorProperties
+        from torch.distributed.checkpoint.planner import TensorWriteData, WriteItem, WriteItemType
         properties = TensorProperties(dtype=self.dtype)
         return [WriteItem(MetadataIndex(fqn, chunk.offsets), WriteItemType.SHARD,
                           tensor_data=TensorWriteData(chunk, properties, self.size())) for chunk in self._chunks()]
@@ -62,7 +67,7 @@ class ShardedState(torch.Tensor):
     def __create_chunk_list__(self) -> "List[ChunkStorageMetadata]":
         return self._chunks()
 
-    def __get_tensor_shard__(self, index: MetadataIndex) -> torch.Tensor:
+    def __get_tensor_shard__(self, index: "MetadataIndex") -> torch.Tensor:
         chunks = self._chunks()
         ends = itertools.accumulate(chunk.sizes.numel() for chunk in chunks)
         return next(self.own[end - chunk.sizes.numel():end].view(chunk.sizes)
