@@ -10,6 +10,7 @@ import subprocess
 
 RELEASE = "bookworm"
 MADE_SECONDS_MAX = 400
+DOCUMENTATION = ("usr/share/doc", "usr/share/locale", "usr/share/man")
 ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "TERM": "dumb",
                "LC_ALL": "C.UTF-8"}
 
@@ -60,14 +61,22 @@ def _require():
         raise Unavailable(f"namespaces or mounts are forbidden: {tried.stderr.strip()}")
 
 
+def _leave_out_documentation(root):
+    """Of what dpkg is to install from now on, too. mmdebstrap, if it were told so, would filter each package by Python."""
+    (root / "etc/dpkg/dpkg.cfg.d/documentation").write_text(
+        "".join(f"path-exclude=/{folder}/*\n" for folder in DOCUMENTATION), encoding="ascii")
+    for folder in DOCUMENTATION:
+        shutil.rmtree(root / folder)
+        (root / folder).mkdir()
+
+
 def _make(root, log):
-    """Debian's essential packages and apt, without documentation, and without waiting for the disk."""
+    """Debian's essential packages and apt, without waiting for the disk."""
     settings = subprocess.run(["apt-config", "dump", "Acquire"], capture_output=True, text=True, check=True).stdout
     apt = root.with_suffix(".apt")
     apt.write_text(settings, encoding="utf-8")
     command = ["mmdebstrap", "--mode=root", "--variant=apt", f"--aptopt={apt}", "--dpkgopt=force-unsafe-io",
-               "--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/locale/*",
-               "--dpkgopt=path-exclude=/usr/share/man/*", RELEASE, root, *_sources()]
+               RELEASE, root, *_sources()]
     with open(log, "w", encoding="utf-8") as file:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, check=False,
                               timeout=MADE_SECONDS_MAX)
@@ -89,6 +98,7 @@ class DebianRoot:
                 made = cache / "debian.part"
                 shutil.rmtree(made, ignore_errors=True)
                 _make(made, cache / "debian.log")
+                _leave_out_documentation(made)
                 made.rename(base)
         self.path = folder / "root"
         subprocess.run(["cp", "-a", base, self.path], check=True)
