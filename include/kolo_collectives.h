@@ -15,7 +15,7 @@
  * of floats have two exceptions; KOLO_SUM_EXACT has none, and does not depend on the order of the ranks either.
  *     - KOLO_ALGORITHM_RING combines in the order of the ring.
  *     - On several machines each machine's ranks are combined first, then the machines (with KOLO_NET_ALGO=ring in the
- *       order of that ring), so that the bits also depend on which ranks share a machine. KOLO_NET=order:rank gives the
+ *       order of that ring), so that the bits also depend on which ranks share a machine. KOLO_NET_ORDER=rank gives the
  *       bits of one machine, however the ranks are spread, for more bytes between the machines. KOLO_NET=wire:bf16
  *       rounds every f32 on its way to another machine.
  *     KOLO_ALGORITHM_RING, KOLO_NET_ALGO and KOLO_NET=wire:bf16 are for this collective alone: the others that reduce

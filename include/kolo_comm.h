@@ -106,12 +106,12 @@ KOLO_API int kolo_comm_set_timeout(kolo_comm *comm, int64_t timeout_ms);
  *     On several machines the lowest rank that is left on each, its leader, speaks for it, and waits for two to three
  * times the timeout. A machine that does not come may be going on by itself, whatever the network says of it. Therefore
  * the ranks of more than half of the machines go on, or of half of them and the first; all others fail. Where something
- * else ends all parts of a job but one (Slurm, Kubernetes), KOLO_NET=quorum:any lets every part go on.
+ * else ends all parts of a job but one (Slurm, Kubernetes), KOLO_NET_QUORUM=any lets every part go on.
  *     - If a leader has ended, the other ranks of its machine go on with another machine's leader. It takes two seconds
  *       until ranks of another machine are believed to have ended as well.
  *     - A machine whose leader is stopped might be going on. If it has other ranks, or the rest is not enough without
  *       it, it is waited for until its other ranks have left the leader out; otherwise only as long as
- *       silence_ms of KOLO_NET says. When the leader is continued, it learns that it is left out.
+ *       KOLO_NET_SILENCE_MS says. When the leader is continued, it learns that it is left out.
  *     KOLO_ERR_ARG: NULL argument. KOLO_ERR_STATE: comm is not broken, has been shrunk already, or was inherited
  * through fork. KOLO_ERR_TIMEOUT: the others went on without this rank, or may be doing so. KOLO_ERR_PEER_DEAD: on
  * several machines, no leader is left. KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM: on every survivor; they may try again.
@@ -244,7 +244,7 @@ typedef enum kolo_cause {
     KOLO_CAUSE_ABORTED,  /* ABORTED: called kolo_comm_abort */
     KOLO_CAUSE_MISMATCH, /* MISMATCH: its call, or the reporter's, is not the one that the others make */
     KOLO_CAUSE_FAILED,   /* SYSTEM */
-    KOLO_CAUSE_SILENT,   /* TIMEOUT: nothing has come from its machine for silence_ms of KOLO_NET */
+    KOLO_CAUSE_SILENT,   /* TIMEOUT: nothing has come from its machine for KOLO_NET_SILENCE_MS */
     KOLO_CAUSE_EXECED    /* PEER_DEAD: started another program (exec) without kolo_comm_destroy */
 } kolo_cause;
 

@@ -27,7 +27,7 @@
  * ASSIGN the last one); unbounded, every few milliseconds. All machines then get the rows' new values. So the rule is
  * applied to rows of others with the sum of the pushes of a machine's clock, and rows that other machines have pushed
  * are as fresh as the bound promises, not fresher. A worker sees its own pushes at once, and those of its machine. With
- * staleness 0 the bits are those of kolo_allreduce over the same machines, with KOLO_NET=order:node and no
+ * staleness 0 the bits are those of kolo_allreduce over the same machines, with KOLO_NET_ORDER=node and no
  * KOLO_NET=wire:bf16: tables do not go by these two, and their bits depend on which ranks share a machine. hogwild is
  * as without it; backup_workers are counted on each machine. The lowest rank of each machine has a thread for that,
  * which may call the program's function. When that rank ends, the other ranks of its machine get KOLO_ERR_PEER_DEAD,

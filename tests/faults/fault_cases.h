@@ -90,7 +90,7 @@ struct fault_case {
     bool lopsided;                /* not evenly: each node but the first has one rank */
     const char *engine;           /* KOLO_NET */
     const char *exchange;         /* KOLO_NET_ALGO */
-    bool rank_order;              /* KOLO_NET=order:rank, and all-reduces of floats */
+    bool rank_order;              /* KOLO_NET_ORDER=rank, and all-reduces of floats */
     int threads;                  /* threads:N of KOLO_NET; 0: one */
     int lanes;                    /* kolo_options.threads; 0: one */
     size_t slot_bytes;            /* 0: the smallest, whose messages between nodes are small ones */

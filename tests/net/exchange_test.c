@@ -1,7 +1,7 @@
 /* Exchanges between nodes that reduce or broadcast: every algorithm, 2 to 10 nodes, 1 to 3 lanes, several tickets under
  * way, out of place and in place: results must be those of the canonical order bit by bit (`ring`: of numbers whose
  * sums are exact), each node must have sent what the algorithm's comment says, and frames that nobody awaits must be
- * refused. With KOLO_NET=order:rank, for ranks that are spread in any way, results must be those of one machine. Nodes
+ * refused. With KOLO_NET_ORDER=rank, for ranks that are spread in any way, results must be those of one machine. Nodes
  * that differ in a call must find out, whether they send or wait. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ struct world {
     bool half;    /* f32 travels as bf16 */
     bool reduces; /* to one node */
 
-    /* KOLO_NET=order:rank: */
+    /* KOLO_NET_ORDER=rank: */
     bool by_ranks;
     kolo_dtype dtype;
     struct kolo_nodes places;

@@ -16,8 +16,7 @@ import net_testing
 from net_testing import NET_RANK
 
 CLOSED_S, SILENCE_S, TIMEOUT_S, CREATE_S, GRACE_S = 1, 2, 4, 8, 1
-SILENCE = f"silence_ms:{SILENCE_S * 1000}"
-SETTINGS = {"KOLO_NET": SILENCE, "KOLO_TIMEOUT_MS": str(TIMEOUT_S * 1000),
+SETTINGS = {"KOLO_NET_SILENCE_MS": str(SILENCE_S * 1000), "KOLO_TIMEOUT_MS": str(TIMEOUT_S * 1000),
             "KOLO_CREATE_TIMEOUT_MS": str(CREATE_S * 1000)}
 SIZES = (8, 4096, 200000, 20000000)
 TRANSPORTS = ("uring", "poll")
@@ -103,7 +102,7 @@ class Failures(net_testing.NetTest):
         """check(one of kinds, job, pids) for a sample of the cases."""
         cases = list(itertools.product(kinds, SIZES, TRANSPORTS, THREADS))
         for kind, nbytes, transport, threads in net_testing.sample(cases, count):
-            variables = {"KOLO_NET": f"{transport},threads:{threads},{SILENCE}"}
+            variables = {"KOLO_NET": f"{transport},threads:{threads}"}
             with self.subTest(kind, nbytes=nbytes, transport=transport, threads=threads, seed=net_testing.seed):
                 until_in_time(lambda case=(kind, nbytes, variables): check(case[0], *self.begin(case[1], **case[2])),
                               self.end)
@@ -158,7 +157,7 @@ class Failures(net_testing.NetTest):
                 os.kill(pids[rank], signal.SIGCONT)
             self.assertTrue(lab.until(lambda: len(reports(job)) == len(self.node_of)), job.texts())
             for report in reports(job):
-                self.assertRegex(report.message, rf"node {victim} .*silence_ms of KOLO_NET")
+                self.assertRegex(report.message, rf"node {victim} .*KOLO_NET_SILENCE_MS")
         self.each(range(3), 2, check)
 
     def test_cable_cut(self):
@@ -203,7 +202,7 @@ class Failures(net_testing.NetTest):
     def test_cable_cut_for_a_moment(self):
         """What comes back in time is no failure."""
         silence_s = 3 * SILENCE_S  # for what waits longer and longer before it sends again
-        job, _ = self.begin(200000, KOLO_NET=f"silence_ms:{silence_s * 1000}", KOLO_TIMEOUT_MS="20000")
+        job, _ = self.begin(200000, KOLO_NET_SILENCE_MS=str(silence_s * 1000), KOLO_TIMEOUT_MS="20000")
         self.lab.nodes[1].plug(False)
         time.sleep(0.5)
         self.lab.nodes[1].plug(True)
@@ -228,10 +227,10 @@ class Linking(net_testing.NetTest):
         return self.job([1, 1, 1], [NET_RANK, "loop", 4096], **{**SETTINGS, **variables})
 
     def test_for_a_while(self):
-        """Longer than silence_ms of KOLO_NET: then all is as ever."""
+        """Longer than KOLO_NET_SILENCE_MS: then all is as ever."""
         for how, for_s in ("drop", 3), ("reject with tcp reset", 1.2):
             with self.subTest(how):
-                job = self.begin(how, KOLO_CREATE_TIMEOUT_MS="60000", KOLO_NET="silence_ms:1000")
+                job = self.begin(how, KOLO_CREATE_TIMEOUT_MS="60000", KOLO_NET_SILENCE_MS="1000")
                 time.sleep(for_s)
                 self.assertEqual([], job.lines("looping"))
                 self.lab.nodes[0].block([], None)
@@ -277,7 +276,7 @@ class Relayed(net_testing.NetTest):
         self.addCleanup(relay.close)
         begin_ns = time.monotonic_ns()
         job = self.job(self.local, [NET_RANK, "loop", 2000000],
-                       **{**SETTINGS, "KOLO_NET": f"{transport},streams:{STREAMS},threads:{threads},{SILENCE}"})
+                       KOLO_NET=f"{transport},streams:{STREAMS},threads:{threads}", **SETTINGS)
         limit_s = TIMEOUT_S if action == "stall" else CLOSED_S
         lab.until(lambda: any(line.endswith(action) for line in relay.lines()) or reports(job), 10)
         if not any(line.endswith(action) for line in relay.lines()):
@@ -341,8 +340,7 @@ class Relayed(net_testing.NetTest):
         for transport in TRANSPORTS:
             with self.subTest(transport):
                 job = self.job(self.local, [NET_RANK, "bits", net_testing.seed, 60],
-                               **{**SETTINGS, "KOLO_NET": f"{transport},streams:{STREAMS},{SILENCE}",
-                                  "KOLO_TIMEOUT_MS": "20000"})
+                               KOLO_NET=f"{transport},streams:{STREAMS}", **{**SETTINGS, "KOLO_TIMEOUT_MS": "20000"})
                 lines = [line.split("|")[2:] for line in self.results(job).splitlines()]
                 self.assertEqual([lines[0]] * 4, lines)
         relay.close()

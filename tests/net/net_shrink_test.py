@@ -12,7 +12,7 @@ import net_testing
 from net_testing import NET_RANK
 
 SILENCE_S, TIMEOUT_S, GRACE_S = 2, 3, 3
-SETTINGS = {"KOLO_NET": f"silence_ms:{SILENCE_S * 1000}", "KOLO_TIMEOUT_MS": str(TIMEOUT_S * 1000)}
+SETTINGS = {"KOLO_NET_SILENCE_MS": str(SILENCE_S * 1000), "KOLO_TIMEOUT_MS": str(TIMEOUT_S * 1000)}
 
 # usage: PLACE ...; holds more connections to each than the kernel lets wait. Every second one says hello.
 STRANGER = """import resource, signal, socket, sys
@@ -145,7 +145,7 @@ class Shrinking(net_testing.NetTest):
                     os.kill(pid, signal.SIGCONT)
                 self.assert_ends(job, rest, 3 * TIMEOUT_S + 1, [stopped])
                 for line in job.lines(f"failed|{stopped}|"):  # the others live
-                    self.assertRegex(line, f"given up rank {stopped}|silence_ms of KOLO_NET")
+                    self.assertRegex(line, f"given up rank {stopped}|KOLO_NET_SILENCE_MS")
                 self.end_all()
 
 

@@ -86,7 +86,7 @@ class Sums(net_testing.NetTest):
                 self.assertEqual(whole.stdout.splitlines()[0].split("|")[2:], self.hashes(local, KOLO_NET_ALGO="mesh"))
 
     def test_order_of_ranks(self):
-        """KOLO_NET=order:rank, which is rank 0's to say: the bits of one machine, however the ranks are spread."""
+        """KOLO_NET_ORDER=rank, which is rank 0's to say: the bits of one machine, however the ranks are spread."""
         ranks = 6
         command = [net_testing.KOLORUN, "-n", str(ranks), NET_RANK, "bits", str(net_testing.seed), str(CALLS)]
         whole = subprocess.run(command, env=net_testing.environment(), capture_output=True, text=True, timeout=200,
@@ -97,8 +97,8 @@ class Sums(net_testing.NetTest):
                  for algorithm in ("auto", "mesh", "tree", "central")]
         for local, transport, algorithm in [([2, 4], "uring", "auto"), *net_testing.sample(cases, 4)]:
             with self.subTest(local=local, transport=transport, algorithm=algorithm, seed=net_testing.seed):
-                self.assertEqual(whole, self.hashes(local, KOLO_NET_ALGO=algorithm, variables_of=(
-                    lambda node, links=transport: {"KOLO_NET": f"{links},order:{'node' if node else 'rank'}"})))
+                self.assertEqual(whole, self.hashes(local, KOLO_NET=transport, KOLO_NET_ALGO=algorithm, variables_of=(
+                    lambda node: {"KOLO_NET_ORDER": "node" if node else "rank"})))
 
     def test_bf16_on_the_wire(self):
         """All ranks agree, and what fits into bf16 is as it would be without."""

@@ -12,7 +12,7 @@ NODES_TABLE_TEST = os.environ.get("NODES_TABLE_TEST")
 CLOCKS = 150  # as in net_table.c
 UNBOUNDED = -1
 SILENCE_S, TIMEOUT_S = 1, 3
-SETTINGS = {"KOLO_NET": f"silence_ms:{SILENCE_S * 1000}", "KOLO_TIMEOUT_MS": str(TIMEOUT_S * 1000)}
+SETTINGS = {"KOLO_NET_SILENCE_MS": str(SILENCE_S * 1000), "KOLO_TIMEOUT_MS": str(TIMEOUT_S * 1000)}
 HEADERS = 1.1  # of Ethernet, IP and TCP, beside what they carry
 CLOCK_HEADERS_BYTES = 8192  # of the exchanges' frames, and what TCP acknowledges, in each clock
 

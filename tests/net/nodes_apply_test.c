@@ -147,7 +147,7 @@ int main(int argc, char **argv) {
         if (!wants_ranks(ranks))
             continue;
         nodes_meet_at("127.0.0.1");
-        setenv("KOLO_NET", i % 2 ? "order:rank" : "order:node", 1);
+        setenv("KOLO_NET_ORDER", i % 2 ? "rank" : "node", 1);
         harness_run(&(struct team){
             .ranks = ranks, .slot_bytes = SLOT_BYTES, .creates_itself = true, .run = run, .argument = &setup});
     }

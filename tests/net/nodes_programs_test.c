@@ -51,11 +51,12 @@ static void run_seed(uint64_t seed, bool loses) {
     team.algorithm = KOLO_ALGORITHM_AUTO;
     const bool rank_order = random_below(&random, 2);
     setup.program.node_of = rank_order ? NULL : setup.node_of;
+    setenv("KOLO_NET_ORDER", rank_order ? "rank" : "node", 1);
     /* The thread sanitizer does not see that a ring of io_uring is unmapped, and another one mapped at its address. */
     const bool polls = random_below(&random, 2) || arguments.threads;
     const int threads = random_below(&random, 2) ? 1 : 2;
-    snprintf(links, sizeof links, "%s,threads:%d%s,order:%s", polls ? "poll" : "auto", threads,
-             random_below(&random, 4) ? "" : ",zero_copy", rank_order ? "rank" : "node");
+    snprintf(links, sizeof links, "%s,threads:%d%s", polls ? "poll" : "auto", threads,
+             random_below(&random, 4) ? "" : ",zero_copy");
     setenv("KOLO_NET", links, 1);
     if (loses) {
         program_draw_loss(&setup.program, &team);

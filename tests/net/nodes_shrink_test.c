@@ -30,7 +30,7 @@ struct loss {
     int counts[NODES_MAX]; /* ranks of each node; 0: no more nodes */
     uint64_t first;        /* die after some calls */
     uint64_t second;       /* die after some calls of those that were left */
-    bool rank_order;       /* rank 0's KOLO_NET has order:rank, which is then the order of those that are left */
+    bool rank_order;       /* rank 0's KOLO_NET_ORDER is rank, which is then that of those that are left */
     uint64_t meanwhile;    /* die at a random moment from when they begin to shrink for the first time */
     const char *refusal;   /* what kolo_comm_shrink says to those that are left, where they cannot go on */
 };
@@ -52,14 +52,13 @@ struct setup {
     int node_of[HARNESS_RANKS_MAX];
     uint64_t doubtful; /* who may be left out, see find_doubtful */
     uint64_t seed;
-    char net[64]; /* KOLO_NET but for the order, which is rank 0's to say */
 };
 
 static bool create(struct rank *rank) {
     const struct setup *setup = rank->team->argument;
     kolo_options options = rank->options;
     if (rank->rank > 0 && !arguments.threads) /* threads have one environment */
-        setenv("KOLO_NET", setup->net, 1);
+        unsetenv("KOLO_NET_ORDER");
     nodes_place(&options, setup->node_of[rank->rank]);
     return expect_status(rank, kolo_comm_create(&rank->comm, &options), 0, "kolo_comm_create");
 }
@@ -197,22 +196,18 @@ static const char *transport_for(uint64_t seed) {
 
 /* Returns how many ranks there are. */
 static int prepare(struct setup *setup, const int *counts) {
-    setenv("KOLO_NET", setup->net, 1);
+    setenv("KOLO_NET", transport_for(setup->seed), 1);
     nodes_meet_at("127.0.0.1");
     return nodes_lay_out(counts, setup->node_of);
 }
 
 static void run_loss(const struct loss *loss, uint64_t seed) {
     struct setup setup = {.loss = *loss, .seed = seed};
-    char net[sizeof setup.net + 16];
-    /* The losses take what they like, and there is one part. */
-    snprintf(setup.net, sizeof setup.net, "%s,quorum:any", transport_for(seed));
     const int ranks = prepare(&setup, loss->counts);
     setup.doubtful = find_doubtful(&setup, ranks);
     if (!wants_ranks(ranks) || (arguments.threads && loss->meanwhile))
         return;
-    snprintf(net, sizeof net, "%s,order:%s", setup.net, loss->rank_order ? "rank" : "node");
-    setenv("KOLO_NET", net, 1);
+    setenv("KOLO_NET_ORDER", loss->rank_order ? "rank" : "node", 1);
     harness_run(&(struct team){.ranks = ranks,
                                .slot_bytes = 16384,
                                .creates_itself = true,
@@ -337,8 +332,10 @@ static void continue_stopped(const struct team *team, const pid_t *pids) {
 
 static void run_stop(const struct stop *stop, uint64_t seed) {
     struct setup setup = {.stop = *stop, .seed = seed};
-    snprintf(setup.net, sizeof setup.net, "%s,silence_ms:%d", transport_for(seed), (int)patience_ms(STOPS_SILENCE_MS));
     const int ranks = prepare(&setup, stop->counts);
+    char silence[16];
+    snprintf(silence, sizeof silence, "%d", (int)patience_ms(STOPS_SILENCE_MS));
+    setenv("KOLO_NET_SILENCE_MS", silence, 1);
     if (wants_ranks(ranks))
         harness_run(&(struct team){.ranks = ranks,
                                    .slot_bytes = 16384,
@@ -347,6 +344,7 @@ static void run_stop(const struct stop *stop, uint64_t seed) {
                                    .run = run_stopped,
                                    .argument = &setup,
                                    .meanwhile = continue_stopped});
+    unsetenv("KOLO_NET_SILENCE_MS");
 }
 
 static void run_stops(void) {
@@ -381,8 +379,10 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv, "kolo_comm_shrink of several nodes.");
     setenv("KOLO_SECRET", "none", 1);
     nodes_open();
+    setenv("KOLO_NET_QUORUM", "any", 1); /* the losses take what they like, and there is one part */
     run_chosen();
     run_random();
+    unsetenv("KOLO_NET_QUORUM");
     if (!arguments.threads)
         run_stops();
     return harness_end();

@@ -1,5 +1,5 @@
 /* A job on several machines, which here are ranks of one machine that inherit different files, is stopped as a whole
- * for longer than its deadlines and silence_ms of KOLO_NET, and goes on when it is continued: in calls and in its
+ * for longer than its deadlines and KOLO_NET_SILENCE_MS, and goes on when it is continued: in calls and in its
  * creation. Likewise one whose last connection takes so long to make. */
 #include <netinet/in.h>
 #include <stdio.h>
@@ -103,16 +103,17 @@ static void run_ranks(const struct setup *setup, int ranks,
 int main(int argc, char **argv) {
     static const int layouts[][NODES_MAX] = {{1, 1}, {2, 2}};
     static const char *const transports[] = {"auto", "poll"};
-    char net[32];
+    char silence[16];
     harness_begin(argc, argv, "Stops and continues all ranks of a job on several machines.");
+    snprintf(silence, sizeof silence, "%d", (int)patience_ms(SILENCE_MS));
     setenv("KOLO_SECRET", "none", 1);
+    setenv("KOLO_NET_SILENCE_MS", silence, 1);
     nodes_open();
     for (int i = arguments.quick ? 1 : 0; i < 2; i++)
         for (int late = -1; late < (arguments.quick ? 1 : 2); late++) {
             struct setup setup = {.late = late};
             const int ranks = nodes_lay_out(layouts[i], setup.node_of);
-            snprintf(net, sizeof net, "%s,silence_ms:%d", transports[(i + late + 1) % 2], (int)patience_ms(SILENCE_MS));
-            setenv("KOLO_NET", net, 1);
+            setenv("KOLO_NET", transports[(i + late + 1) % 2], 1);
             run_ranks(&setup, ranks, stop);
         }
     struct setup setup = {.late = -1, .links_late = true};

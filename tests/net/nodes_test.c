@@ -1,6 +1,6 @@
 /* The collectives of a communicator of several nodes, which here are ranks of one machine that inherit different files:
  * all algorithms between nodes, both transports, 1 to 3 network threads, uneven nodes; right sums, the same bits on all
- * ranks, and with KOLO_NET=order:rank those of one machine, however the ranks are spread. And what all ranks are told
+ * ranks, and with KOLO_NET_ORDER=rank those of one machine, however the ranks are spread. And what all ranks are told
  * when they call different things, when one aborts, leaves or dies on another node.
  */
 #include <signal.h>
@@ -46,7 +46,7 @@ struct setup {
     int node_of[HARNESS_RANKS_MAX];
     enum ending ending;
     int odd;         /* the rank by which it ends */
-    bool rank_order; /* KOLO_NET=order:rank */
+    bool rank_order; /* KOLO_NET_ORDER=rank */
 };
 
 static bool create(struct rank *rank) {
@@ -393,9 +393,9 @@ static void run_layout(const int *counts, struct setup *setup, void (*run)(struc
     run_team(nodes_lay_out(counts, setup->node_of), setup, run);
 }
 
-static void set_links(bool polls, size_t lanes, bool rank_order) {
-    char text[64];
-    snprintf(text, sizeof text, "%s,threads:%zu%s", polls ? "poll" : "auto", lanes, rank_order ? ",order:rank" : "");
+static void set_links(bool polls, size_t lanes) {
+    char text[32];
+    snprintf(text, sizeof text, "%s,threads:%zu", polls ? "poll" : "auto", lanes);
     setenv("KOLO_NET", text, 1);
 }
 
@@ -405,7 +405,7 @@ static void run_ways(void) {
         for (size_t algorithm = 0; algorithm < sizeof algorithms / sizeof *algorithms; algorithm++) {
             struct setup setup = {.ending = END_WELL};
             setenv("KOLO_NET_ALGO", algorithms[algorithm], 1);
-            set_links((layout + algorithm) % 2, 1 + (layout + algorithm) % 3, false);
+            set_links((layout + algorithm) % 2, 1 + (layout + algorithm) % 3);
             run_layout(layouts[layout], &setup, end_well);
         }
     unsetenv("KOLO_NET_ALGO");
@@ -414,6 +414,7 @@ static void run_ways(void) {
 
 static void run_orders(void) {
     static const char *const algorithms[] = {"auto", "mesh", "tree", "central"};
+    setenv("KOLO_NET_ORDER", "rank", 1);
     for (size_t spread = 0; spread < SPREADS; spread++)
         for (size_t way = 0; way < 2; way++) {
             struct setup setup = {.ending = END_WELL, .rank_order = true};
@@ -421,9 +422,10 @@ static void run_orders(void) {
             for (; spreads[spread][ranks] >= 0; ranks++)
                 setup.node_of[ranks] = spreads[spread][ranks];
             setenv("KOLO_NET_ALGO", algorithms[way ? 1 + spread % 3 : 0], 1);
-            set_links((spread + way) % 2, 1 + spread % 3, true);
+            set_links((spread + way) % 2, 1 + spread % 3);
             run_team(ranks, &setup, end_well);
         }
+    unsetenv("KOLO_NET_ORDER");
     unsetenv("KOLO_NET_ALGO");
     unsetenv("KOLO_NET");
 }
@@ -444,9 +446,11 @@ static void run_family(void) {
             } else {
                 ranks = nodes_lay_out(large[layout - LAYOUTS - SPREADS], setup.node_of);
             }
-            set_links((layout + (size_t)way) % 2, 1 + layout % 3, way);
+            setenv("KOLO_NET_ORDER", way ? "rank" : "node", 1);
+            set_links((layout + (size_t)way) % 2, 1 + layout % 3);
             run_team(ranks, &setup, end_well_with_family);
         }
+    unsetenv("KOLO_NET_ORDER");
     unsetenv("KOLO_NET");
 }
 
@@ -461,7 +465,7 @@ static void run_endings(void) {
             struct setup setup = {.ending = ending};
             uint64_t state = random_seed(layout, ending);
             setup.odd = (int)random_below(&state, (uint64_t)ranks);
-            set_links(false, 1 + (layout + ending) % 2, false);
+            set_links(false, 1 + (layout + ending) % 2);
             run_layout(layouts[layout], &setup, end_badly);
         }
 }

@@ -50,14 +50,12 @@ static const struct {
     {"KOLO_NET", "streams:2x,poll", {"streams:2x must be", "whole number"}},
     {"KOLO_NET", "servers:0", {"KOLO_NET=servers:0", "1 to 1024"}},
     {"KOLO_NET", "wire:f16", {"\"wire:f16\" is none of", "wire:none, wire:bf16"}},
-    {"KOLO_NET", "order:ranks", {"KOLO_NET=order:ranks: \"order:ranks\" is none of", "order:node, order:rank"}},
-    {"KOLO_NET", "poll,quorum:all", {"KOLO_NET=poll,quorum:all: \"quorum:all\"", "quorum:majority, quorum:any"}},
-    {"KOLO_NET", "silence_ms:99", {"KOLO_NET=silence_ms:99: silence_ms:99 must be", "from 100 to"}},
-    {"KOLO_NET", "silence:500", {"\"silence:500\" is none of", "silence_ms:N"}},
-    {"KOLO_NET", "order:rank,wire:bf16", {"KOLO_NET=order:rank,wire:bf16: order:rank with", "choose one"}},
     {"KOLO_NET", "zero_copy:1", {"\"zero_copy:1\" is none of", "poll, zero_copy, threads:N"}},
     {"KOLO_NET", "poll,", {"KOLO_NET=poll,: \"\" is none of", "auto"}},
     {"KOLO_NET_ALGO", "direct", {"KOLO_NET_ALGO=direct", "auto, mesh, ring, tree, central"}},
+    {"KOLO_NET_ORDER", "ranks", {"KOLO_NET_ORDER=ranks", "node, rank"}},
+    {"KOLO_NET_QUORUM", "all", {"KOLO_NET_QUORUM=all", "majority, any"}},
+    {"KOLO_NET_SILENCE_MS", "99", {"KOLO_NET_SILENCE_MS=99", "from 100"}},
 };
 
 static void clear_variables(void) {

@@ -86,19 +86,17 @@ class Info(unittest.TestCase):
             entries = json.loads(self.output("--env", "--json", KOLO_JOB=os.fsdecode(odd)))["env"]
             self.assertIn(shown, [entry["value"] for entry in entries])
         table = self.output("--env", KOLO_TIMEOUT_MS="1234")
-        words = " ".join(table.split())
-        for entry in entries:
-            self.assertIn(entry["name"], words)
-            self.assertIn(f"{entry['meaning']} (default: {entry['default']})", words)
+        for name in values:
+            self.assertIn(name, table)
         self.assertRegex(table, r"(?m)^KOLO_TIMEOUT_MS=1234$")
         self.assertRegex(table, r"(?m)^KOLO_ALGO$")
         self.assertLessEqual(max(map(len, table.splitlines())), COLUMNS_MAX, table)
 
     def test_env_unknown(self):
         slips = {"KOLO_ALG": "KOLO_ALGO", "KOLO_TIMEOUT": "KOLO_TIMEOUT_MS", "KOLO_ALGORITHM": "KOLO_ALGO",
-                 "KOLO_WARN_MS": "KOLO_STALL_WARN_MS", "KOLO_NET_SILENCE": "KOLO_NET", "KOLO_RANKS": "KOLO_RANK",
-                 "KOLO_WIAT": "KOLO_WAIT", "KOLO_SLOTBYTES": "KOLO_SLOT_BYTES", "KOLO_log": "KOLO_LOG",
-                 "KOLO_ZQXJ": None, "KOLO_": None, "KOLO_" + 100 * "X": None}
+                 "KOLO_SILENCE_MS": "KOLO_NET_SILENCE_MS", "KOLO_RANKS": "KOLO_RANK", "KOLO_WIAT": "KOLO_WAIT",
+                 "KOLO_SLOTBYTES": "KOLO_SLOT_BYTES", "KOLO_log": "KOLO_LOG", "KOLO_ZQXJ": None, "KOLO_": None,
+                 "KOLO_" + 100 * "X": None}
         fine = {"KOLO_ALGO": "ring", "KOLO_RESTARTS": "0", "KOLO_TEST_OWN": "1", "KOLO_MPI_X": "1", "KOLO_TORCH_X": "1",
                 "kolo_alg": "1", "XKOLO_ALG": "1"}
         report = json.loads(self.output("--env", "--json", **dict.fromkeys(slips, "1"), **fine))

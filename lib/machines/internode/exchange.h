@@ -7,7 +7,7 @@
  * accumulation type or blocks; KOLO_MESSAGE_DOWN carries results. A message may arrive as several frames, in any order;
  * the algorithm goes on when all bytes of the message are there. Algorithms fold node by node in the canonical order
  * (reduce/reducer.h), so that for the same ranks on each node the bits are the same; `ring` joins in ring order, so
- * that its float sums differ from the others' with three nodes or more. With KOLO_NET=order:rank a node may have
+ * that its float sums differ from the others' with three nodes or more. With KOLO_NET_ORDER=rank a node may have
  * several partial results (exchange_partials.c).
  *
  * Memory. A node receives partial results in boxes, one for each node and ticket slot, each large enough for a chunk,

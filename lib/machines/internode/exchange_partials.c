@@ -1,7 +1,7 @@
 /* The partial results of all nodes: where they lie, how they are sent up, and how a node that has all of them joins
  * them. The exchanges in which they go whole to who joins them: oneshot and reduce.
  *
- * A node has one partial result. With KOLO_NET=order:rank, where the ranks of some node are not one subtree of the
+ * A node has one partial result. With KOLO_NET_ORDER=rank, where the ranks of some node are not one subtree of the
  * canonical tree, it has one for each subtree that it holds (internode/partials.h). The node that joins those
  * follows the rest of the tree, so that the bits are those of one machine. Where an op has no partial results but the
  * inputs (is_whole in reduce/reducer.h), each rank is a subtree, and all inputs are joined at once. A message up

@@ -1,6 +1,6 @@
 /* Which partial results of its ranks a node makes for others: subtrees, for a reduction; prefixes, for a scan.
  *
- * Subtrees: the parts of the canonical tree over all ranks that a node can fold by itself (KOLO_NET=order:rank). That
+ * Subtrees: the parts of the canonical tree over all ranks that a node can fold by itself (KOLO_NET_ORDER=rank). That
  * tree (reduce/reducer.h) is over ranks, on whichever node they run. A node can fold those subtrees whose ranks are all
  * on it, and sends the other nodes a partial result of each largest one. A node that has the partial results of all
  * nodes joins them as the rest of the tree says, and gets the bits that one machine would give. Consecutive ranks make
@@ -10,7 +10,7 @@
  * to r. The part of that sum that another node contributes consists of terms. A term is the partial result of some
  * consecutive ranks of a node, and has the number of the last of them. Term e serves all ranks r of other nodes with e
  * < r < until, and each node that has such a rank gets it once. Where the sum is folded node by node, term e has the
- * inputs of all ranks of its node up to e, and serves until the next rank of that node. With KOLO_NET=order:rank the
+ * inputs of all ranks of its node up to e, and serves until the next rank of that node. With KOLO_NET_ORDER=rank the
  * terms are the largest subtrees (of 2^k ranks that begin at a multiple of 2^k) whose ranks are all on one node, in the
  * infinite tree of ranks whose first n ranks form the canonical tree of n ranks. These terms serve all later ranks,
  * also those of the same node. */

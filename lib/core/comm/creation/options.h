@@ -33,10 +33,10 @@ struct kolo_net_settings {
     kolo_exchange exchange; /* KOLO_NET_ALGO: auto, mesh, ring, tree, central */
     uint32_t servers;       /* servers:N: of `central`, at least 1; default 1 */
     bool half_on_wire;      /* wire:bf16: f32 travels as bf16; wire:none (default): as it is */
-    bool rank_order;        /* order:rank: the canonical order over all ranks; order:node (default): by nodes */
-    bool any_part;          /* quorum:any: see internode/assembly/shrink_nodes.c; default quorum:majority */
+    bool rank_order;        /* KOLO_NET_ORDER=rank: the canonical order over all ranks; node (default): by nodes */
+    bool any_part;          /* KOLO_NET_QUORUM=any: see internode/assembly/shrink_nodes.c; default majority */
     bool zero_copy;         /* zero_copy */
-    int64_t silence_ns;     /* silence_ms:N: a node that sends nothing for so long counts as lost; default 10000 */
+    int64_t silence_ns; /* KOLO_NET_SILENCE_MS: a node that sends nothing for so long counts as lost; default 10000 */
 };
 
 struct kolo_settings {

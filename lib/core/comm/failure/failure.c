@@ -195,8 +195,8 @@ static void describe_report(const kolo_comm *comm, const struct kolo_failure_rep
     case KOLO_ERR_TIMEOUT:
         if (failure->cause == KOLO_CAUSE_SILENT)
             snprintf(text, bytes,
-                     "%s has sent nothing for the time that silence_ms of KOLO_NET sets: is it stopped, or its cable "
-                     "cut? Found by rank %d %s",
+                     "%s has sent nothing for the time that KOLO_NET_SILENCE_MS sets: is it stopped, or its cable cut? "
+                     "Found by rank %d %s",
                      culprit, failure->reporter, where);
         else if (report->node)
             snprintf(text, bytes, "%s did not come; rank %d waited for it %s until the deadline", culprit,

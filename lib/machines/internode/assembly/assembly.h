@@ -14,7 +14,7 @@
  *      address, and gets those of all leaders. Node i connects to nodes 0 .. i - 1, as CONTROL and then as DATA for
  *      each stream of each lane, with a key derived from secret and session, and answers the others' connections.
  *   5. Each leader makes all that it needs to begin with, tells rank 0 that it is ready, and goes on when rank 0 says
- *      that all leaders are. silence_ms (KOLO_NET) begins only then: a leader that is linked already may wait for long.
+ *      that all leaders are. KOLO_NET_SILENCE_MS begins only then: a leader that is linked already may wait for long.
  *      The leader keeps its listener, and answers there only if the communicator is to be shrunk
  *      (internode/assembly/shrink_nodes.c).
  *

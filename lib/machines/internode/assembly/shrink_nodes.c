@@ -12,7 +12,7 @@
  * Messages between a participant and the coordinator. Their connection is made with a key derived from the secret and
  * the broken communicator's session.
  *   SURVIVORS      participant: these ranks of my node are left, and this is where I listen for a new communicator
- *   WAIT           coordinator, four times in silence_ms of KOLO_NET: I am there
+ *   WAIT           coordinator, four times in KOLO_NET_SILENCE_MS: I am there
  *   SURVIVORS      coordinator, its answer: these ranks of all nodes go on, and meet there
  *   FAILED         coordinator, its answer: you cannot go on, for that reason
  *
@@ -389,7 +389,7 @@ static void conclude(const struct agreement *c, struct kolo_assembly_message *an
         *answer = (struct kolo_assembly_message){.kind = KOLO_MESSAGE_FAILED, .status = KOLO_ERR_TIMEOUT};
         snprintf(answer->text, sizeof answer->text,
                  "%u of %u nodes are left here, and the others may be going on without them: node %s. More than half "
-                 "go on, or half with node 0; any, with KOLO_NET=quorum:any, where something else ends the other parts",
+                 "go on, or half with node 0; any, with KOLO_NET_QUORUM=any, where something else ends the other parts",
                  count_nodes(c), c->nodes->nodes, list);
         return;
     }

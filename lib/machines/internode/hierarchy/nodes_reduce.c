@@ -16,7 +16,7 @@
  * others have empty chunks at their ends.
  *
  * The order of the sum is the canonical one among the ranks of each node, and then among the nodes. With
- * KOLO_NET=order:rank it is the canonical one among all ranks. Where the ranks of some node are not one subtree of that
+ * KOLO_NET_ORDER=rank it is the canonical one among all ranks. Where the ranks of some node are not one subtree of that
  * order, a ticket has a partial result for each subtree that they are (internode/partials.h), one behind
  * another, and chunks are smaller by that factor. The order stays by nodes where rounding cannot show it. An own
  * operation that is not commutative always takes the order of all ranks. */
