@@ -104,7 +104,7 @@ int kolo_scatter_run(kolo_comm *comm, const struct kolo_message *message) {
         kolo_slot_retire(comm, ticket, 2 * ticket + 2);
     }
     kolo_schedule_end(comm);
-    if (is_root && kolo_slot_is_free(comm, 0))
+    if (is_root && kolo_slot_is_recalled(comm))
         recall(comm, message);
     if (is_root && rc == 0) {
         size_t own, count = kolo_block(message, &message->send_blocks, comm->rank, &own);

@@ -111,16 +111,18 @@ int kolo_slot_claim(kolo_comm *comm, uint64_t ticket) {
     return claim(comm, comm->call.slot_free[slot], comm->call.slot_readers[slot]);
 }
 
-bool kolo_slot_is_free(const kolo_comm *comm, uint64_t ticket) {
-    const uint64_t slot = (comm->call.ticket + ticket) % KOLO_SLOTS;
-    uint32_t peer = 0;
-    while (peer < comm->size && !is_awaited(comm, peer, comm->call.slot_free[slot], comm->call.slot_readers[slot]))
-        peer++;
-    return peer == comm->size;
+bool kolo_slot_is_recalled(const kolo_comm *comm) {
+    const uint64_t slot = comm->call.ticket % KOLO_SLOTS;
+    if (!kolo_load_relaxed(&kolo_recalls))
+        return false;
+    for (uint32_t peer = 0; peer < comm->size; peer++)
+        if (is_awaited(comm, peer, comm->call.slot_free[slot], comm->call.slot_readers[slot]))
+            return false;
+    return true;
 }
 
 void kolo_slot_recall(const kolo_comm *comm, size_t bytes) {
-    if (kolo_slot_is_free(comm, 0))
+    if (kolo_slot_is_recalled(comm))
         kolo_recall(kolo_slot(comm, comm->rank, 0),
                     bytes < comm->segment.slot_bytes ? bytes : comm->segment.slot_bytes);
 }

@@ -111,9 +111,6 @@ int kolo_step_await_all(kolo_comm *comm, uint64_t step);
 /* Waits until this rank's slot for the call's ticket `ticket`, from 0, may be written. */
 int kolo_slot_claim(kolo_comm *comm, uint64_t ticket);
 
-/* Returns whether kolo_slot_claim would neither wait nor look at another rank's line. */
-bool kolo_slot_is_free(const kolo_comm *comm, uint64_t ticket);
-
 /* Like kolo_slot_claim, for a ticket for which ranks write into each other's slots, though they may not have touched
  * them before: waits for all ranks. */
 int kolo_slot_claim_all(kolo_comm *comm, uint64_t ticket);
@@ -160,8 +157,11 @@ static inline uint8_t *kolo_slot(const kolo_comm *comm, uint32_t rank, uint64_t 
     return comm->segment.slots + index * comm->segment.slot_bytes;
 }
 
-/* Behind a schedule in which this rank has put `bytes`, or more, into its slot for others to read: recalls as much of
- * the slot that it writes first in its next call (reduce/copy.h), unless others may still read that. */
+/* Returns, behind a schedule, whether lines are recalled here (reduce/copy.h), and this rank knows that all others have
+ * read the slot that it writes first in its next call. */
+bool kolo_slot_is_recalled(const kolo_comm *comm);
+
+/* If so, recalls as much of that slot as this rank has put into its slot: `bytes`, or a slot. */
 void kolo_slot_recall(const kolo_comm *comm, size_t bytes);
 
 static inline void kolo_schedule_end(kolo_comm *comm) {
