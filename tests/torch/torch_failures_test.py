@@ -127,7 +127,7 @@ def aborted_while_it_waits():
 
 
 def timed_out():
-    dist.init_process_group("kolo", timeout=datetime.timedelta(seconds=1))
+    torch_ranks.init_with_timeout(1)
     if dist.get_rank() == 0:
         work = dist.barrier(async_op=True)
         with unittest.TestCase().assertRaisesRegex(RuntimeError, "[Tt]imed out"):
@@ -159,7 +159,7 @@ def timed_out_later():
 
 def timed_out_never():
     """A longer one lets a rank come late; PyTorch's own name for it, where it has one."""
-    dist.init_process_group("kolo", timeout=datetime.timedelta(seconds=1))
+    torch_ranks.init_with_timeout(1)
     backend = kolo4py.torch.backend()
     change = getattr(backend, "_set_default_timeout", backend.set_timeout)
     if dist.get_rank() == 0:
@@ -238,7 +238,7 @@ def different_calls():
 
 def recorded(is_stopped):
     """Healthy operations of all kinds, and then one for which rank 1 does not come, or makes another one."""
-    dist.init_process_group("kolo", timeout=datetime.timedelta(seconds=1))
+    torch_ranks.init_with_timeout(1)
     rank, size, x = dist.get_rank(), dist.get_world_size(), torch.ones(3)
     pids = [None] * size
     dist.all_gather_object(pids, os.getpid())

@@ -3,6 +3,7 @@
 Ranks are forked, since importing PyTorch takes seconds of processor time, and so does importing its compiler, as
 optimizers do when they are made. Before the fork nothing is done with either."""
 
+import datetime
 import importlib
 import importlib.util
 import os
@@ -27,6 +28,18 @@ VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
 if VERSION < (2, 5):  # which loads no backends by itself
     import kolo4py.torch  # noqa: F401
 BackendError = getattr(dist, "DistBackendError", RuntimeError)  # before 2.1 there is none
+
+
+def init_with_timeout(seconds):
+    """init_process_group with a timeout that begins when all ranks are there. Without a store it would hold for the ranks'
+    meeting, too, to which a busy machine lets one come later."""
+    rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), ranks, rank == 0,
+                          datetime.timedelta(seconds=DEADLINE_S))
+    store.set(f"rank {rank}", "")
+    store.wait([f"rank {other}" for other in range(ranks)])
+    dist.init_process_group("kolo", store=store, rank=rank, world_size=ranks,
+                            timeout=datetime.timedelta(seconds=seconds))
 
 
 class Job:
