@@ -396,6 +396,7 @@ def profiled_until_complete():
     rank, late_s, end_s = dist.get_rank(), 0.3, 2
     dist.barrier()
     with profile() as profiler:
+        torch_ranks.await_all(dist.distributed_c10d._get_default_store(), "profiler")  # one may start seconds later
         begun = time.monotonic()
         time.sleep(late_s * rank)
         x = torch.ones(3)

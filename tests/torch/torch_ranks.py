@@ -30,14 +30,19 @@ if VERSION < (2, 5):  # which loads no backends by itself
 BackendError = getattr(dist, "DistBackendError", RuntimeError)  # before 2.1 there is none
 
 
+def await_all(store, place):
+    """Returns when each rank has come to this place of the program, without an operation of the backend."""
+    store.set(f"{place} {os.environ['RANK']}", "")
+    store.wait([f"{place} {rank}" for rank in range(int(os.environ["WORLD_SIZE"]))])
+
+
 def init_with_timeout(seconds):
     """init_process_group with a timeout that begins when all ranks are there. Without a store it would hold for the ranks'
     meeting, too, to which a busy machine lets one come later."""
     rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), ranks, rank == 0,
                           datetime.timedelta(seconds=DEADLINE_S))
-    store.set(f"rank {rank}", "")
-    store.wait([f"rank {other}" for other in range(ranks)])
+    await_all(store, "start")
     dist.init_process_group("kolo", store=store, rank=rank, world_size=ranks,
                             timeout=datetime.timedelta(seconds=seconds))
 
