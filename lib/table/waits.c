@@ -131,6 +131,8 @@ static int find_disconnected(struct kolo_table *table) {
         const int status = -(int)kolo_load_relaxed(&header->status);
         const uint64_t culprit = kolo_load_relaxed(&header->culprit);
         table->is_broken = true;
+        if (!kolo_table_is_tolerant(table) && kolo_load_acquire(kolo_comm_failure_word(table->comm)))
+            return kolo_failure_look(table->comm, table->rank, 0); /* it tells which rank has ended, and how */
         if (culprit == 0)
             return kolo_fail(status, "rank %u: the table cannot exchange updates with other nodes any more", rank);
         return kolo_fail(status, "rank %u: the table cannot exchange updates with the node of rank %u any more", rank,

@@ -18,7 +18,8 @@ enum {
     TABLE_CALLS_MAX = 1000,
     TABLE_PUSHES = 2, /* in each clock */
     TABLE_SAVED_CALL = 2,
-    TABLE_TIMEOUT_MS = 3000
+    TABLE_TIMEOUT_MS = 3000,
+    TABLE_PAUSES_MAX = BOARD_FAULTS - 2
 };
 
 #define TABLE_WITHIN_NS INT64_C(1000000000) /* a call of a survivor takes no longer */
@@ -37,12 +38,12 @@ struct table_case {
     int64_t staleness;
     int backup_workers;
     bool saves;
-    bool is_narrow;             /* queues hold four pieces */
-    int calls;                  /* instead of TABLE_CALLS; 0: so many */
-    int nodes[TABLE_NODES_MAX]; /* ranks of each node; 0: all on one, without a network */
-    bool creates;               /* deaths count from the making of the table on */
-    struct table_twist pause;   /* others find the role taken */
-    struct table_twist first;   /* dies before the rank that the sweep kills */
+    bool is_narrow;                              /* queues hold four pieces */
+    int calls;                                   /* instead of TABLE_CALLS; 0: so many */
+    int nodes[TABLE_NODES_MAX];                  /* ranks of each node; 0: all on one, without a network */
+    bool creates;                                /* deaths count from the making of the table on */
+    struct table_twist first;                    /* dies before the rank that the sweep kills */
+    struct table_twist pauses[TABLE_PAUSES_MAX]; /* others find the role taken, or hear late */
 };
 
 extern const struct table_case table_cases[];

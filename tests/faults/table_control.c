@@ -68,7 +68,7 @@ static void believe_applied(const kolo_table *table, const char *point) {
 static const struct table_case in_a_row = {.name = "asp-in-a-row",
                                            .ranks = 3,
                                            .staleness = KOLO_STALENESS_UNBOUNDED,
-                                           .pause = {.point = "piece.writing", .rank = 0, .passage = 1}};
+                                           .pauses = {{.point = "piece.writing", .rank = 0, .passage = 1}}};
 
 static void die(const kolo_table *table) {
     table_board->killed[table->rank] = true;

@@ -368,7 +368,8 @@ static void prepare(const struct table_trial *trial, const char *folder, struct 
     board_clear();
     memset(table_board, 0, sizeof *table_board);
     arm(0, &trial->what->first, ACTION_KILL);
-    arm(1, &trial->what->pause, ACTION_PAUSE);
+    for (int i = 0; i < TABLE_PAUSES_MAX; i++)
+        arm(1 + i, &trial->what->pauses[i], ACTION_PAUSE);
     board->faults[BOARD_FAULTS - 1] = trial->fault;
 }
 

@@ -25,6 +25,18 @@
 
 enum { STARTED = 1, ABANDONED };
 
+/* Publishes in the table's communicator that a rank of this node has ended. */
+static void publish_death(const struct kolo_rounds *rounds, uint32_t rank) {
+    kolo_comm *comm = rounds->view.comm;
+    const struct kolo_ending ending = rounds->liveness.watched[rank].ending;
+    kolo_failure_relay(comm, &(struct kolo_failure_report){.status = KOLO_ERR_PEER_DEAD,
+                                                           .cause = ending.cause,
+                                                           .detail = ending.code,
+                                                           .rank = kolo_rank_global(comm, rank),
+                                                           .pid = comm->segment.members[rank].process.pid,
+                                                           .reporter = comm->global_rank});
+}
+
 /* Marks local ranks that have ended, or returns that a strict table cannot go on. */
 static int look_at_ranks(struct kolo_rounds *rounds) {
     struct kolo_table *table = &rounds->view;
@@ -34,8 +46,10 @@ static int look_at_ranks(struct kolo_rounds *rounds) {
         if (!kolo_liveness_has_ended(&rounds->liveness, rank) ||
             kolo_load_acquire(&table->members[rank].reached) == UINT64_MAX)
             continue;
-        if (!is_tolerant && kolo_load_acquire(&table->members[rank].state) == KOLO_TABLE_PRESENT)
+        if (!is_tolerant && kolo_load_acquire(&table->members[rank].state) == KOLO_TABLE_PRESENT) {
+            publish_death(rounds, rank);
             return KOLO_ERR_PEER_DEAD;
+        }
         kolo_waits_let_go(table, rank, KOLO_TABLE_DEAD);
     }
     return 0;
@@ -357,11 +371,34 @@ static int do_round(struct kolo_rounds *rounds) {
     return rc;
 }
 
+/* Tells the other leaders why this node's rounds fail, unless they have failed there: else a leader that hears of it
+ * late would take the one that leaves first for the culprit. */
+static void tell_failure(struct kolo_rounds *rounds, int status) {
+    const struct kolo_table *table = &rounds->view;
+    struct kolo_failure_report report = {.rank = table->comm->global_rank, .cause = KOLO_CAUSE_FAILED};
+    KOLO_POINT("rounds.failing");
+    if (rounds->peers == 1)
+        return;
+    kolo_failure_collect(table->comm, &report);
+    const uint32_t node = table->nodes->node_of[report.rank];
+    uint32_t culprit = 0;
+    while (culprit < rounds->peers && rounds->peer[culprit].node != node)
+        culprit++;
+    kolo_failure_relay(rounds->leaders,
+                       &(struct kolo_failure_report){.status = status,
+                                                     .cause = report.cause,
+                                                     .detail = report.detail,
+                                                     .rank = culprit < rounds->peers ? culprit : rounds->self,
+                                                     .reporter = rounds->self});
+}
+
 static void end(struct kolo_rounds *rounds, int status) {
     struct kolo_table *table = &rounds->view;
     struct kolo_shared_table_header *header = table->header;
     kolo_failure failure = {.failure_bytes = sizeof failure};
     uint64_t culprit = 0;
+    if (status < 0)
+        tell_failure(rounds, status);
     if (status < 0 && kolo_comm_failure(rounds->leaders, &failure) == 0 && failure.status < 0)
         culprit = (uint32_t)failure.rank >= rounds->peers
                       ? 0

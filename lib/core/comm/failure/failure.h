@@ -65,7 +65,8 @@ struct kolo_failure_report {
 /* Collects the published failure. Returns false if there is none. */
 bool kolo_failure_collect(const kolo_comm *comm, struct kolo_failure_report *report);
 
-/* The proxy calls this: publishes a failure unless there is one already, without touching the leader's own data. */
+/* For other threads of a leader: publishes a failure unless there is one already, without touching the leader's own
+ * data. Of communicators of several nodes. */
 void kolo_failure_relay(kolo_comm *comm, const struct kolo_failure_report *report);
 
 /* Convert a report to and from the KOLO_REPORT_BYTES that nodes send. kolo_failure_parse refuses nonsense. */
