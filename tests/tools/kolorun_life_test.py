@@ -178,7 +178,7 @@ class End(launching.LaunchingTest):
 
     def test_sigterm_after_grace(self):
         script = ('if [ "$KOLO_RANK" = 0 ]; then until [ -e ready ]; do sleep 0.01; done; exit 4; fi; '
-                  'trap "echo asked; exit 0" TERM; touch ready; while :; do sleep 0.05; done')
+                  'sleep 1000 & trap "echo asked; kill $!; exit 0" TERM; touch ready; wait')
         with tempfile.TemporaryDirectory(prefix="kolorun-test-") as folder:
             done = kolorun("-n", "2", "--grace", "1", "sh", "-c", script, cwd=folder)
         self.assertEqual((4, "asked\n"), (done.returncode, done.stdout), done.stderr)
