@@ -9,8 +9,11 @@
 
 enum {
     GIVEN_WAY_NS = 1000, /* a sched_yield that takes longer has let another process run */
-    YIELDS_TIMED = 8,    /* between two looks at the clock */
-    VAIN_ENOUGH = 6,     /* yields that came back at once, before they are taken to be in vain */
+    SLEEPS_MIN = 64,     /* waits that do not yield after one by which the processor is crowded */
+    SLEEPS_MAX = 1024,
+    SPINS_CROWDED = 1000,
+    YIELDS_ASKED = 8, /* between two checks whether yields are in vain */
+    VAIN_ENOUGH = 6,  /* yields that came back at once, before they are taken to be in vain */
     VAIN_MAX = 16,
     IDLE_NS = 1000000000, /* the most that a lost wake-up could cost a thread without work */
     UNRUNG_NS = 50000,    /* between two looks at a flag that comes without a bell */
@@ -187,28 +190,54 @@ static void learn(kolo_waiter *waiter, bool gave_way, bool reached) {
 static bool is_yielding_in_vain(kolo_waiter *waiter) {
     if (!waiter->oversubscribed || !waiter->oversubscribed(waiter))
         return false;
-    const int64_t start_ns = kolo_clock_ns();
-    sched_yield();
-    if (kolo_clock_ns() - start_ns > GIVEN_WAY_NS)
+    if (kolo_wait_yield(waiter) > GIVEN_WAY_NS)
         waiter->in_vain /= 2;
     else if (waiter->in_vain < VAIN_MAX)
         waiter->in_vain++;
     return waiter->in_vain >= VAIN_ENOUGH;
 }
 
+bool kolo_wait_may_yield(kolo_waiter *waiter) {
+    if (waiter->sleeps_left == 0)
+        return true;
+    waiter->sleeps_left--;
+    return false;
+}
+
+static void note_crowd(kolo_waiter *waiter) {
+    waiter->sleeps_next = waiter->sleeps_next < SLEEPS_MIN       ? SLEEPS_MIN
+                          : waiter->sleeps_next < SLEEPS_MAX / 2 ? 2 * waiter->sleeps_next
+                                                                 : SLEEPS_MAX;
+    waiter->sleeps_left = waiter->sleeps_next;
+    if (waiter->spins > SPINS_CROWDED)
+        waiter->spins = SPINS_CROWDED;
+}
+
+int64_t kolo_wait_yield(kolo_waiter *waiter) {
+    const int64_t start_ns = kolo_clock_ns();
+    sched_yield();
+    const int64_t took_ns = kolo_clock_ns() - start_ns;
+    if (took_ns > KOLO_CROWDED_NS)
+        note_crowd(waiter);
+    else
+        waiter->sleeps_next /= 2;
+    return took_ns;
+}
+
 static bool wait_yielding(kolo_waiter *waiter, const struct kolo_wait *wait, int64_t start_ns) {
+    if (!kolo_wait_may_yield(waiter))
+        return false;
     for (uint32_t i = 0; i < waiter->yields; i++) {
         KOLO_POINT("wait.yielding");
-        sched_yield();
+        const int64_t took_ns = kolo_wait_yield(waiter);
         do_work(waiter);
         do_programs_work(waiter);
         const bool reached = kolo_wait_reached(wait);
-        if (i == 0 && waiter->spins_max > KOLO_SPINS_MIN && !waiter->oversubscribed)
-            learn(waiter, kolo_clock_ns() - start_ns > GIVEN_WAY_NS, reached);
-        if (reached)
-            return true;
-        /* Where others want the processor, a turn can cost a time slice: the loop ends early enough to find deaths. */
-        if (i % YIELDS_TIMED == YIELDS_TIMED - 1 &&
+        if (i == 0 && waiter->spins_max > KOLO_SPINS_MIN && !waiter->oversubscribed && took_ns <= KOLO_CROWDED_NS)
+            learn(waiter, took_ns > GIVEN_WAY_NS, reached);
+        if (reached || waiter->sleeps_left > 0)
+            return reached;
+        if (i % YIELDS_ASKED == YIELDS_ASKED - 1 &&
             (kolo_clock_ns() - start_ns > KOLO_SLICE_NS || is_yielding_in_vain(waiter)))
             break;
     }

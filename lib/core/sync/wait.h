@@ -20,6 +20,9 @@
 #define KOLO_SLICE_NS  INT64_C(10000000) /* longest sleep before the check is made again */
 #define KOLO_WORK_NS   INT64_C(100000)   /* longest where the rank has other work; ten times that if it may get some */
 
+/* A yield that takes longer has cost a time slice of a process that computes: the processor is crowded. */
+#define KOLO_CROWDED_NS INT64_C(500000)
+
 typedef struct kolo_bell {
     kolo_atomic_u32 sleepers; /* ranks that sleep, or are about to, until this bell's owner publishes */
     kolo_atomic_u32 rings;    /* the futex word: changes with each wake-up */
@@ -46,6 +49,8 @@ struct kolo_waiter {
     uint32_t spins_max;    /* see wait.c for how spins moves */
     uint32_t yields;       /* looks at the flag, a sched_yield between two, before sleeping */
     uint32_t in_vain;      /* evidence that yields let no other rank run: see wait.c */
+    uint32_t sleeps_left;  /* waits that do not yield, since the processor is crowded */
+    uint32_t sleeps_next;  /* how many the last such evidence has added */
     bool publisher_fences; /* a rank could not register with membarrier: publishers fence themselves */
     kolo_atomic_u64 timeout_ns; /* longest time in one wait; KOLO_NEVER_NS: none. Any thread of the rank sets it */
 
@@ -107,6 +112,13 @@ bool kolo_wait_briefly(const kolo_atomic_u64 *flag, uint64_t target, kolo_bell *
 
 /* Does the rank's other work, and returns for how long its thread may sleep then. */
 int64_t kolo_wait_work(kolo_waiter *waiter);
+
+/* Where processes that compute want the processor, each yield lets all of them use up a time slice, while a sleeper
+ * that is woken comes before them. So some waits after a yield that took so long sleep without yielding, more of them
+ * each time that it takes so long again. A wait asks whether it may yield; kolo_wait_yield returns how long a yield
+ * took. */
+bool kolo_wait_may_yield(kolo_waiter *waiter);
+int64_t kolo_wait_yield(kolo_waiter *waiter);
 
 /* For a thread that waits for work: spins, then sleeps until the flag has reached the target. Nothing is checked. */
 void kolo_wait_idly(kolo_waiter *waiter, const kolo_atomic_u64 *flag, uint64_t target, kolo_bell *bell);

@@ -449,15 +449,15 @@ static int drive_until(struct kolo_proxy *proxy, struct kolo_wait *wait) {
     kolo_waiter *waiter = &proxy->comm->waiter;
     struct kolo_awake awake;
     const int64_t start_ns = kolo_awake_begin(&awake, kolo_waiter_timeout_ns(waiter));
-    uint32_t yields = 0;
+    uint32_t yields = kolo_wait_may_yield(waiter) ? 0 : proxy->yields_max;
     while (!kolo_wait_reached(wait) && !is_threads(proxy)) { /* bounded by check, which fails at the deadline */
         wait->waited_ns = kolo_awake_ns(&awake) - start_ns;
         const bool spins = wait->waited_ns < proxy->spin_ns, sleeps = !spins && yields >= proxy->yields_max;
         const int rc = sleeps || proxy->broken ? waiter->check(waiter, wait) : 0;
         if (rc < 0)
             return rc;
-        if (!spins && !sleeps && yields++ > 0)
-            sched_yield();
+        if (!spins && !sleeps && yields++ > 0 && kolo_wait_yield(waiter) > KOLO_CROWDED_NS)
+            yields = proxy->yields_max;
         const int64_t sleep_ns = kolo_wait_work(waiter);
         waiter->slept += sleeps;
         drive(proxy, sleeps ? sleep_ns : 0);
