@@ -32,7 +32,8 @@ int perf_overlap_take(perf_sampler *sampler, size_t bytes, bool in_place, perf_o
 void perf_overlap_head(const perf_report *report);
 void perf_overlap_row(perf_report *report, const perf_overlap *taken);
 
-/* Calls by several threads of a rank: kolo_*_lane by all of them at once, as in a parallel region of a program's own.
+/* Calls by several threads of a rank: by all of them at once, each in its lane (kolo_comm_lane), as in a parallel
+ * region of a program's own.
  *
  * The rank's first thread is in lane 0, and one thread for each other lane waits for its next call. For a while they
  * spin, as OpenMP's threads do; so a sample has little in it of what it costs to wake them. */

@@ -171,9 +171,8 @@ static const command_option table[] = {
      "threads with which each rank moves its data, 1 to 64 (default: KOLO_THREADS, else 1); bind ranks to as many CPUs",
      TO_INTEGER(options.threads, 1, KOLO_THREADS_MAX), USED_FOR(DATA | BLOCKING)},
     {"--lanes",
-     "these threads are kolo-perf's own: each calls the kolo_*_lane function, as a program's threads do, and kolo "
-     "starts "
-     "none",
+     "these threads are kolo-perf's own: each makes the call in its lane (kolo_comm_lane), as a program's threads do, "
+     "and kolo starts none",
      TO_FLAG(options.lanes), USED_FOR(BLOCKING)},
     {"--pairs", "sendrecv between ranks r and r + n/2 of n, all pairs at once; bandwidths and rates are sums",
      TO_FLAG(options.pairs), USED_FOR(PAIRED)},
