@@ -57,6 +57,7 @@ const struct table_case table_cases[] = {
      .ranks = 4,
      .nodes = {1, 2, 1},
      .pauses = {{"synchronous.ending", 0, 2}, {"rounds.failing", 1, 1}, {"proxy.hearing", 3, 1}}},
+    {.name = "nodes-bsp-second", .ranks = 4, .first = {"synchronous.ending", 2, 2}, .nodes = {1, 2, 1}},
     {.name = "nodes-ssp", .ranks = 4, .staleness = 1, .nodes = {2, 2}},
     {.name = "nodes-ssp-3", .ranks = 4, .staleness = 2, .nodes = {1, 2, 1}},
     {.name = "nodes-ssp-paused", .ranks = 4, .staleness = 2, .nodes = {2, 2}, .pauses = PAUSE(1)},
