@@ -106,7 +106,7 @@ KOLO_API int kolo_comm_set_timeout(kolo_comm *comm, int64_t timeout_ms);
  *     On several machines the lowest rank that is left on each, its leader, speaks for it, and waits for two to three
  * times the timeout. A machine that does not come may be going on by itself, whatever the network says of it. Therefore
  * the ranks of more than half of the machines go on, or of half of them and the first; all others fail. Where something
- * else ends all parts of a job but one (Slurm, Kubernetes), KOLO_NET_QUORUM=any lets every part go on.
+ * else ends all parts of a job but one (Slurm, Kubernetes), KOLO_NET=quorum:any lets every part go on.
  *     - If a leader has ended, the other ranks of its machine go on with another machine's leader. It takes two seconds
  *       until ranks of another machine are believed to have ended as well.
  *     - A machine whose leader is stopped might be going on. If it has other ranks, or the rest is not enough without

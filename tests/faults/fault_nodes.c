@@ -60,7 +60,7 @@ static void set_number(const char *name, int number) {
     setenv(name, text, 1);
 }
 
-void nodes_prepare(struct run_mode *mode, bool patient) {
+void nodes_prepare(struct run_mode *mode, bool patient, const char *quorum) {
     const struct fault_case *what = mode->what;
     char links[64];
     for (int node = 0; node < what->nodes; node++)
@@ -69,8 +69,8 @@ void nodes_prepare(struct run_mode *mode, bool patient) {
         return;
     snprintf(mode->rendezvous, sizeof mode->rendezvous, "127.0.0.1:%d", next_port());
     setenv("KOLO_SECRET", "none", 1);
-    snprintf(links, sizeof links, "%s,threads:%d,streams:%d", nodes_have_uring() ? what->engine : "poll",
-             what->threads ? what->threads : 1, what->threads ? 1 : 2);
+    snprintf(links, sizeof links, "%s,threads:%d,streams:%d,quorum:%s", nodes_have_uring() ? what->engine : "poll",
+             what->threads ? what->threads : 1, what->threads ? 1 : 2, quorum);
     setenv("KOLO_NET", links, 1);
     setenv("KOLO_NET_ALGO", what->exchange ? what->exchange : "auto", 1);
     setenv("KOLO_NET_ORDER", what->rank_order ? "rank" : "node", 1);

@@ -11,8 +11,8 @@ int64_t nodes_deadline_ms(const struct fault_case *what);
 #define NODES_NOTICED_NS INT64_C(1000000000)
 
 /* Gives the nodes of a case their files, an address to meet at, and their settings; nothing where it has none.
- * patient: nobody is to be given up for silence. */
-void nodes_prepare(struct run_mode *mode, bool patient);
+ * patient: nobody is to be given up for silence. quorum: "any" or "majority". */
+void nodes_prepare(struct run_mode *mode, bool patient, const char *quorum);
 void nodes_finish(const struct run_mode *mode);
 
 /* Whether this machine lets programs use io_uring: where it does not all cases go by poll. */

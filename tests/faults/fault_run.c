@@ -111,8 +111,8 @@ static void prepare(struct run *run, const struct fault_case *what, int victim, 
         setenv("KOLO_WAIT", "sleep", 1);
     else
         unsetenv("KOLO_WAIT");
-    setenv("KOLO_NET_QUORUM", stops(run) ? "majority" : "any", 1); /* of dead nodes none comes back */
-    nodes_prepare(&run->mode, deadline_ms == DEADLINE_MS || (is_rejoin(what) && !stops(run)));
+    nodes_prepare(&run->mode, deadline_ms == DEADLINE_MS || (is_rejoin(what) && !stops(run)),
+                  stops(run) ? "majority" : "any"); /* of dead nodes none comes back */
     if (what->twist == TWIST_REPLACES)
         leave_name(&run->mode);
     board_clear();

@@ -287,7 +287,7 @@ int main(int argc, char **argv) {
     table_cases_begin();
     setenv("KOLO_TUNE_FILE", "none", 1);
     setenv("KOLO_SECRET", "none", 1);
-    setenv("KOLO_NET_QUORUM", "any", 1); /* most of the nodes may die */
+    setenv("KOLO_NET", "quorum:any", 1); /* most of the nodes may die */
     unsetenv("KOLO_LOG");
     parse(argc, argv);
     passages = calloc((size_t)table_cases_count, sizeof *passages);

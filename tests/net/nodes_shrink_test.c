@@ -190,20 +190,22 @@ static uint64_t find_doubtful(const struct setup *setup, int ranks) {
 
 /* liburing maps by system calls that the thread sanitizer does not see: a ring at the address of one that another
  * thread has closed would look as if they shared it. */
-static const char *transport_for(uint64_t seed) {
-    return arguments.threads || seed % 2 ? "poll" : "auto";
+static bool polls(uint64_t seed) {
+    return arguments.threads || seed % 2;
 }
 
 /* Returns how many ranks there are. */
-static int prepare(struct setup *setup, const int *counts) {
-    setenv("KOLO_NET", transport_for(setup->seed), 1);
+static int prepare(struct setup *setup, const int *counts, bool any_part) {
+    char links[64];
+    snprintf(links, sizeof links, "%s,quorum:%s", polls(setup->seed) ? "poll" : "auto", any_part ? "any" : "majority");
+    setenv("KOLO_NET", links, 1);
     nodes_meet_at("127.0.0.1");
     return nodes_lay_out(counts, setup->node_of);
 }
 
 static void run_loss(const struct loss *loss, uint64_t seed) {
     struct setup setup = {.loss = *loss, .seed = seed};
-    const int ranks = prepare(&setup, loss->counts);
+    const int ranks = prepare(&setup, loss->counts, true); /* the losses take what they like, and there is one part */
     setup.doubtful = find_doubtful(&setup, ranks);
     if (!wants_ranks(ranks) || (arguments.threads && loss->meanwhile))
         return;
@@ -332,7 +334,7 @@ static void continue_stopped(const struct team *team, const pid_t *pids) {
 
 static void run_stop(const struct stop *stop, uint64_t seed) {
     struct setup setup = {.stop = *stop, .seed = seed};
-    const int ranks = prepare(&setup, stop->counts);
+    const int ranks = prepare(&setup, stop->counts, false);
     char silence[16];
     snprintf(silence, sizeof silence, "%d", (int)patience_ms(STOPS_SILENCE_MS));
     setenv("KOLO_NET_SILENCE_MS", silence, 1);
@@ -379,10 +381,8 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv, "kolo_comm_shrink of several nodes.");
     setenv("KOLO_SECRET", "none", 1);
     nodes_open();
-    setenv("KOLO_NET_QUORUM", "any", 1); /* the losses take what they like, and there is one part */
     run_chosen();
     run_random();
-    unsetenv("KOLO_NET_QUORUM");
     if (!arguments.threads)
         run_stops();
     return harness_end();

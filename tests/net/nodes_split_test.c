@@ -390,9 +390,9 @@ static void run_team(int ranks, const struct setup *setup, uint64_t victims, voi
 }
 
 int main(int argc, char **argv) {
+    char links[64];
     harness_begin(argc, argv, "Splits communicators of several nodes, and doubles them.");
     setenv("KOLO_SECRET", "none", 1);
-    setenv("KOLO_NET_QUORUM", "any", 1); /* groups go on without one of two nodes */
     nodes_open();
     for (size_t spread = 0; spread < SPREADS; spread++) {
         struct setup setup = {.rank_order = spread % 2};
@@ -400,7 +400,9 @@ int main(int argc, char **argv) {
         uint64_t random = random_seed(1, spread);
         setup.victim = (int)random_below(&random, (uint64_t)ranks);
         setenv("KOLO_NET_ORDER", setup.rank_order ? "rank" : "node", 1);
-        setenv("KOLO_NET", spread % 3 == 1 ? "poll,threads:2" : arguments.threads || spread % 3 ? "poll" : "auto", 1);
+        snprintf(links, sizeof links, "%s,threads:%d,quorum:any", /* groups go on without one of two nodes */
+                 arguments.threads || spread % 3 ? "poll" : "auto", spread % 3 == 1 ? 2 : 1);
+        setenv("KOLO_NET", links, 1);
         run_team(ranks, &setup, 0, run_ways);
         run_team(ranks, &setup, 0, run_mismatch);
         if (arguments.threads)

@@ -233,7 +233,7 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv, "Checks tables of several nodes.");
     nodes_open();
     setenv("KOLO_SECRET", "none", 1);
-    setenv("KOLO_NET_QUORUM", "any", 1); /* any node may be lost */
+    setenv("KOLO_NET", "quorum:any", 1); /* any node may be lost */
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
         int node_of[HARNESS_RANKS_MAX];
         const int ranks = nodes_lay_out(layouts[i], node_of);

@@ -50,11 +50,11 @@ static const struct {
     {"KOLO_NET", "streams:2x,poll", {"streams:2x must be", "whole number"}},
     {"KOLO_NET", "servers:0", {"KOLO_NET=servers:0", "1 to 1024"}},
     {"KOLO_NET", "wire:f16", {"\"wire:f16\" is none of", "wire:none, wire:bf16"}},
+    {"KOLO_NET", "quorum:all", {"KOLO_NET=quorum:all", "quorum:majority, quorum:any"}},
     {"KOLO_NET", "zero_copy:1", {"\"zero_copy:1\" is none of", "poll, zero_copy, threads:N"}},
     {"KOLO_NET", "poll,", {"KOLO_NET=poll,: \"\" is none of", "auto"}},
     {"KOLO_NET_ALGO", "direct", {"KOLO_NET_ALGO=direct", "auto, mesh, ring, tree, central"}},
     {"KOLO_NET_ORDER", "ranks", {"KOLO_NET_ORDER=ranks", "node, rank"}},
-    {"KOLO_NET_QUORUM", "all", {"KOLO_NET_QUORUM=all", "majority, any"}},
     {"KOLO_NET_SILENCE_MS", "99", {"KOLO_NET_SILENCE_MS=99", "from 100"}},
 };
 

@@ -134,8 +134,9 @@ static void test_options(void **state) {
 
 static void test_net(void **state) {
     (void)state;
-    static const char *const given[] = {"KOLO_NET=streams:16,servers:3,wire:bf16,zero_copy,uring,threads:8,poll",
-                                        "KOLO_NET_ALGO=central", "KOLO_NET_SILENCE_MS=500", NULL};
+    static const char *const given[] = {
+        "KOLO_NET=streams:16,servers:3,wire:bf16,zero_copy,quorum:any,uring,threads:8,poll", "KOLO_NET_ALGO=central",
+        "KOLO_NET_SILENCE_MS=500", NULL};
     struct kolo_settings settings;
     assert_int_equal(resolve(&settings, NULL, none), 0);
     assert_int_equal(settings.net.engine, KOLO_NET_ENGINE_AUTO);
@@ -146,6 +147,7 @@ static void test_net(void **state) {
     assert_true(!(settings.net.half_on_wire));
     assert_true(!(settings.net.rank_order));
     assert_true(!(settings.net.zero_copy));
+    assert_true(!settings.net.any_part);
     assert_true(settings.net.silence_ns == INT64_C(10000000000));
     assert_int_equal(resolve(&settings, NULL, given), 0);
     assert_int_equal(settings.net.engine, KOLO_NET_ENGINE_POLL);
@@ -155,6 +157,7 @@ static void test_net(void **state) {
     assert_int_equal(settings.net.servers, 3);
     assert_true(settings.net.half_on_wire);
     assert_true(settings.net.zero_copy);
+    assert_true(settings.net.any_part);
     assert_true(settings.net.silence_ns == 500000000);
 }
 

@@ -58,8 +58,9 @@ static const struct descriptor table[KOLO_VARIABLES] = {
          "how machines are linked, comma-separated: auto, uring or poll; zero_copy: io_uring sends without copying;"
          " and, as rank 0 decides, threads:N that move a machine's data, 1 to 8; streams:N, data sockets of each such"
          " thread to each other machine, 1 to 16; servers:N, machines that reduce for all in central; wire:bf16: f32"
-         " travels as bf16, half the bytes, rounded",
-         "auto: uring unless the system refuses it; threads:1,streams:4,servers:1,wire:none"},
+         " travels as bf16, half the bytes, rounded; quorum:any: after a failure any part goes on, not only the"
+         " majority of the machines, where something else sees to it that there is one",
+         "auto: uring unless the system refuses it; threads:1,streams:4,servers:1,wire:none,quorum:majority"},
     [KOLO_VARIABLE_NET_ADDR] = {"KOLO_NET_ADDR", "interface or address of this machine for the links to others",
                                 "the one that leads to rank 0"},
     [KOLO_VARIABLE_NET_ALGO] = {"KOLO_NET_ALGO",
@@ -68,10 +69,6 @@ static const struct descriptor table[KOLO_VARIABLES] = {
                                  "float sums over machines: node, each one's ranks first, or rank, the same bits as on"
                                  " one machine; rank 0 decides",
                                  "node"},
-    [KOLO_VARIABLE_NET_QUORUM] = {"KOLO_NET_QUORUM",
-                                  "who goes on after a failure: majority of the machines, or any part, where something"
-                                  " else sees to it that there is one; rank 0 decides",
-                                  "majority"},
     [KOLO_VARIABLE_NET_SILENCE_MS] = {"KOLO_NET_SILENCE_MS",
                                       "a machine that sends nothing for so long, in ms, counts as lost; rank 0 decides",
                                       "10000"},

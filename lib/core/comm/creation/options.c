@@ -232,7 +232,8 @@ static int check_rank_order(const struct kolo_net_settings *net) {
 
 /* Reads KOLO_NET. */
 static void resolve_links(int *rc, struct kolo_net_settings *net) {
-    int64_t engine = KOLO_NET_ENGINE_AUTO, zero_copy = 0, threads = 1, streams = STREAMS_DEFAULT, servers = 1, half = 0;
+    int64_t engine = KOLO_NET_ENGINE_AUTO, zero_copy = 0, threads = 1, streams = STREAMS_DEFAULT, servers = 1;
+    int64_t half = 0, any_part = 0;
     const struct kolo_list_item items[] = {
         {"auto", KOLO_NET_ENGINE_AUTO, 0, &engine},
         {"uring", KOLO_NET_ENGINE_URING, 0, &engine},
@@ -243,6 +244,8 @@ static void resolve_links(int *rc, struct kolo_net_settings *net) {
         {"servers:", 1, KOLO_RANKS_MAX, &servers},
         {"wire:none", 0, 0, &half},
         {"wire:bf16", 1, 0, &half},
+        {"quorum:majority", 0, 0, &any_part},
+        {"quorum:any", 1, 0, &any_part},
         {NULL, 0, 0, NULL},
     };
     kolo_environment_list(rc, KOLO_VARIABLE_NET, items);
@@ -252,18 +255,17 @@ static void resolve_links(int *rc, struct kolo_net_settings *net) {
     net->streams = (uint32_t)streams;
     net->servers = (uint32_t)servers;
     net->half_on_wire = half == 1;
+    net->any_part = any_part == 1;
 }
 
 static int resolve_net(struct kolo_net_settings *net) {
     static const char *const exchanges[] = {"auto", "mesh", "ring", "tree", "central", NULL};
     static const char *const orders[] = {"node", "rank", NULL};
-    static const char *const quorums[] = {"majority", "any", NULL};
     static_assert(sizeof exchanges / sizeof *exchanges == KOLO_EXCHANGES + 1, "a name each");
     int rc = 0;
     resolve_links(&rc, net);
     net->exchange = (kolo_exchange)kolo_environment_choice(&rc, KOLO_VARIABLE_NET_ALGO, exchanges, KOLO_EXCHANGE_AUTO);
     net->rank_order = kolo_environment_choice(&rc, KOLO_VARIABLE_NET_ORDER, orders, 0) == 1;
-    net->any_part = kolo_environment_choice(&rc, KOLO_VARIABLE_NET_QUORUM, quorums, 0) == 1;
     net->silence_ns = KOLO_NS_PER_MS * kolo_environment_integer(&rc, KOLO_VARIABLE_NET_SILENCE_MS, SILENCE_MS_MIN,
                                                                 KOLO_TIMEOUT_MS_MAX, SILENCE_MS_DEFAULT);
     return rc == 0 ? check_rank_order(net) : rc;

@@ -34,7 +34,7 @@ struct kolo_net_settings {
     uint32_t servers;       /* servers:N: of `central`, at least 1; default 1 */
     bool half_on_wire;      /* wire:bf16: f32 travels as bf16; wire:none (default): as it is */
     bool rank_order;        /* KOLO_NET_ORDER=rank: the canonical order over all ranks; node (default): by nodes */
-    bool any_part;          /* KOLO_NET_QUORUM=any: see internode/assembly/shrink_nodes.c; default majority */
+    bool any_part;          /* quorum:any: see internode/assembly/shrink_nodes.c; quorum:majority (default) */
     bool zero_copy;         /* zero_copy */
     int64_t silence_ns; /* KOLO_NET_SILENCE_MS: a node that sends nothing for so long counts as lost; default 10000 */
 };

@@ -389,7 +389,7 @@ static void conclude(const struct agreement *c, struct kolo_assembly_message *an
         *answer = (struct kolo_assembly_message){.kind = KOLO_MESSAGE_FAILED, .status = KOLO_ERR_TIMEOUT};
         snprintf(answer->text, sizeof answer->text,
                  "%u of %u nodes are left here, and the others may be going on without them: node %s. More than half "
-                 "go on, or half with node 0; any, with KOLO_NET_QUORUM=any, where something else ends the other parts",
+                 "go on, or half with node 0; any, with KOLO_NET=quorum:any, where something else ends the other parts",
                  count_nodes(c), c->nodes->nodes, list);
         return;
     }
