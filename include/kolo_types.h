@@ -83,7 +83,7 @@ typedef enum kolo_algorithm {
     KOLO_ALGORITHM_CENTRAL, /* a parameter server's all-reduce: rank 0 reduces for all */
     KOLO_ALGORITHM_DIRECT,  /* without copies, where all buffers are of kolo_alloc; elsewhere as AUTO, which may choose
                                it where ranks can read each other's memory: see KOLO_SINGLE_COPY */
-    KOLO_ALGORITHM_TREE,    /* mesh within groups of near ranks, then between the groups; see KOLO_TREE_LEVELS */
+    KOLO_ALGORITHM_TREE,    /* mesh within groups of near ranks, then between the groups; see KOLO_ALGO */
     KOLO_ALGORITHMS         /* how many there are */
 } kolo_algorithm;
 

@@ -85,7 +85,7 @@ struct fault_case {
     int root;                     /* of that */
     kolo_compression compression; /* of SCRIPT_COMPRESSED */
     size_t count;                 /* of int32, of the message or of a block */
-    const char *tree_levels;      /* KOLO_TREE_LEVELS; NULL: unset */
+    const char *levels;           /* KOLO_ALGO, with the levels of a tree; NULL: auto */
     int nodes;                    /* among which the ranks are divided evenly, in order; 0: no network */
     bool lopsided;                /* not evenly: each node but the first has one rank */
     const char *engine;           /* KOLO_NET */

@@ -102,10 +102,7 @@ static void prepare(struct run *run, const struct fault_case *what, int victim, 
                                   .fd = what->by_descriptor ? memfd_create("fault", MFD_CLOEXEC) : -1,
                                   .timeout_ms = deadline_ms,
                                   .create_timeout_ms = create_deadline_ms};
-    if (what->tree_levels)
-        setenv("KOLO_TREE_LEVELS", what->tree_levels, 1);
-    else
-        unsetenv("KOLO_TREE_LEVELS");
+    setenv("KOLO_ALGO", what->levels ? what->levels : "auto", 1);
     setenv("KOLO_SINGLE_COPY", what->single_copy ? "1" : "off", 1);
     if (what->sleeps)
         setenv("KOLO_WAIT", "sleep", 1);

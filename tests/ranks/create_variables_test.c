@@ -29,6 +29,8 @@ static const struct {
     {"KOLO_SHM_FD", "1000000", {"KOLO_SHM_FD=1000000", "not an open descriptor"}},
     {"KOLO_ALGO", "foo", {"KOLO_ALGO=foo", "oneshot, mesh, ring, central, direct, tree"}},
     {"KOLO_ALGO", "Ring", {"KOLO_ALGO=Ring", "ring"}},
+    {"KOLO_ALGO", "ring:2", {"KOLO_ALGO=ring:2", "direct, tree, auto:LEVELS, tree:LEVELS"}},
+    {"KOLO_ALGO", "tree:8:12", {"KOLO_ALGO=tree:8:12: levels must be none", "powers of two from 2 to 512"}},
     {"KOLO_TIMEOUT_MS", "-5", {"KOLO_TIMEOUT_MS=-5", "whole number"}},
     {"KOLO_TIMEOUT_MS", "1s", {"KOLO_TIMEOUT_MS=1s", "whole number"}},
     {"KOLO_CREATE_TIMEOUT_MS", "soon", {"KOLO_CREATE_TIMEOUT_MS=soon", "whole number"}},

@@ -287,12 +287,12 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         for (int algorithm = 0; algorithm < KOLO_ALGORITHMS; algorithm++)
             run_agreeing(counts[i], algorithm);
-    setenv("KOLO_TREE_LEVELS", "2,4", 1);
+    setenv("KOLO_ALGO", "tree:2:4", 1);
     for (int ranks = 5; ranks <= 9; ranks += 2)
         if (wants_ranks(ranks) && wants_algorithm(KOLO_ALGORITHM_TREE))
             harness_run(&(struct team){
                 .ranks = ranks, .algorithm = KOLO_ALGORITHM_TREE, .slot_bytes = SLOT_BYTES, .run = run_each});
-    unsetenv("KOLO_TREE_LEVELS");
+    unsetenv("KOLO_ALGO");
     for (int ranks = 1; ranks <= 4; ranks++)
         for (int algorithm = 0; wants_ranks(ranks) && algorithm < KOLO_ALGORITHMS; algorithm++)
             if (wants_algorithm((kolo_algorithm)algorithm))

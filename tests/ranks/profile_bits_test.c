@@ -156,13 +156,13 @@ static void test_direct_below(int ranks) {
     char *bands = strstr(text, "collective ");
     snprintf(bands, (size_t)(text + sizeof text - bands),
              "collective allreduce ranks %d\nstream-from 100000\nrest tree chunk 1024\n", ranks);
-    setenv("KOLO_TREE_LEVELS", "2", 1);
+    setenv("KOLO_ALGO", "auto:2", 1);
     harness_run(&(struct team){.ranks = ranks, .creates_itself = true, .run = expect_direct_below, .argument = text});
 }
 
 static void test_same_bits(int ranks) {
     uint64_t wanted[SIZES * DTYPES];
-    setenv("KOLO_TREE_LEVELS", ranks > 2 ? "2" : "none", 1); /* a tree of two levels, whatever the machine */
+    setenv("KOLO_ALGO", ranks > 2 ? "auto:2" : "auto:none", 1); /* a tree of two levels, whatever the machine */
     setenv("KOLO_TUNE_FILE", "none", 1);
     harness_run(&(struct team){.ranks = ranks, .run = run_calls});
     for (uint32_t i = 0; i < SIZES * DTYPES; i++)

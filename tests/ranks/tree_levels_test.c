@@ -12,7 +12,7 @@ enum { MIB = 1 << 20, SLOT_BYTES = 64 << 10 };
 /* How the ranks of a team make the calls. */
 struct setting {
     kolo_algorithm algorithm;
-    const char *levels; /* KOLO_TREE_LEVELS */
+    const char *variable; /* KOLO_ALGO, of which the levels count */
     size_t slot_bytes;
 };
 
@@ -82,26 +82,27 @@ static void run_cases(struct rank *rank) {
 
 static void run_settings(int ranks) {
     static const struct setting settings[] = {
-        {KOLO_ALGORITHM_ONESHOT, "none", SLOT_BYTES}, {KOLO_ALGORITHM_TREE, "none", SLOT_BYTES},
-        {KOLO_ALGORITHM_TREE, "2", SLOT_BYTES},       {KOLO_ALGORITHM_TREE, "4", SLOT_BYTES},
-        {KOLO_ALGORITHM_TREE, "8", SLOT_BYTES},       {KOLO_ALGORITHM_TREE, "2,8", SLOT_BYTES},
-        {KOLO_ALGORITHM_TREE, "4,8", 4 * SLOT_BYTES}, {KOLO_ALGORITHM_TREE, "2,4", SLOT_BYTES},
-        {KOLO_ALGORITHM_TREE, "2,4,8", SLOT_BYTES},   {KOLO_ALGORITHM_TREE, "2,4,8,16", SLOT_BYTES},
-        {KOLO_ALGORITHM_TREE, "4,16", 4096},          {KOLO_ALGORITHM_TREE, "", SLOT_BYTES},
+        {KOLO_ALGORITHM_ONESHOT, "tree:none", SLOT_BYTES}, {KOLO_ALGORITHM_TREE, "tree:none", SLOT_BYTES},
+        {KOLO_ALGORITHM_TREE, "tree:2", SLOT_BYTES},       {KOLO_ALGORITHM_TREE, "auto:4", SLOT_BYTES},
+        {KOLO_ALGORITHM_TREE, "tree:8", SLOT_BYTES},       {KOLO_ALGORITHM_TREE, "auto:2:8", SLOT_BYTES},
+        {KOLO_ALGORITHM_TREE, "tree:4:8", 4 * SLOT_BYTES}, {KOLO_ALGORITHM_TREE, "auto:2:4", SLOT_BYTES},
+        {KOLO_ALGORITHM_TREE, "tree:2:4:8", SLOT_BYTES},   {KOLO_ALGORITHM_TREE, "auto:2:4:8:16", SLOT_BYTES},
+        {KOLO_ALGORITHM_TREE, "tree:4:16", 4096},          {KOLO_ALGORITHM_TREE, "", SLOT_BYTES},
     };
     uint64_t first[CASES] = {0};
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
         const struct setting *setting = &settings[i];
-        if (atoi(setting->levels) >= ranks) /* no level at all, as in the second setting */
+        const char *levels = strchr(setting->variable, ':');
+        if (levels && atoi(levels + 1) >= ranks) /* no level at all, as in the second setting */
             continue;
-        setenv("KOLO_TREE_LEVELS", setting->levels, 1);
+        setenv("KOLO_ALGO", setting->variable, 1);
         harness_run(&(struct team){
             .ranks = ranks, .algorithm = setting->algorithm, .slot_bytes = setting->slot_bytes, .run = run_cases});
         for (uint32_t index = 0; index < CASES; index++) {
             if (i == 0)
                 first[index] = recorded_result(index);
             expect(NULL, recorded_result(index) == first[index],
-                   "%d ranks, KOLO_TREE_LEVELS=%s, result %u: other bits than oneshot", ranks, setting->levels, index);
+                   "%d ranks, KOLO_ALGO=%s, result %u: other bits than oneshot", ranks, setting->variable, index);
         }
     }
 }

@@ -174,7 +174,7 @@ static void add_reads(struct kolo_shared_settings *settings) {
 }
 
 static void draw_shape(sched_shape *shape, const sched_case *from, uint64_t *random) {
-    static const uint32_t trees[][KOLO_TREE_LEVELS] = {{0}, {2}, {4}, {2, 4}};
+    static const uint32_t trees[][KOLO_LEVELS_MAX] = {{0}, {2}, {4}, {2, 4}};
     struct kolo_shared_settings *settings = &shape->team.settings;
     shape->team.slot_bytes = SCHED_SLOT_BYTES;
     shape->team.buffer_bytes = SCHED_BUFFER_BYTES;

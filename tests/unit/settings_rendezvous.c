@@ -161,6 +161,34 @@ static void test_net(void **state) {
     assert_true(settings.net.silence_ns == 500000000);
 }
 
+/* KOLO_ALGO gives the levels of a tree, whoever names the algorithm. */
+static void test_algorithm(void **state) {
+    (void)state;
+    static const struct {
+        const char *given[2];
+        kolo_algorithm option, algorithm;
+        bool levels_given;
+        uint32_t levels[KOLO_LEVELS_MAX];
+    } cases[] = {
+        {{NULL}, KOLO_ALGORITHM_AUTO, KOLO_ALGORITHM_AUTO, false, {0}},
+        {{"KOLO_ALGO=tree"}, KOLO_ALGORITHM_AUTO, KOLO_ALGORITHM_TREE, false, {0}},
+        {{"KOLO_ALGO=tree:none"}, KOLO_ALGORITHM_AUTO, KOLO_ALGORITHM_TREE, true, {0}},
+        {{"KOLO_ALGO=tree:2:8"}, KOLO_ALGORITHM_AUTO, KOLO_ALGORITHM_TREE, true, {2, 8}},
+        {{"KOLO_ALGO=auto:4"}, KOLO_ALGORITHM_AUTO, KOLO_ALGORITHM_AUTO, true, {4}},
+        {{"KOLO_ALGO=tree:2:8"}, KOLO_ALGORITHM_RING, KOLO_ALGORITHM_RING, true, {2, 8}},
+        {{"KOLO_ALGO=mesh"}, KOLO_ALGORITHM_TREE, KOLO_ALGORITHM_TREE, false, {0}},
+    };
+    struct kolo_settings settings;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kolo_options options = KOLO_OPTIONS_INIT;
+        options.algorithm = cases[i].option;
+        assert_int_equal(resolve(&settings, &options, cases[i].given), 0);
+        assert_int_equal(settings.algorithm, cases[i].algorithm);
+        assert_int_equal(settings.tree_levels_given, cases[i].levels_given);
+        assert_memory_equal(settings.tree_levels, cases[i].levels, sizeof settings.tree_levels);
+    }
+}
+
 /* The order of ranks is not to be had by ways that do not keep it. */
 static void test_rank_order(void **state) {
     (void)state;
@@ -184,10 +212,8 @@ static void test_rank_order(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_examples),
-        cmocka_unit_test(test_options),
-        cmocka_unit_test(test_net),
-        cmocka_unit_test(test_rank_order),
+        cmocka_unit_test(test_examples),  cmocka_unit_test(test_options),    cmocka_unit_test(test_net),
+        cmocka_unit_test(test_algorithm), cmocka_unit_test(test_rank_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,23 +27,23 @@ static const struct placement placements[] = {
     {"bare-vm", "0-7", 8, 1, ""},
     {"bare-vm", "0-7", 16, 0, ""},
     {"damaged", "0-7", 8, 1, ""},
-    {"epyc-2s-nps1", "0-127", 128, 1, "8,64"},
+    {"epyc-2s-nps1", "0-127", 128, 1, "8:64"},
     {"epyc-2s-nps1", "0-127", 64, 1, "8"},
     {"epyc-2s-nps1", "0-127", 8, 1, ""},
     {"epyc-2s-nps1", "0-127", 16, 1, "8"},
-    {"epyc-2s-nps1", "0-127", 96, 1, "8,32"},
-    {"epyc-2s-nps1", "0-127", 128, 0, "4,16,64"},
+    {"epyc-2s-nps1", "0-127", 96, 1, "8:32"},
+    {"epyc-2s-nps1", "0-127", 128, 0, "4:16:64"},
     {"epyc-2s-nps1", "0-3,64-67", 8, 1, "4"},
-    {"epyc-2s-nps1", "0-5,8-13,16-21,24-29,32-37,40-45,48-53,56-61", 48, 1, "2,8"},
+    {"epyc-2s-nps1", "0-5,8-13,16-21,24-29,32-37,40-45,48-53,56-61", 48, 1, "2:8"},
     {"epyc-2s-nps1", "3,40,127", 3, 1, ""},
-    {"epyc-2s-nps4", "0-127", 128, 1, "8,64"},
+    {"epyc-2s-nps4", "0-127", 128, 1, "8:64"},
     {"grace", "0-71", 72, 1, "8"},
     {"graviton3", "0-63", 64, 1, "8"},
-    {"graviton4-2s", "0-191", 192, 1, "8,32"},
+    {"graviton4-2s", "0-191", 192, 1, "8:32"},
     {"hybrid-laptop", "0-19", 14, 1, ""},
     {"hybrid-laptop", "0-19", 20, 1, "4"},
-    {"sapphire-rapids-snc4", "0-111", 112, 1, "8,32"},
-    {"sapphire-rapids-snc4", "0-223", 224, 1, "8,32"},
+    {"sapphire-rapids-snc4", "0-111", 112, 1, "8:32"},
+    {"sapphire-rapids-snc4", "0-223", 224, 1, "8:32"},
     {"sapphire-rapids-snc4", "0-55", 56, 1, "8"},
 };
 
@@ -51,7 +51,7 @@ static void format(const uint32_t *sizes, char *text, size_t text_bytes) {
     size_t used = 0;
     text[0] = '\0';
     for (int i = 0; i < KOLO_LEVELS_MAX && sizes[i]; i++)
-        used += (size_t)snprintf(text + used, text_bytes - used, "%s%u", i ? "," : "", (unsigned)sizes[i]);
+        used += (size_t)snprintf(text + used, text_bytes - used, "%s%u", i ? ":" : "", (unsigned)sizes[i]);
 }
 
 /* Powers of two, ascending, below the number of ranks; zeros behind them. */
@@ -140,22 +140,24 @@ static void test_largest(void **state) {
 
 static void test_parse(void **state) {
     (void)state;
-    static const char *const readable[] = {"none", "2", "8,64", "2,4,8,512"};
-    static const char *const unreadable[] = {"",     "1",    "3",    "8,8",    "64,8", "2,4,8,16,32",
-                                             "1024", "8,",   ",8",   "8 ,64",  " 8",   "+8",
-                                             "-8",   "8;64", "NONE", "none,8", "0x8,", "99999999999999999999"};
-    char text[64];
+    static const char *const readable[] = {"none", "2", "8:64", "2:4:8:512"};
+    static const char *const unreadable[] = {"",     "1",    "3",    "8:8",    "64:8", "2:4:8:16:32",
+                                             "1024", "8:",   ":8",   "8 :64",  " 8",   "+8",
+                                             "-8",   "8,64", "NONE", "none:8", "0x8:", "99999999999999999999"};
+    char text[64], value[32];
     for (size_t i = 0; i < sizeof readable / sizeof *readable; i++) {
         uint32_t sizes[KOLO_LEVELS_MAX] = {7, 7, 7, 7};
-        assert_int_equal(kolo_levels_parse(sizes, "LEVELS", readable[i]), 0);
+        snprintf(value, sizeof value, "tree:%s", readable[i]);
+        assert_int_equal(kolo_levels_parse(sizes, "LEVELS", value), 0);
         format(sizes, text, sizeof text);
         assert_string_equal(text, i == 0 ? "" : readable[i]);
     }
     for (size_t i = 0; i < sizeof unreadable / sizeof *unreadable; i++) {
         uint32_t sizes[KOLO_LEVELS_MAX] = {7};
-        assert_int_equal(kolo_levels_parse(sizes, "LEVELS", unreadable[i]), KOLO_ERR_ARG);
+        snprintf(value, sizeof value, "tree:%s", unreadable[i]);
+        assert_int_equal(kolo_levels_parse(sizes, "LEVELS", value), KOLO_ERR_ARG);
         assert_int_equal(sizes[0], 7);
-        snprintf(text, sizeof text, "LEVELS=%s: ", unreadable[i]);
+        snprintf(text, sizeof text, "LEVELS=%s: ", value);
         assert_non_null(strstr(kolo_error_message(), text));
     }
 }

@@ -30,8 +30,10 @@ static const struct descriptor table[KOLO_VARIABLES] = {
     [KOLO_VARIABLE_RESTARTS] = {"KOLO_RESTARTS", "how often kolorun has restarted this rank, for the program to read",
                                 "none; kolorun sets it"},
     [KOLO_VARIABLE_ALGO] = {"KOLO_ALGO",
-                            "all-reduce algorithm: auto, oneshot, mesh, ring, central, tree, direct; rank 0 decides",
-                            "auto"},
+                            "all-reduce algorithm: auto, oneshot, mesh, ring, central, tree, direct; behind auto or"
+                            " tree the ranks in a group of each level of a tree: none, or powers of two, as in"
+                            " tree:8:64; rank 0 decides",
+                            "auto; levels by where the ranks run"},
     [KOLO_VARIABLE_WAIT] = {"KOLO_WAIT", "how to wait: auto, spin, yield, sleep", "auto: by ranks, cores and quota"},
     [KOLO_VARIABLE_PROGRESS] = {"KOLO_PROGRESS", "1: a thread of each communicator carries out calls in the background",
                                 "0"},
@@ -49,10 +51,6 @@ static const struct descriptor table[KOLO_VARIABLES] = {
                                    "auto: by processor and ranks"},
     [KOLO_VARIABLE_TUNE_FILE] = {"KOLO_TUNE_FILE", "profile measured by kolo-tune, or none; rank 0 decides",
                                  "kolo/tune in $XDG_CONFIG_HOME or ~/.config"},
-    [KOLO_VARIABLE_TREE_LEVELS] =
-        {"KOLO_TREE_LEVELS",
-         "ranks in a group of each level of tree: none, or powers of two such as 8,64; rank 0 decides",
-         "by where the ranks run"},
     [KOLO_VARIABLE_NET] =
         {"KOLO_NET",
          "how machines are linked, comma-separated: auto, uring or poll; zero_copy: io_uring sends without copying;"
@@ -154,7 +152,8 @@ int kolo_environment_choice(int *rc, kolo_variable_index variable, const char *c
     char known[256] = "";
     size_t used = 0;
     for (int i = 0; names[i]; i++) {
-        if (strcmp(text, names[i]) == 0)
+        const char *colon = strchr(names[i], ':');
+        if (colon ? strncmp(text, names[i], (size_t)(colon + 1 - names[i])) == 0 : strcmp(text, names[i]) == 0)
             return i;
         if (used < sizeof known)
             used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", names[i]);

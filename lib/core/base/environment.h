@@ -22,7 +22,6 @@ typedef enum kolo_variable_index {
     KOLO_VARIABLE_SLOT_BYTES,
     KOLO_VARIABLE_SINGLE_COPY,
     KOLO_VARIABLE_TUNE_FILE,
-    KOLO_VARIABLE_TREE_LEVELS,
     KOLO_VARIABLE_NET,
     KOLO_VARIABLE_NET_ADDR,
     KOLO_VARIABLE_NET_ALGO,
@@ -59,7 +58,8 @@ int kolo_integer_parse(const char *name, const char *text, int64_t low, int64_t 
 /* Reads a variable as an integer; returns `value` where it is not set. */
 int64_t kolo_environment_integer(int *rc, kolo_variable_index variable, int64_t low, int64_t high, int64_t value);
 
-/* Reads a variable as one of the NULL-terminated names; returns its index, or `index` where it is not set. */
+/* Reads a variable as one of the NULL-terminated names; returns its index, or `index` where it is not set. A name such
+ * as "tree:LEVELS" stands for every value that begins with "tree:". */
 int kolo_environment_choice(int *rc, kolo_variable_index variable, const char *const *names, int index);
 
 /* An item of a list: a word, which stands for `low`; or, if its name ends in a colon, it and a number. */

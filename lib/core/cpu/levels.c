@@ -132,13 +132,14 @@ void kolo_levels_choose(uint32_t sizes[KOLO_LEVELS_MAX], const kolo_topology *to
 static uint32_t take_size(const char **text, uint32_t below) {
     char *end;
     const unsigned long size = **text >= '0' && **text <= '9' ? strtoul(*text, &end, 10) : 0;
-    if (size <= below || size > KOLO_CPUS_MAX / 2 || (size & (size - 1)) != 0 || (*end == ',' ? !end[1] : *end != '\0'))
+    if (size <= below || size > KOLO_CPUS_MAX / 2 || (size & (size - 1)) != 0 || (*end == ':' ? !end[1] : *end != '\0'))
         return 0;
-    *text = *end == ',' ? end + 1 : end;
+    *text = *end == ':' ? end + 1 : end;
     return (uint32_t)size;
 }
 
-int kolo_levels_parse(uint32_t sizes[KOLO_LEVELS_MAX], const char *name, const char *text) {
+int kolo_levels_parse(uint32_t sizes[KOLO_LEVELS_MAX], const char *name, const char *value) {
+    const char *text = strchr(value, ':') + 1;
     uint32_t found[KOLO_LEVELS_MAX] = {0}, count = 0;
     const char *at = strcmp(text, "none") == 0 ? "" : text;
     bool ok = *text != '\0';
@@ -150,9 +151,9 @@ int kolo_levels_parse(uint32_t sizes[KOLO_LEVELS_MAX], const char *name, const c
     }
     if (!ok)
         return kolo_fail(KOLO_ERR_ARG,
-                         "%s=%.64s: must be none, or up to %d powers of two from 2 to %d in ascending order,"
-                         " such as 8,64",
-                         name, text, KOLO_LEVELS_MAX, KOLO_CPUS_MAX / 2);
+                         "%s=%.64s: levels must be none, or up to %d powers of two from 2 to %d in ascending order,"
+                         " such as 8:64",
+                         name, value, KOLO_LEVELS_MAX, KOLO_CPUS_MAX / 2);
     memcpy(sizes, found, sizeof found);
     return 0;
 }

@@ -16,5 +16,5 @@
 void kolo_levels_choose(uint32_t sizes[KOLO_LEVELS_MAX], const kolo_topology *topology,
                         const kolo_cpu_set *const *rank_cpus, uint32_t ranks);
 
-/* Parses such sizes from "8,64" or "none", the value of the option or variable `name`. KOLO_ERR_ARG, quoting it. */
-int kolo_levels_parse(uint32_t sizes[KOLO_LEVELS_MAX], const char *name, const char *text);
+/* Parses such sizes in the value of the variable `name`, as in "tree:8:64" or "tree:none". KOLO_ERR_ARG, quoting it. */
+int kolo_levels_parse(uint32_t sizes[KOLO_LEVELS_MAX], const char *name, const char *value);

@@ -38,7 +38,7 @@ static size_t slot_chunk_bytes(kolo_algorithm algorithm, const struct kolo_quest
 /* Returns true if the message, in the accumulation type, fits the lines that each level of a tree has for itself. */
 static bool fits_tree_lines(const struct kolo_question *question, const struct kolo_shared_settings *settings) {
     uint32_t levels = 1;
-    while (levels <= KOLO_TREE_LEVELS && settings->tree_sizes[levels - 1])
+    while (levels <= KOLO_LEVELS_MAX && settings->tree_sizes[levels - 1])
         levels++;
     return question->count * question->acc_bytes <= KOLO_LINES / levels * KOLO_LINE_PAYLOAD - sizeof(uint64_t);
 }
@@ -124,7 +124,7 @@ bool kolo_plan_settings_valid(const struct kolo_shared_settings *settings) {
             return false;
     }
     uint32_t below = 1;
-    for (uint32_t level = 0; level < KOLO_TREE_LEVELS && settings->tree_sizes[level]; level++) {
+    for (uint32_t level = 0; level < KOLO_LEVELS_MAX && settings->tree_sizes[level]; level++) {
         const uint32_t size = settings->tree_sizes[level];
         if (size <= below || (size & (size - 1)) != 0)
             return false;

@@ -14,8 +14,6 @@
 /* The least message, per rank, that is reduced directly: in direct all ranks wait for each other twice. */
 #define DIRECT_BYTES_MIN UINT64_C(512)
 
-static_assert(KOLO_LEVELS_MAX == KOLO_TREE_LEVELS, "the segment keeps all levels");
-
 /* Returns the largest message for one shot. One shot makes every rank read N - 1 messages and fold N; in mesh each byte
  * crosses twice, with one more step between. With two ranks both take the same time at about 1/64 of L2, whether they
  * share an L3 cache or not; from there the limit is assumed to fall with the square of N. Where ranks share cores, a

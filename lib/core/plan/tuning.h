@@ -18,7 +18,7 @@ struct kolo_tuning_question {
     uint32_t ranks;
     const kolo_topology *topology;        /* read for the CPUs of all ranks */
     const kolo_cpu_set *const *rank_cpus; /* rank r's are *rank_cpus[r]; NULL: any rank may be anywhere */
-    const uint32_t *tree_sizes;           /* KOLO_TREE_LEVELS; NULL: by where the ranks run */
+    const uint32_t *tree_sizes;           /* KOLO_LEVELS_MAX; NULL: by where the ranks run */
 };
 
 /* The source of a communicator's settings. */

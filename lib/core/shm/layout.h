@@ -25,7 +25,7 @@
 
 #include "kolo.h"
 #include "base/wire.h"
-#include "cpu/topology.h"
+#include "cpu/levels.h"
 #include "sync/wait.h"
 
 #define KOLO_LINE_BYTES     128
@@ -56,8 +56,7 @@
 #define KOLO_SHOWN_WORDS  32 /* of a level in kolo_shared_difference */
 #define KOLO_SHOWN_LEVELS 4
 
-#define KOLO_BANDS       16 /* of message sizes, each with an algorithm and a chunk */
-#define KOLO_TREE_LEVELS 4
+#define KOLO_BANDS 16 /* of message sizes, each with an algorithm and a chunk */
 
 #define KOLO_ALIGNED _Alignas(KOLO_LINE_BYTES)
 
@@ -162,7 +161,7 @@ struct kolo_shared_settings {
     uint32_t threads;          /* lanes of each rank, see api/lanes/lanes.h; 0 or 1: one */
     uint64_t direct_bytes_min; /* messages from here on may be reduced directly in buffers of kolo_alloc */
     /* The ranks in a group of each level of a tree: powers of two, ascending; 0: no such level, nor any after it. */
-    uint32_t tree_sizes[KOLO_TREE_LEVELS];
+    uint32_t tree_sizes[KOLO_LEVELS_MAX];
     struct kolo_shared_table tables[KOLO_TABLES];
     struct kolo_shared_range reads[KOLO_COLLECTIVES]; /* blocks that ranks read out of each other's memory */
 };

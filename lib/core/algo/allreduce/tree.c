@@ -41,7 +41,7 @@
 #include "algo/lines.h"
 #include "comm/step/progress.h"
 
-enum { LEVELS_MAX = KOLO_TREE_LEVELS + 1 };
+enum { LEVELS_MAX = KOLO_LEVELS_MAX + 1 };
 
 static_assert(KOLO_CHUNKS_AT_ONCE < KOLO_SLOTS, "one slot is being given back");
 
@@ -72,7 +72,7 @@ struct span {
 static struct tree make_tree(kolo_comm *comm, const struct kolo_message *message) {
     struct tree tree = {.comm = comm, .message = message, .levels[0].size = 1};
     const uint32_t *sizes = comm->settings.tree_sizes;
-    while (tree.top < KOLO_TREE_LEVELS && sizes[tree.top] && sizes[tree.top] < comm->size) {
+    while (tree.top < KOLO_LEVELS_MAX && sizes[tree.top] && sizes[tree.top] < comm->size) {
         tree.levels[tree.top + 1].size = sizes[tree.top];
         tree.top++;
     }

@@ -137,17 +137,23 @@ static int resolve_place(struct kolo_settings *settings, const kolo_options *opt
     return rc;
 }
 
+/* The algorithm, and the levels of a tree, which KOLO_ALGO gives also where the options name the algorithm. */
 static int resolve_algorithm(struct kolo_settings *settings, const kolo_options *options) {
-    const char *names[KOLO_ALGORITHMS + 1] = {NULL};
+    const char *names[KOLO_ALGORITHMS + 3] = {NULL};
     for (int i = 0; i < KOLO_ALGORITHMS; i++)
         names[i] = kolo_name(KOLO_NAME_ALGORITHM, i);
+    names[KOLO_ALGORITHMS] = "auto:LEVELS";
+    names[KOLO_ALGORITHMS + 1] = "tree:LEVELS";
     if ((unsigned)options->algorithm >= KOLO_ALGORITHMS)
         return kolo_fail(KOLO_ERR_ARG, "options.algorithm %d: there is no such algorithm", (int)options->algorithm);
-    int rc = 0;
-    settings->algorithm = options->algorithm;
-    if (settings->algorithm == KOLO_ALGORITHM_AUTO)
-        settings->algorithm =
-            (kolo_algorithm)kolo_environment_choice(&rc, KOLO_VARIABLE_ALGO, names, KOLO_ALGORITHM_AUTO);
+    int rc = 0, named = kolo_environment_choice(&rc, KOLO_VARIABLE_ALGO, names, KOLO_ALGORITHM_AUTO);
+    settings->tree_levels_given = named >= KOLO_ALGORITHMS;
+    if (settings->tree_levels_given) {
+        rc = kolo_levels_parse(settings->tree_levels, kolo_environment_name(KOLO_VARIABLE_ALGO),
+                               kolo_environment_text(KOLO_VARIABLE_ALGO));
+        named = named == KOLO_ALGORITHMS ? KOLO_ALGORITHM_AUTO : KOLO_ALGORITHM_TREE;
+    }
+    settings->algorithm = options->algorithm == KOLO_ALGORITHM_AUTO ? (kolo_algorithm)named : options->algorithm;
     return rc;
 }
 
@@ -187,13 +193,6 @@ static int resolve_threads(struct kolo_settings *settings, const kolo_options *o
                             ? (uint32_t)options->threads
                             : (uint32_t)kolo_environment_integer(&rc, KOLO_VARIABLE_THREADS, 1, KOLO_THREADS_MAX, 1);
     return rc;
-}
-
-/* The levels of a tree. */
-static int resolve_tree_levels(struct kolo_settings *settings) {
-    const char *text = kolo_environment_text(KOLO_VARIABLE_TREE_LEVELS);
-    settings->tree_levels_given = text != NULL;
-    return text ? kolo_levels_parse(settings->tree_levels, kolo_environment_name(KOLO_VARIABLE_TREE_LEVELS), text) : 0;
 }
 
 /* Returns a time in nanoseconds: the option, else the variable, else the default. */
@@ -315,8 +314,6 @@ int kolo_settings_resolve(struct kolo_settings *settings, const kolo_options *th
         rc = resolve_slot_bytes(settings, &options);
     if (rc == 0)
         rc = resolve_single_copy(settings);
-    if (rc == 0)
-        rc = resolve_tree_levels(settings);
     if (rc == 0)
         rc = resolve_net(&settings->net);
     if (rc == 0)
