@@ -219,8 +219,7 @@ static void run_warned(struct rank *rank) {
     const bool silent = rank->team->argument != NULL;
     char log[8192] = "";
     const int file = memfd_create("log", MFD_CLOEXEC), terminal = dup(STDERR_FILENO);
-    setenv("KOLO_LOG", "warn", 1);
-    setenv("KOLO_STALL_WARN_MS", silent ? "0" : "100", 1);
+    setenv("KOLO_LOG", silent ? "warn,stall:0" : "warn,stall:100", 1);
     if (!expect_status(rank, kolo_comm_create(&rank->comm, &rank->options), 0, "kolo_comm_create"))
         return;
     make_calls(rank);

@@ -187,9 +187,10 @@ class Culprits(launching.LaunchingTest):
         self.assertEqual((124, "kolorun: timeout after 0.5 s: ending ranks 0-1\n"), (done.returncode, done.stderr))
 
     def test_ranks_say_whom_they_wait_for(self):
-        for level, told in ((None, True), ("off", False), ("", False)):
-            variables = {"KOLO_STALL_WARN_MS": "200", **({} if level is None else {"KOLO_LOG": level})}
-            process = self.start("-n", "2", RANK_PROBE, "1000", env=launching.environment(**variables))
+        for log, told in ((None, True), ("off", False), ("", False), ("stall:9000", True)):
+            variables = {} if log is None else {"KOLO_LOG": log}
+            process = self.start("-n", "2", "sh", "-c", f"KOLO_LOG=${{KOLO_LOG:-off}},stall:200 exec {RANK_PROBE} 1000",
+                                 env=launching.environment(**variables))
             ranks = self.wait_for_ranks(process, 2)
             self.read_lines(process, 2)
             os.kill(ranks[0], signal.SIGSTOP)

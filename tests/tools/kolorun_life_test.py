@@ -39,7 +39,8 @@ class Start(launching.LaunchingTest):
 
     def test_unknown_variables(self):
         told = "kolorun: KOLO_ALG is not a variable of kolo; did you mean KOLO_ALGO?\n"
-        for variables, expected in (({}, told), ({"KOLO_LOG": "info"}, told), ({"KOLO_LOG": "error"}, "")):
+        for variables, expected in (({}, told), ({"KOLO_LOG": "info"}, told), ({"KOLO_LOG": "error"}, ""),
+                                    ({"KOLO_LOG": "stall:9,off"}, "")):
             done = kolorun("-n", "2", "true", env=launching.environment(KOLO_ALG="ring", KOLO_TEST_X="", **variables))
             self.assertEqual((0, expected), (done.returncode, done.stderr))
         done = kolorun("-n", "2", launching.KOLO_PERF, "barrier", "--iters", "1", env=launching.environment(KOLO_ALG="ring"))

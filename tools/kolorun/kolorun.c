@@ -37,7 +37,7 @@ static bool ranks_place(struct binding *binding, const struct launch_options *op
 static void warn_of_unknown_variables(void) {
     const char *log = getenv("KOLO_LOG");
     kolo_variable variable = {.variable_bytes = sizeof variable};
-    if (log && (strcmp(log, "off") == 0 || strcmp(log, "error") == 0))
+    if (log && (strstr(log, "off") || strstr(log, "error")))
         return;
     for (size_t i = 0; kolo_variable_get(i, &variable) == KOLO_OK; i++)
         if (variable.meaning == NULL)

@@ -74,18 +74,17 @@ static const struct descriptor table[KOLO_VARIABLES] = {
                                   "300000"},
     [KOLO_VARIABLE_CREATE_TIMEOUT_MS] = {"KOLO_CREATE_TIMEOUT_MS",
                                          "longest wait for all ranks at creation, in ms; 0: no limit", "60000"},
-    [KOLO_VARIABLE_STALL_WARN_MS] =
-        {"KOLO_STALL_WARN_MS",
-         "wait within a call, in ms, after which KOLO_LOG=warn tells who is missing and what"
-         " it does, and again each time the wait has doubled; 0: never",
-         "10000"},
     [KOLO_VARIABLE_SECRET_FILE] = {"KOLO_SECRET_FILE",
                                    "file with the secret that ranks on several machines share, mode 0600", "none"},
     [KOLO_VARIABLE_SECRET] = {"KOLO_SECRET",
                               "the secret itself, 16 characters or more, if there is no file; none: ranks do not"
                               " authenticate each other",
                               "not set: it is needed on several machines"},
-    [KOLO_VARIABLE_LOG] = {"KOLO_LOG", "messages on standard error: off, error, warn, info", "off; kolorun sets warn"},
+    [KOLO_VARIABLE_LOG] =
+        {"KOLO_LOG",
+         "messages on standard error: off, error, warn, info; warn,stall:N or stall:N: after N ms of waiting within a"
+         " call warn tells who is missing and what it does, and again each time the wait has doubled; 0: never",
+         "off; kolorun sets warn; stall:10000"},
     [KOLO_VARIABLE_TRACE] = {"KOLO_TRACE", "directory for a trace of what each rank does, see kolo_trace.h",
                              "no trace"},
     [KOLO_VARIABLE_TRACE_BYTES] = {"KOLO_TRACE_BYTES",

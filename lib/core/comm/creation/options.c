@@ -195,22 +195,15 @@ static int resolve_threads(struct kolo_settings *settings, const kolo_options *o
     return rc;
 }
 
-/* Returns a time in nanoseconds: the option, else the variable, else the default. */
-static int64_t resolve_time(int *rc, const char *field, int64_t option_ms, kolo_variable_index variable,
-                            int64_t default_ms) {
+/* Returns a limit on waiting, in nanoseconds: the option, else the variable, else the default; KOLO_NEVER_NS for 0. */
+static int64_t resolve_limit(int *rc, const char *field, int64_t option_ms, kolo_variable_index variable,
+                             int64_t default_ms) {
     if (*rc == 0 && (option_ms < -1 || option_ms > KOLO_TIMEOUT_MS_MAX))
         *rc = kolo_fail(KOLO_ERR_ARG, "options.%s %" PRId64 ": must be from 0 to %" PRId64 " ms", field, option_ms,
                         KOLO_TIMEOUT_MS_MAX);
     const int64_t ms =
         option_ms < 0 ? kolo_environment_integer(rc, variable, 0, KOLO_TIMEOUT_MS_MAX, default_ms) : option_ms;
-    return *rc == 0 ? ms * KOLO_NS_PER_MS : 0;
-}
-
-/* Like resolve_time, for a limit on waiting; 0 means that there is no limit. */
-static int64_t resolve_limit(int *rc, const char *field, int64_t option_ms, kolo_variable_index variable,
-                             int64_t default_ms) {
-    const int64_t ns = resolve_time(rc, field, option_ms, variable, default_ms);
-    return ns ? ns : KOLO_NEVER_NS;
+    return *rc == 0 && ms ? ms * KOLO_NS_PER_MS : KOLO_NEVER_NS;
 }
 
 /* Refuses settings that cannot keep the order of ranks. */
@@ -270,24 +263,39 @@ static int resolve_net(struct kolo_net_settings *net) {
     return rc == 0 ? check_rank_order(net) : rc;
 }
 
+/* Reads KOLO_LOG, which means warn where it names no level. */
+static void resolve_log(int *rc, struct kolo_settings *settings) {
+    int64_t level = kolo_environment_text(KOLO_VARIABLE_LOG) ? KOLO_LOG_WARN : KOLO_LOG_OFF;
+    int64_t stall_ms = STALL_MS_DEFAULT;
+    const struct kolo_list_item items[] = {
+        {"off", KOLO_LOG_OFF, 0, &level},
+        {"error", KOLO_LOG_ERROR, 0, &level},
+        {"warn", KOLO_LOG_WARN, 0, &level},
+        {"info", KOLO_LOG_INFO, 0, &level},
+        {"stall:", 0, KOLO_TIMEOUT_MS_MAX, &stall_ms},
+        {NULL, 0, 0, NULL},
+    };
+    kolo_environment_list(rc, KOLO_VARIABLE_LOG, items);
+    settings->log_level = (kolo_log_level)level;
+    settings->stall_warn_ns = stall_ms * KOLO_NS_PER_MS;
+}
+
 /* Resolves the settings of this rank alone: how it waits, what it logs, which instructions it uses. */
 static int resolve_own(struct kolo_settings *settings, const kolo_options *options) {
     static const char *const waits[] = {"auto", "spin", "yield", "sleep", NULL};
-    static const char *const levels[] = {"off", "error", "warn", "info", NULL};
     uint32_t mask = 0;
     int rc = 0;
     settings->timeout_ns =
         resolve_limit(&rc, "timeout_ms", options->timeout_ms, KOLO_VARIABLE_TIMEOUT_MS, TIMEOUT_MS_DEFAULT);
     settings->create_timeout_ns = resolve_limit(&rc, "create_timeout_ms", options->create_timeout_ms,
                                                 KOLO_VARIABLE_CREATE_TIMEOUT_MS, CREATE_MS_DEFAULT);
-    settings->stall_warn_ns = resolve_time(&rc, "", -1, KOLO_VARIABLE_STALL_WARN_MS, STALL_MS_DEFAULT);
     if (options->progress < -1 || options->progress > 1)
         return kolo_fail(KOLO_ERR_ARG, "options.progress %d: must be 1 (yes), -1 (no) or 0 (%s)", options->progress,
                          kolo_environment_name(KOLO_VARIABLE_PROGRESS));
     settings->progress =
         options->progress ? options->progress > 0 : kolo_environment_integer(&rc, KOLO_VARIABLE_PROGRESS, 0, 1, 0) == 1;
     settings->wait = (kolo_wait_mode)kolo_environment_choice(&rc, KOLO_VARIABLE_WAIT, waits, KOLO_WAIT_AUTO);
-    settings->log_level = (kolo_log_level)kolo_environment_choice(&rc, KOLO_VARIABLE_LOG, levels, KOLO_LOG_OFF);
+    resolve_log(&rc, settings);
     if (rc == 0)
         rc = kolo_cpu_mask_parse(kolo_environment_text(KOLO_VARIABLE_CPU), &mask);
     settings->features = kolo_cpu_features() & mask;
