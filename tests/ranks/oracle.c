@@ -5,22 +5,46 @@
 
 #include "splitmix64.h"
 
-enum { RANKS_MAX = KOLO_RANKS_MAX };
+/* Here tests spend much of their time. Elements are taken in blocks, for a compiler makes vectors of loops that do the
+ * same to each element of one, without branches. The thread sanitizer does not look into this file: what it sees of a
+ * communicator's buffers are the functions of the C library that copy and compare, so no other code touches those. */
+enum { BLOCK = 128, LEVELS = 12 };
+_Static_assert(KOLO_RANKS_MAX < 1 << LEVELS, "");
 
 bool order_matters(kolo_dtype dtype, kolo_op op) {
     return dtype >= KOLO_F16 && (op == KOLO_SUM || op == KOLO_PROD || op == KOLO_AVG);
 }
 
-uint64_t hash_bytes(const void *bytes, size_t length) {
-    const unsigned char *at = bytes;
-    uint64_t hash = length, word;
-    for (; length >= sizeof word; at += sizeof word, length -= sizeof word) {
-        memcpy(&word, at, sizeof word);
-        hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+enum { CHAINS = 4 }; /* of multiplications, which a processor has under way at once */
+
+/* Of up to a block of words, and a multiple of CHAINS. */
+static uint64_t hash_words(const uint64_t *words, size_t count) {
+    uint64_t hashes[CHAINS] = {1, 2, 3, 4}, hash = 0;
+    for (size_t i = 0; i < count; i += CHAINS)
+        for (size_t chain = 0; chain < CHAINS; chain++) {
+            hashes[chain] = (hashes[chain] ^ words[i + chain]) * UINT64_C(0x9e3779b97f4a7c15);
+            hashes[chain] ^= hashes[chain] >> 29;
+        }
+    for (int i = 0; i < CHAINS; i++) {
+        hash = (hash ^ hashes[i]) * UINT64_C(0x9e3779b97f4a7c15);
         hash ^= hash >> 29;
     }
-    for (; length; at++, length--)
-        hash = (hash ^ *at) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+uint64_t hash_bytes(const void *bytes, size_t length) {
+    const unsigned char *at = bytes;
+    uint64_t words[BLOCK], hash = length;
+    while (length) {
+        const size_t part = length < sizeof words ? length : sizeof words,
+                     count = (part + 8 * CHAINS - 1) / (8 * CHAINS) * CHAINS;
+        memset(words + count - CHAINS, 0, 8 * CHAINS);
+        memcpy(words, at, part);
+        hash = (hash ^ hash_words(words, count)) * UINT64_C(0x9e3779b97f4a7c15);
+        hash ^= hash >> 29;
+        at += part;
+        length -= part;
+    }
     return hash;
 }
 
@@ -38,293 +62,384 @@ static const unsigned char sizes[KOLO_DTYPES] = {
     [KOLO_I8] = 1,  [KOLO_U8] = 1,  [KOLO_I16] = 2, [KOLO_U16] = 2,  [KOLO_I32] = 4, [KOLO_U32] = 4,
     [KOLO_I64] = 8, [KOLO_U64] = 8, [KOLO_F16] = 2, [KOLO_BF16] = 2, [KOLO_F32] = 4, [KOLO_F64] = 8};
 
-/* A copy of a constant size is a move, and this is where such tests spend their time. */
-static void copy_element(kolo_dtype dtype, void *to, const void *from) {
-    switch (sizes[dtype]) {
+/* The bits of an element at any address. All supported machines are little-endian. */
+static uint64_t bits_at(kolo_dtype dtype, const void *elements, size_t index) {
+    const char *at = (const char *)elements + index * sizes[dtype];
+    uint64_t bits = 0;
+    switch (sizes[dtype]) { /* a copy of a constant size is a move */
     case 1:
-        memcpy(to, from, 1);
+        memcpy(&bits, at, 1);
         break;
     case 2:
-        memcpy(to, from, 2);
+        memcpy(&bits, at, 2);
         break;
     case 4:
-        memcpy(to, from, 4);
+        memcpy(&bits, at, 4);
         break;
     default:
-        memcpy(to, from, 8);
+        memcpy(&bits, at, 8);
     }
-}
-
-static uint64_t bits_at(kolo_dtype dtype, const void *elements, size_t index) {
-    uint64_t bits = 0; /* all supported machines are little-endian */
-    copy_element(dtype, &bits, (const char *)elements + index * sizes[dtype]);
     return bits;
 }
 
-static void bits_store(kolo_dtype dtype, void *elements, size_t index, uint64_t bits) {
-    copy_element(dtype, (char *)elements + index * sizes[dtype], &bits);
+/* Stores a block's low bits, to any address. */
+static void bits_store(kolo_dtype dtype, void *elements, const uint64_t *bits, size_t count) {
+    union {
+        uint8_t u8[BLOCK];
+        uint16_t u16[BLOCK];
+        uint32_t u32[BLOCK];
+    } narrow;
+    switch (sizes[dtype]) {
+    case 1:
+        for (size_t i = 0; i < count; i++)
+            narrow.u8[i] = (uint8_t)bits[i];
+        break;
+    case 2:
+        for (size_t i = 0; i < count; i++)
+            narrow.u16[i] = (uint16_t)bits[i];
+        break;
+    case 4:
+        for (size_t i = 0; i < count; i++)
+            narrow.u32[i] = (uint32_t)bits[i];
+        break;
+    default:
+        memcpy(elements, bits, count * sizeof *bits);
+        return;
+    }
+    memcpy(elements, &narrow, count * sizes[dtype]);
 }
 
-/* Floats of 16 bits, by arithmetic on the values that they stand for. */
-
-static float f16_value(uint64_t half) {
-    const int exponent = half >> 10 & 31, fraction = half & 1023;
-    const float sign = half & 0x8000 ? -1.0f : 1.0f;
-    if (exponent == 31)
-        return fraction ? NAN : sign * INFINITY;
-    return sign * (exponent ? ldexpf((float)(1024 + fraction), exponent - 25) : ldexpf((float)fraction, -24));
+/* condition ? a : b without a branch, which processors would often predict wrongly. */
+static uint64_t choose(bool condition, uint64_t a, uint64_t b) {
+    const uint64_t mask = -(uint64_t)condition;
+    return (a & mask) | (b & ~mask);
 }
 
-static uint64_t f16_nearest(float value) {
-    const uint64_t sign = signbit(value) ? 0x8000 : 0;
-    if (isnan(value))
-        return 0x7e00;
-    if (isinf(value))
-        return sign | 0x7c00;
-    if (value == 0)
-        return sign;
-    int exponent;
-    frexpf(value, &exponent); /* of a value below 2^exponent, the last place is 2^(exponent - 11), but 2^-24 at least */
-    const int last = exponent - 11 > -24 ? exponent - 11 : -24;
-    const double places = rint(ldexp(fabs((double)value), -last));
-    const double rounded = ldexp(places, last);
-    if (rounded >= 65536)
-        return sign | 0x7c00;
-    /* Numbers of the format, counted from zero, are in the order of their bits. */
-    return sign | (uint64_t)(last == -24 ? places : places + (double)(last + 24) * 1024);
+static uint32_t f32_bits(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
 }
 
-static float bf16_value(uint64_t half) {
-    const uint32_t bits = (uint32_t)half << 16;
+static float f32_value(uint32_t bits) {
     float value;
     memcpy(&value, &bits, sizeof value);
     return value;
 }
 
-static uint64_t bf16_nearest(float value) {
-    uint32_t bits;
+static uint64_t f64_bits(double value) {
+    uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
-    if (isnan(value))
-        return 0x7fc0;
-    const uint32_t below = bits >> 16, rest = bits & 0xffff;
-    return below + (rest > 0x8000 || (rest == 0x8000 && below % 2));
+    return bits;
 }
 
-/* One element. Each function folds values[0 .. n-1] pairwise, level by level: neighbours first, then neighbouring
- * pairs, with what is left over carried along. That is the tree which splits at the largest power of two below the
- * count. */
+static double f64_value(uint64_t bits) {
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
 
-static float combine_f32(kolo_op op, float a, float b) {
+/* Floats of 16 bits, by arithmetic on the values that they stand for. */
+
+static float f16_value(uint16_t half) {
+    const uint32_t size = half & 0x7fff, unit = 1 << 23, bias = (127 - 15) * unit;
+    const uint32_t normal = (size << 13) + bias;
+    const uint32_t subnormal = f32_bits(f32_value((size << 13) + bias + unit) - 0x1p-14f);
+    const uint32_t any = (uint32_t)choose(size < 0x400, subnormal, normal) + (size >= 0x7c00 ? bias : 0);
+    return f32_value(any | (half & UINT32_C(0x8000)) << 16);
+}
+
+static uint16_t f16_nearest(float value) {
+    const uint64_t least = 1023 - 14, sign = signbit(value) ? 0x8000 : 0;
+    const double size = fabs((double)value) < 65536 ? fabs((double)value) : 65536;
+    const uint64_t exponent = f64_bits(size) >> 52, last = exponent > least ? exponent : least;
+    /* The last place of this number is that of the rounded one: to add it is to round, and to count places. */
+    const uint64_t base = (last + 52 - 10) << 52, places = f64_bits(f64_value(base) + size) - base;
+    /* Numbers of the format, counted from zero, are in the order of their bits. */
+    const uint64_t bits = places + (last - least) * 1024;
+    return (uint16_t)choose(isnan(value), 0x7e00, sign | bits);
+}
+
+static float bf16_value(uint16_t half) {
+    return f32_value((uint32_t)half << 16);
+}
+
+static uint16_t bf16_nearest(float value) {
+    const uint32_t bits = f32_bits(value), below = bits >> 16, rest = bits & 0xffff;
+    return (uint16_t)choose(isnan(value), 0x7fc0, below + ((rest + below % 2) > 0x8000));
+}
+
+/* A block of one rank's elements, each in the type in which it is combined: floats of 16 bits as float. */
+union row {
+    uint64_t integers[BLOCK];
+    float f32[BLOCK];
+    double f64[BLOCK];
+};
+
+static void row_load(kolo_dtype dtype, union row *row, const void *elements, size_t count) {
+    uint16_t halves[BLOCK];
+    if (dtype != KOLO_F16 && dtype != KOLO_BF16) {
+        memcpy(row, elements, count * sizes[dtype]);
+        return;
+    }
+    memcpy(halves, elements, count * sizeof *halves);
+    for (size_t i = 0; dtype == KOLO_F16 && i < count; i++)
+        row->f32[i] = f16_value(halves[i]);
+    for (size_t i = 0; dtype == KOLO_BF16 && i < count; i++)
+        row->f32[i] = bf16_value(halves[i]);
+}
+
+/* Rounds floats to their type, and gives every NaN the bits of kolo's. */
+static void row_store(kolo_dtype dtype, union row *row, void *elements, size_t count) {
+    uint16_t halves[BLOCK];
+    for (size_t i = 0; dtype == KOLO_F64 && i < count; i++)
+        row->f64[i] = isnan(row->f64[i]) ? f64_value(UINT64_C(0x7ff8000000000000)) : row->f64[i];
+    for (size_t i = 0; dtype == KOLO_F32 && i < count; i++)
+        row->f32[i] = isnan(row->f32[i]) ? f32_value(0x7fc00000) : row->f32[i];
+    for (size_t i = 0; dtype == KOLO_F16 && i < count; i++)
+        halves[i] = f16_nearest(row->f32[i]);
+    for (size_t i = 0; dtype == KOLO_BF16 && i < count; i++)
+        halves[i] = bf16_nearest(row->f32[i]);
+    memcpy(elements, dtype == KOLO_F16 || dtype == KOLO_BF16 ? (void *)halves : row, count * sizes[dtype]);
+}
+
+static float first_f32(bool least, float a, float b) {
+    const bool a_first = (a < b) | ((a == b) & (signbit(a) != 0));
+    const uint64_t chosen = choose(a_first == least, f32_bits(a), f32_bits(b));
+    return f32_value((uint32_t)choose(isnan(a) | isnan(b), f32_bits(NAN), chosen));
+}
+
+static void combine_f32(kolo_op op, void *left, const void *right, size_t count) {
+    float *a = left;
+    const float *b = right;
     if (op == KOLO_SUM || op == KOLO_AVG)
-        return a + b;
-    if (op == KOLO_PROD)
-        return a * b;
-    if (isnan(a) || isnan(b))
-        return NAN;
-    const bool a_first = a < b || (a == b && signbit(a));
-    return a_first == (op == KOLO_MIN) ? a : b;
+        for (size_t i = 0; i < count; i++)
+            a[i] += b[i];
+    else if (op == KOLO_PROD)
+        for (size_t i = 0; i < count; i++)
+            a[i] *= b[i];
+    else
+        for (size_t i = 0; i < count; i++)
+            a[i] = first_f32(op == KOLO_MIN, a[i], b[i]);
 }
 
-static float fold_f32(kolo_op op, float *values, int n, int ranks) {
-    for (; n > 1; n = (n + 1) / 2) {
-        for (int i = 0; i < n / 2; i++)
-            values[i] = combine_f32(op, values[2 * i], values[2 * i + 1]);
-        if (n % 2)
-            values[n / 2] = values[n - 1];
-    }
-    return op == KOLO_AVG ? values[0] / (float)ranks : values[0];
+static void average_f32(void *row, int ranks, size_t count) {
+    float *a = row;
+    for (size_t i = 0; i < count; i++)
+        a[i] /= (float)ranks;
 }
 
-static double combine_f64(kolo_op op, double a, double b) {
+static double first_f64(bool least, double a, double b) {
+    const bool a_first = (a < b) | ((a == b) & (signbit(a) != 0));
+    const uint64_t chosen = choose(a_first == least, f64_bits(a), f64_bits(b));
+    return f64_value(choose(isnan(a) | isnan(b), f64_bits(NAN), chosen));
+}
+
+static void combine_f64(kolo_op op, void *left, const void *right, size_t count) {
+    double *a = left;
+    const double *b = right;
     if (op == KOLO_SUM || op == KOLO_AVG)
-        return a + b;
-    if (op == KOLO_PROD)
-        return a * b;
-    if (isnan(a) || isnan(b))
-        return (double)NAN;
-    const bool a_first = a < b || (a == b && signbit(a));
-    return a_first == (op == KOLO_MIN) ? a : b;
+        for (size_t i = 0; i < count; i++)
+            a[i] += b[i];
+    else if (op == KOLO_PROD)
+        for (size_t i = 0; i < count; i++)
+            a[i] *= b[i];
+    else
+        for (size_t i = 0; i < count; i++)
+            a[i] = first_f64(op == KOLO_MIN, a[i], b[i]);
 }
 
-static double fold_f64(kolo_op op, double *values, int n, int ranks) {
-    for (; n > 1; n = (n + 1) / 2) {
-        for (int i = 0; i < n / 2; i++)
-            values[i] = combine_f64(op, values[2 * i], values[2 * i + 1]);
-        if (n % 2)
-            values[n / 2] = values[n - 1];
+static void average_f64(void *row, int ranks, size_t count) {
+    double *a = row;
+    for (size_t i = 0; i < count; i++)
+        a[i] /= ranks;
+}
+
+#define INTEGER int8_t
+#define COMBINE combine_i8
+#define AVERAGE average_i8
+#include "oracle_integers.h"
+
+#define INTEGER uint8_t
+#define COMBINE combine_u8
+#define AVERAGE average_u8
+#include "oracle_integers.h"
+
+#define INTEGER int16_t
+#define COMBINE combine_i16
+#define AVERAGE average_i16
+#include "oracle_integers.h"
+
+#define INTEGER uint16_t
+#define COMBINE combine_u16
+#define AVERAGE average_u16
+#include "oracle_integers.h"
+
+#define INTEGER int32_t
+#define COMBINE combine_i32
+#define AVERAGE average_i32
+#include "oracle_integers.h"
+
+#define INTEGER uint32_t
+#define COMBINE combine_u32
+#define AVERAGE average_u32
+#include "oracle_integers.h"
+
+#define INTEGER int64_t
+#define COMBINE combine_i64
+#define AVERAGE average_i64
+#include "oracle_integers.h"
+
+#define INTEGER uint64_t
+#define COMBINE combine_u64
+#define AVERAGE average_u64
+#include "oracle_integers.h"
+
+static const struct arithmetic {
+    void (*combine)(kolo_op op, void *left, const void *right, size_t count);
+    void (*average)(void *row, int ranks, size_t count);
+} arithmetics[KOLO_DTYPES] = {
+    [KOLO_I8] = {combine_i8, average_i8},    [KOLO_U8] = {combine_u8, average_u8},
+    [KOLO_I16] = {combine_i16, average_i16}, [KOLO_U16] = {combine_u16, average_u16},
+    [KOLO_I32] = {combine_i32, average_i32}, [KOLO_U32] = {combine_u32, average_u32},
+    [KOLO_I64] = {combine_i64, average_i64}, [KOLO_U64] = {combine_u64, average_u64},
+    [KOLO_F16] = {combine_f32, average_f32}, [KOLO_BF16] = {combine_f32, average_f32},
+    [KOLO_F32] = {combine_f32, average_f32}, [KOLO_F64] = {combine_f64, average_f64},
+};
+
+/* Folds the inputs pairwise: neighbours first, then neighbouring pairs, with what is left over carried along. That is
+ * the tree which splits at the largest power of two below the count. On the stack of rows lie the folds of 2^k inputs
+ * each, for each bit k of how many there have been. */
+static void fold_block(kolo_dtype dtype, kolo_op op, const void *const *inputs, int n, int ranks, size_t first,
+                       size_t count, void *expected) {
+    const struct arithmetic *arithmetic = &arithmetics[dtype];
+    union row rows[LEVELS];
+    int depth = 0;
+    for (int input = 0; input < n; input++) {
+        row_load(dtype, &rows[depth++], (const char *)inputs[input] + first * sizes[dtype], count);
+        for (int done = input + 1; done % 2 == 0; done /= 2, depth--)
+            arithmetic->combine(op, &rows[depth - 2], &rows[depth - 1], count);
     }
-    return op == KOLO_AVG ? values[0] / ranks : values[0];
+    for (; depth > 1; depth--)
+        arithmetic->combine(op, &rows[depth - 2], &rows[depth - 1], count);
+    if (op == KOLO_AVG)
+        arithmetic->average(rows, ranks, count);
+    row_store(dtype, rows, (char *)expected + first * sizes[dtype], count);
 }
 
-static bool is_signed(kolo_dtype dtype) {
-    return dtype == KOLO_I8 || dtype == KOLO_I16 || dtype == KOLO_I32 || dtype == KOLO_I64;
-}
+/* SUM_EXACT: the true sum as a number of many digits, and rounded. */
 
-/* The number that the low bits stand for, in the 64 bits of a wider integer. */
-static uint64_t widened(kolo_dtype dtype, uint64_t bits) {
-    const unsigned unused = 64 - 8u * sizes[dtype];
-    return is_signed(dtype) ? (uint64_t)((int64_t)(bits << unused) >> unused) : bits << unused >> unused;
-}
-
-static uint64_t combine_integers(kolo_dtype dtype, kolo_op op, uint64_t a, uint64_t b) {
-    const bool less = is_signed(dtype) ? (int64_t)a < (int64_t)b : a < b;
-    switch (op) {
-    case KOLO_PROD:
-        return a * b;
-    case KOLO_MIN:
-        return less ? a : b;
-    case KOLO_MAX:
-        return less ? b : a;
-    case KOLO_BAND:
-        return a & b;
-    case KOLO_BOR:
-        return a | b;
-    case KOLO_BXOR:
-        return a ^ b;
-    default:
-        return a + b;
-    }
-}
-
-static uint64_t fold_integers(kolo_dtype dtype, kolo_op op, const uint64_t *bits, int n, int ranks) {
-    uint64_t result = widened(dtype, bits[0]); /* any order gives the same */
-    for (int i = 1; i < n; i++)
-        result = combine_integers(dtype, op, result, widened(dtype, bits[i]));
-    result = widened(dtype, result);
-    if (op != KOLO_AVG)
-        return result;
-    return is_signed(dtype) ? (uint64_t)((int64_t)result / ranks) : result / (uint64_t)ranks;
-}
-
-static uint64_t reduce_f64(kolo_op op, const uint64_t *bits, int n, int ranks) {
-    double values[RANKS_MAX];
-    for (int i = 0; i < n; i++)
-        memcpy(&values[i], &bits[i], sizeof values[i]);
-    const double result = fold_f64(op, values, n, ranks);
-    uint64_t result_bits;
-    memcpy(&result_bits, &result, sizeof result_bits);
-    return isnan(result) ? UINT64_C(0x7ff8000000000000) : result_bits;
-}
-
-static uint64_t reduce_f32(kolo_op op, const uint64_t *bits, int n, int ranks) {
-    float values[RANKS_MAX];
-    for (int i = 0; i < n; i++)
-        memcpy(&values[i], &bits[i], sizeof values[i]);
-    const float result = fold_f32(op, values, n, ranks);
-    uint32_t result_bits;
-    memcpy(&result_bits, &result, sizeof result_bits);
-    return isnan(result) ? UINT32_C(0x7fc00000) : result_bits;
-}
-
-static uint64_t reduce_halves(kolo_dtype dtype, kolo_op op, const uint64_t *bits, int n, int ranks) {
-    float values[RANKS_MAX];
-    for (int i = 0; i < n; i++)
-        values[i] = dtype == KOLO_F16 ? f16_value(bits[i]) : bf16_value(bits[i]);
-    const float result = fold_f32(op, values, n, ranks);
-    return dtype == KOLO_F16 ? f16_nearest(result) : bf16_nearest(result);
-}
-
-/* SUM_EXACT: the true sum as a count for each power of two, made into a number of one bit for each, and rounded. */
-
-enum { POWERS = 2300, POWERS_BELOW = 1, POWERS_ABOVE = 80 }; /* with room for sums of many */
+enum { POWERS_BELOW = 1, POWERS_ABOVE = 80, DIGIT_BITS = 32, DIGITS = 72 }; /* with room for sums of many */
 
 static const unsigned fraction_bits[KOLO_DTYPES] = {[KOLO_F16] = 10, [KOLO_BF16] = 7, [KOLO_F32] = 23, [KOLO_F64] = 52};
 
-/* How many powers a sum may have, from below the unit of subnormals on. */
-static int powers_of(kolo_dtype dtype) {
+/* How many digits a sum may have, from below the unit of subnormals on. */
+static int digits_of(kolo_dtype dtype) {
     const int fraction = (int)fraction_bits[dtype], exponent_bits = 8 * sizes[dtype] - 1 - fraction;
-    return POWERS_BELOW + (1 << exponent_bits) + fraction + POWERS_ABOVE;
+    return (POWERS_BELOW + (1 << exponent_bits) + fraction + POWERS_ABOVE) / DIGIT_BITS + 1;
 }
 
-static void count_bits(int *counts, kolo_dtype dtype, uint64_t fraction, uint64_t exponent, int sign) {
+static void add_number(int64_t *digits, kolo_dtype dtype, uint64_t fraction, uint64_t exponent, bool is_negative) {
     if (exponent > 0)
         fraction |= UINT64_C(1) << fraction_bits[dtype];
-    const int power = POWERS_BELOW + (exponent > 0 ? (int)exponent - 1 : 0);
-    for (int i = 0; i <= (int)fraction_bits[dtype]; i++)
-        counts[power + i] += sign * (int)(fraction >> i & 1);
+    const int power = POWERS_BELOW + (exponent > 0 ? (int)exponent - 1 : 0), shift = power % DIGIT_BITS;
+    const int64_t sign = is_negative ? -1 : 1;
+    int64_t *at = digits + power / DIGIT_BITS;
+    at[0] += sign * (int64_t)(uint32_t)(fraction << shift);
+    at[1] += sign * (int64_t)(uint32_t)(fraction >> (DIGIT_BITS - shift));
+    at[2] += sign * (int64_t)(fraction >> DIGIT_BITS >> (DIGIT_BITS - shift));
 }
 
-/* Carries, so that each count is 0 or 1. False: the number is negative. */
-static bool settle(int *counts, int powers) {
-    int carry = 0;
-    for (int i = 0; i < powers; i++) {
-        const int count = counts[i] + carry;
-        counts[i] = count & 1;
-        carry = (count - counts[i]) / 2;
+/* Carries, so that each digit is below 2^32. False: the number is negative, and too large by a power above all digits.
+ */
+static bool settle(int64_t *digits, int count) {
+    int64_t carry = 0;
+    for (int i = 0; i < count; i++) {
+        const int64_t digit = digits[i] + carry;
+        digits[i] = (uint32_t)digit;
+        carry = (digit - digits[i]) / (INT64_C(1) << DIGIT_BITS);
     }
     return carry == 0;
 }
 
-static uint64_t round_counts(const int *counts, kolo_dtype dtype) {
+/* 64 bits from a power on. */
+static uint64_t bits_from(const int64_t *digits, int power) {
+    const int64_t *at = digits + power / DIGIT_BITS;
+    const int shift = power % DIGIT_BITS;
+    const uint64_t low = (uint64_t)at[0] | (uint64_t)at[1] << DIGIT_BITS;
+    return low >> shift | (uint64_t)at[2] << (DIGIT_BITS - shift) << DIGIT_BITS;
+}
+
+static uint64_t round_digits(const int64_t *digits, kolo_dtype dtype) {
     const int fraction = (int)fraction_bits[dtype], least = POWERS_BELOW;
     const uint64_t infinity = (UINT64_C(1) << (8 * sizes[dtype] - 1)) - (UINT64_C(1) << fraction);
-    int top = powers_of(dtype) - 1, rest = 0;
-    while (top >= 0 && !counts[top])
+    int top = digits_of(dtype) * DIGIT_BITS - 1;
+    while (top >= 0 && digits[top / DIGIT_BITS] == 0)
+        top -= DIGIT_BITS;
+    while (top >= 0 && !(digits[top / DIGIT_BITS] >> top % DIGIT_BITS & 1))
         top--;
-    const int unit = top - fraction > least ? top - fraction : least;
-    uint64_t places = 0;
-    for (int i = top; i >= unit; i--)
-        places = 2 * places + (uint64_t)counts[i];
-    for (int i = 0; i < unit - 1; i++)
-        rest |= counts[i];
-    if (counts[unit - 1] && (rest || places % 2))
+    const int unit = top - fraction > least ? top - fraction : least, below = unit - 1;
+    uint64_t places = bits_from(digits, unit);
+    int64_t rest = digits[below / DIGIT_BITS] & ((INT64_C(1) << below % DIGIT_BITS) - 1);
+    for (int i = 0; i < below / DIGIT_BITS; i++)
+        rest |= digits[i];
+    if ((bits_from(digits, below) & 1) && (rest || places % 2))
         places++;
     /* Numbers of the format, counted from zero, are in the order of their bits. */
     const uint64_t bits = places + ((uint64_t)(unit - least) << fraction);
-    return unit - least < 5000 && bits < infinity ? bits : infinity;
+    return bits < infinity ? bits : infinity;
 }
 
 static uint64_t sum_exactly(kolo_dtype dtype, const uint64_t *bits, int n) {
     const unsigned fraction = fraction_bits[dtype], sign_at = 8u * sizes[dtype] - 1;
     const uint64_t infinity = (UINT64_C(1) << sign_at) - (UINT64_C(1) << fraction);
-    const int powers = powers_of(dtype);
-    int counts[POWERS], others = 0, specials[3] = {0};
-    for (int sign = 1;; sign = -1) { /* negated, if the sum turns out to be negative */
-        memset(counts, 0, (size_t)powers * sizeof *counts);
-        for (int i = 0; i < n; i++) {
-            const uint64_t size = bits[i] & ((UINT64_C(1) << sign_at) - 1);
-            const bool is_negative = bits[i] >> sign_at & 1;
-            others += size != 0 || !is_negative;
-            if (size >= infinity)
-                specials[size > infinity ? 0 : is_negative ? 1 : 2] = 1;
-            else
-                count_bits(counts, dtype, size & ((UINT64_C(1) << fraction) - 1), size >> fraction,
-                           is_negative ? -sign : sign);
-        }
-        if (specials[0] || (specials[1] && specials[2]))
-            return infinity | UINT64_C(1) << (fraction - 1);
-        if (specials[1] || specials[2])
-            return infinity | (uint64_t)specials[1] << sign_at;
-        if (!settle(counts, powers))
-            continue;
-        const uint64_t result = round_counts(counts, dtype);
-        return result | (uint64_t)(sign < 0 || others == 0) << sign_at;
+    const int count = digits_of(dtype);
+    int64_t digits[DIGITS + 2] = {0}; /* the last two remain 0 */
+    bool others = false, specials[3] = {false};
+    for (int i = 0; i < n; i++) {
+        const uint64_t size = bits[i] & ((UINT64_C(1) << sign_at) - 1);
+        const bool is_negative = bits[i] >> sign_at & 1;
+        others |= size != 0 || !is_negative;
+        if (size >= infinity)
+            specials[size > infinity ? 0 : is_negative ? 1 : 2] = true;
+        else
+            add_number(digits, dtype, size & ((UINT64_C(1) << fraction) - 1), size >> fraction, is_negative);
     }
+    if (specials[0] || (specials[1] && specials[2]))
+        return infinity | UINT64_C(1) << (fraction - 1);
+    if (specials[1] || specials[2])
+        return infinity | (uint64_t)specials[1] << sign_at;
+    const bool is_negative = !settle(digits, count);
+    if (is_negative) {
+        for (int i = 0; i < count; i++)
+            digits[i] = -digits[i];
+        settle(digits, count);
+    }
+    return round_digits(digits, dtype) | (uint64_t)(is_negative || !others) << sign_at;
 }
 
-static uint64_t reduce_element(kolo_dtype dtype, kolo_op op, const uint64_t *bits, int n, int ranks) {
-    if (op == KOLO_SUM_EXACT)
-        return sum_exactly(dtype, bits, n);
-    switch (dtype) {
-    case KOLO_F64:
-        return reduce_f64(op, bits, n, ranks);
-    case KOLO_F32:
-        return reduce_f32(op, bits, n, ranks);
-    case KOLO_F16:
-    case KOLO_BF16:
-        return reduce_halves(dtype, op, bits, n, ranks);
-    default:
-        return fold_integers(dtype, op, bits, n, ranks);
+static void sum_block(kolo_dtype dtype, const void *const *inputs, int n, size_t first, size_t count, void *expected) {
+    uint64_t bits[KOLO_RANKS_MAX], sums[BLOCK];
+    for (size_t i = 0; i < count; i++) {
+        for (int input = 0; input < n; input++)
+            bits[input] = bits_at(dtype, inputs[input], first + i);
+        sums[i] = sum_exactly(dtype, bits, n);
     }
+    bits_store(dtype, (char *)expected + first * sizes[dtype], sums, count);
 }
 
 void oracle_fold(kolo_dtype dtype, kolo_op op, const void *const *inputs, int n, int ranks, size_t count,
                  void *expected) {
-    uint64_t bits[RANKS_MAX];
-    for (size_t i = 0; i < count; i++) {
-        for (int input = 0; input < n; input++)
-            bits[input] = bits_at(dtype, inputs[input], i);
-        bits_store(dtype, expected, i, n == 1 ? bits[0] : reduce_element(dtype, op, bits, n, ranks));
+    if (n == 1) {
+        memcpy(expected, inputs[0], count * sizes[dtype]);
+        return;
+    }
+    for (size_t first = 0; first < count; first += BLOCK) {
+        const size_t block = count - first < BLOCK ? count - first : BLOCK;
+        if (op == KOLO_SUM_EXACT)
+            sum_block(dtype, inputs, n, first, block, expected);
+        else
+            fold_block(dtype, op, inputs, n, ranks, first, block, expected);
     }
 }
 
@@ -393,21 +508,52 @@ static uint64_t exact_bits(kolo_dtype dtype, kolo_op op, uint64_t draw) {
     }
 }
 
-void input_fill(input_style style, kolo_dtype dtype, kolo_op op, void *elements, size_t count, uint64_t seed) {
+enum { DRAWN = 2 * BLOCK, RUN = 32 };
+
+/* The first DRAWN units of bytes are drawn: fills the others with runs of those, from places that are drawn. That takes
+ * a small part of the time that it would take to draw them all. */
+static void fill_rest(void *bytes, size_t unit, size_t length, uint64_t *seed) {
+    char *to = bytes;
+    const size_t run = RUN * unit;
+    for (size_t at = DRAWN * unit; at < length; at += run)
+        memcpy(to + at, to + random_below(seed, DRAWN - RUN + 1) * unit, length - at < run ? length - at : run);
+}
+
+void random_fill(void *bytes, size_t length, uint64_t seed) {
+    uint64_t words[DRAWN];
+    const size_t drawn = length < sizeof words ? length : sizeof words;
+    for (size_t i = 0; i * sizeof *words < drawn; i++)
+        words[i] = random_next(&seed);
+    memcpy(bytes, words, drawn);
+    fill_rest(bytes, sizeof *words, length, &seed);
+}
+
+/* Draws up to a block of elements. */
+static void draw_block(input_style style, kolo_dtype dtype, kolo_op op, void *elements, size_t count, uint64_t *seed) {
     struct special specials[8];
-    uint64_t exact[8];
-    const unsigned exacts = op == KOLO_PROD && fraction_bits[dtype] ? 8 : 7; /* exact_bits has so many */
+    uint64_t exact[8], bits[BLOCK];
+    const bool are_factors = op == KOLO_PROD && fraction_bits[dtype]; /* exact_bits has 8 of these, else 7 */
     describe_specials(dtype, specials);
-    for (unsigned i = 0; i < exacts; i++)
+    for (unsigned i = 0; style == INPUT_EXACT && i < 8; i++)
         exact[i] = exact_bits(dtype, op, i);
-    for (size_t i = 0; i < count; i++) {
-        uint64_t bits = random_next(&seed);
-        if (style == INPUT_SPECIAL)
-            bits = bits >> 62 ? special_bits(specials, bits) : bits;
-        else if (style == INPUT_NEAR)
-            bits = near_bits(dtype, bits);
-        else if (style == INPUT_EXACT)
-            bits = exact[bits % exacts];
-        bits_store(dtype, elements, i, bits);
+    for (size_t i = 0; i < count; i++)
+        bits[i] = random_next(seed);
+    for (size_t i = 0; style == INPUT_SPECIAL && i < count; i++)
+        bits[i] = choose(bits[i] >> 62, special_bits(specials, bits[i]), bits[i]);
+    for (size_t i = 0; style == INPUT_NEAR && i < count; i++)
+        bits[i] = near_bits(dtype, bits[i]);
+    for (size_t i = 0; style == INPUT_EXACT && i < count; i++)
+        bits[i] = exact[are_factors ? bits[i] % 8 : bits[i] % 7];
+    bits_store(dtype, elements, bits, count);
+}
+
+void input_fill(input_style style, kolo_dtype dtype, kolo_op op, void *elements, size_t count, uint64_t seed) {
+    const size_t size = sizes[dtype];
+    if (style == INPUT_BITS) {
+        random_fill(elements, count * size, seed);
+        return;
     }
+    for (size_t at = 0; at < count && at < DRAWN; at += BLOCK)
+        draw_block(style, dtype, op, (char *)elements + at * size, count - at < BLOCK ? count - at : BLOCK, &seed);
+    fill_rest(elements, size, count * size, &seed);
 }

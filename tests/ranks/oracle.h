@@ -1,5 +1,5 @@
-/* What an all-reduce must give, computed from the words of the public headers alone: one element after another, in
- * plain scalar C, with nothing taken from the library. And inputs to compute it from. */
+/* What an all-reduce must give, computed from the words of the public headers alone, in plain C, with nothing taken
+ * from the library. And inputs to compute it from. */
 #pragma once
 
 #include <stdbool.h>
@@ -18,6 +18,9 @@ typedef enum input_style {
 
 /* Fills `count` elements at any address. The same arguments give the same elements everywhere. */
 void input_fill(input_style style, kolo_dtype dtype, kolo_op op, void *elements, size_t count, uint64_t seed);
+
+/* Fills bytes at any address with random ones. */
+void random_fill(void *bytes, size_t length, uint64_t seed);
 
 /* expected[i] = op over inputs[0][i] .. inputs[ranks-1][i] in the canonical order. */
 void oracle_reduce(kolo_dtype dtype, kolo_op op, const void *const *inputs, int ranks, size_t count, void *expected);
