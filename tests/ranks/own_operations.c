@@ -4,15 +4,19 @@
 #include <string.h>
 
 #include "harness.h"
+#include "oracle.h"
 
 enum { ELEMENT_MAX = KOLO_OP_ELEMENT_BYTES_MAX, ROTATED_MAX = 128 };
 
 /* Each byte is a map x -> ax + b modulo 16, with a in its upper half; two are composed, which is not commutative. Where
  * there are several, the first says how far the others are rotated: the element on the right is, by that of the left.
  * So an element that is split, or begins elsewhere, gives something else. */
-static unsigned char compose(unsigned char left, unsigned char right) {
-    const unsigned a = left >> 4, b = left & 15, c = right >> 4, d = right & 15;
-    return (unsigned char)((a * c & 15) << 4 | ((a * d + b) & 15));
+static void compose(unsigned char *restrict result, const unsigned char *restrict left,
+                    const unsigned char *restrict right, size_t bytes) {
+    for (size_t at = 0; at < bytes; at++) {
+        const unsigned char a = left[at] >> 4, b = left[at] & 15, c = right[at] >> 4, d = right[at] & 15;
+        result[at] = (unsigned char)((unsigned char)(a * c) << 4 | ((a * d + b) & 15));
+    }
 }
 
 static void compose_elements(const void *in, void *inout, size_t count, void *context) {
@@ -21,27 +25,33 @@ static void compose_elements(const void *in, void *inout, size_t count, void *co
     unsigned char *result = inout, right[ELEMENT_MAX];
     const size_t bytes = own->bytes, rotated = bytes - 1 < ROTATED_MAX ? bytes - 1 : ROTATED_MAX;
     for (size_t i = 0; i < count; i++, left += bytes, result += bytes) {
+        const size_t from = rotated ? left[0] % rotated : 0, before = rotated - from;
         memcpy(right, result, bytes);
-        for (size_t at = 0; at < bytes; at++)
-            result[at] = compose(left[at], right[at]);
-        for (size_t at = 0; at < rotated; at++)
-            result[1 + at] = compose(left[1 + at], right[1 + (at + left[0]) % rotated]);
+        compose(result, left, right, 1);
+        compose(result + 1, left + 1, right + 1 + from, before);
+        compose(result + 1 + before, left + 1 + before, right + 1, from);
+        compose(result + 1 + rotated, left + 1 + rotated, right + 1 + rotated, bytes - 1 - rotated);
         if (rotated)
             result[0] = (unsigned char)((left[0] + right[0]) % rotated);
     }
 }
 
-/* Each element is an integer, its lowest byte first. */
+/* Each element is an integer of an even number of bytes, the lowest first. */
 static void add_elements(const void *in, void *inout, size_t count, void *context) {
     const struct own_operation *own = context;
     const unsigned char *left = in;
     unsigned char *result = inout;
-    for (size_t i = 0; i < count; i++, left += own->bytes, result += own->bytes)
-        for (size_t at = 0, carry = 0; at < own->bytes; at++) {
-            const size_t sum = (size_t)left[at] + result[at] + carry;
-            result[at] = (unsigned char)sum;
-            carry = sum >> 8;
+    for (size_t i = 0; i < count; i++, left += own->bytes, result += own->bytes) {
+        uint64_t sum = 0;
+        for (size_t at = 0; at < own->bytes; at += sizeof(uint16_t)) {
+            uint16_t ours, theirs;
+            memcpy(&ours, left + at, sizeof ours);
+            memcpy(&theirs, result + at, sizeof theirs);
+            sum = (sum >> 16) + ours + theirs;
+            ours = (uint16_t)sum;
+            memcpy(result + at, &ours, sizeof ours);
         }
+    }
 }
 
 /* Each element is a list of ranks: how many there are, then those. */
@@ -104,8 +114,7 @@ const struct own_operation *own_operation(kolo_op op) {
 
 void own_operation_fill(const struct own_operation *own, unsigned char *elements, size_t count, int rank,
                         uint64_t seed) {
-    for (size_t at = 0; at < count * own->bytes; at++)
-        elements[at] = (unsigned char)(random_next(&seed) >> 32);
+    random_fill(elements, count * own->bytes, seed);
     for (size_t i = 0; i < count; i++, elements += own->bytes) {
         if (own->function == join_lists) {
             memset(elements, 0, own->bytes);
