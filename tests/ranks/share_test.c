@@ -20,20 +20,31 @@ static unsigned char *map_pages(size_t pages) {
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-static unsigned char pattern(const struct rank *rank, size_t at) {
-    return (unsigned char)(at * 31 + at / PAGE + (size_t)rank->rank * 7 + 1);
+/* What each page of a rank's memory holds. */
+static void fill_page(const struct rank *rank, unsigned char *memory, size_t page) {
+    random_fill(memory, PAGE, random_seed((uint64_t)rank->rank, page));
 }
 
 static void fill(const struct rank *rank, unsigned char *memory, size_t bytes) {
-    for (size_t at = 0; at < bytes; at++)
-        memory[at] = pattern(rank, at);
+    for (size_t at = 0; at < bytes; at += PAGE)
+        fill_page(rank, memory + at, at / PAGE);
+}
+
+/* Expects pages of a memory as `fill` left them. */
+static bool expect_pages(const struct rank *rank, const unsigned char *memory, size_t first, size_t end,
+                         const char *when) {
+    unsigned char kept[PAGE];
+    for (size_t page = first; page < end; page++) {
+        fill_page(rank, kept, page);
+        const size_t at = first_difference(memory + page * PAGE, kept, PAGE);
+        if (!expect(rank, at == PAGE, "byte %zu of page %zu of %zu has changed %s", at, page, end, when))
+            return false;
+    }
+    return true;
 }
 
 static bool expect_kept(const struct rank *rank, const unsigned char *memory, size_t bytes, const char *when) {
-    size_t at = 0;
-    while (at < bytes && memory[at] == pattern(rank, at))
-        at++;
-    return expect(rank, at == bytes, "byte %zu of %zu has changed %s", at, bytes, when);
+    return expect_pages(rank, memory, 0, bytes / PAGE, when);
 }
 
 /* Whether what a forked child writes there is seen here. Leaves the memory as it was. */
@@ -93,9 +104,8 @@ static void run_mapped(struct rank *rank) {
         expect_status(rank, kolo_barrier(rank->comm), 0, "kolo_barrier");
         if (pages > 1 && !reduce_in(rank, memory, bytes))
             return;
-        fill(rank, memory, bytes);
-        for (size_t at = 0; at < bytes; at++)
-            memory[at] = pattern(rank, at + PAGE);
+        for (size_t page = 0; page < pages; page++)
+            fill_page(rank, memory + page * PAGE, page + 1);
         expect_status(rank, kolo_free(rank->comm, memory), 0, "kolo_free");
         expect_kept(rank, whole, more, "by kolo_free");
         expect_private(rank, memory, bytes);
@@ -212,10 +222,8 @@ static void run_replaced(struct rank *rank) {
     expect_status(rank, kolo_free(rank->comm, memory), 0, "kolo_free");
     expect_kept(rank, memory, 2 * PAGE, "before what was replaced");
     expect(rank, memory[2 * PAGE] == 99 && memory[3 * PAGE - 1] == 99, "kolo_free took what was there instead");
-    size_t right = 3 * PAGE;
-    while (right < bytes && (right / PAGE == 5 || memory[right] == pattern(rank, right)))
-        right += right / PAGE == 5 ? PAGE : 1;
-    expect(rank, right == bytes, "byte %zu has changed", right);
+    expect_pages(rank, memory, 3, 5, "behind what was replaced");
+    expect_pages(rank, memory, 6, 8, "behind what was unmapped");
     unsigned char *there =
         mmap(memory + 5 * PAGE, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     expect(rank, there == memory + 5 * PAGE || arguments.threads, "kolo_free mapped what the program had unmapped");
