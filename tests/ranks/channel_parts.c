@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "channel_parts.h"
+#include "oracle.h"
 
 enum { GUARD = 0x5a, MARGIN = 64, BYTES_MAX = 5 << 20, TAGS = 7 };
 
@@ -18,11 +19,7 @@ enum { SIZES = sizeof sizes / sizeof *sizes };
 
 /* What a message holds: by its sender, receiver and number. */
 static void fill(unsigned char *data, size_t bytes, int from, int to, uint64_t number) {
-    uint64_t random = random_seed(number * 1024 + (uint64_t)from, (uint64_t)to);
-    for (size_t i = 0; i < bytes; i += 8) {
-        const uint64_t word = random_next(&random);
-        memcpy(data + i, &word, bytes - i < 8 ? bytes - i : 8);
-    }
+    random_fill(data, bytes, random_seed(number * 1024 + (uint64_t)from, (uint64_t)to));
 }
 
 struct buffers {
