@@ -9,9 +9,9 @@
 
 enum {
     GIVEN_WAY_NS = 1000, /* a sched_yield that takes longer has let another process run */
-    SLEEPS_MIN = 64,     /* waits that do not yield after one by which the processor is crowded */
+    SLEEPS_MIN = 64,     /* waits that do not yield after one by which the processor is contended */
     SLEEPS_MAX = 1024,
-    SPINS_CROWDED = 1000,
+    SPINS_CONTENDED = 1000,
     YIELDS_ASKED = 8, /* between two checks whether yields are in vain */
     VAIN_ENOUGH = 6,  /* yields that came back at once, before they are taken to be in vain */
     VAIN_MAX = 16,
@@ -204,21 +204,21 @@ bool kolo_wait_may_yield(kolo_waiter *waiter) {
     return false;
 }
 
-static void note_crowd(kolo_waiter *waiter) {
+static void note_contention(kolo_waiter *waiter) {
     waiter->sleeps_next = waiter->sleeps_next < SLEEPS_MIN       ? SLEEPS_MIN
                           : waiter->sleeps_next < SLEEPS_MAX / 2 ? 2 * waiter->sleeps_next
                                                                  : SLEEPS_MAX;
     waiter->sleeps_left = waiter->sleeps_next;
-    if (waiter->spins > SPINS_CROWDED)
-        waiter->spins = SPINS_CROWDED;
+    if (waiter->spins > SPINS_CONTENDED)
+        waiter->spins = SPINS_CONTENDED;
 }
 
 int64_t kolo_wait_yield(kolo_waiter *waiter) {
     const int64_t start_ns = kolo_clock_ns();
     sched_yield();
     const int64_t took_ns = kolo_clock_ns() - start_ns;
-    if (took_ns > KOLO_CROWDED_NS)
-        note_crowd(waiter);
+    if (took_ns > KOLO_CONTENDED_NS)
+        note_contention(waiter);
     else
         waiter->sleeps_next /= 2;
     return took_ns;
@@ -233,7 +233,7 @@ static bool wait_yielding(kolo_waiter *waiter, const struct kolo_wait *wait, int
         do_work(waiter);
         do_programs_work(waiter);
         const bool reached = kolo_wait_reached(wait);
-        if (i == 0 && waiter->spins_max > KOLO_SPINS_MIN && !waiter->oversubscribed && took_ns <= KOLO_CROWDED_NS)
+        if (i == 0 && waiter->spins_max > KOLO_SPINS_MIN && !waiter->oversubscribed && took_ns <= KOLO_CONTENDED_NS)
             learn(waiter, took_ns > GIVEN_WAY_NS, reached);
         if (reached || waiter->sleeps_left > 0)
             return reached;

@@ -20,8 +20,8 @@
 #define KOLO_SLICE_NS  INT64_C(10000000) /* longest sleep before the check is made again */
 #define KOLO_WORK_NS   INT64_C(100000)   /* longest where the rank has other work; ten times that if it may get some */
 
-/* A yield that takes longer has cost a time slice of a process that computes: the processor is crowded. */
-#define KOLO_CROWDED_NS INT64_C(500000)
+/* A yield that takes longer has cost a time slice of a process that computes: the processor is contended. */
+#define KOLO_CONTENDED_NS INT64_C(500000)
 
 typedef struct kolo_bell {
     kolo_atomic_u32 sleepers; /* ranks that sleep, or are about to, until this bell's owner publishes */
@@ -49,7 +49,7 @@ struct kolo_waiter {
     uint32_t spins_max;    /* see wait.c for how spins moves */
     uint32_t yields;       /* looks at the flag, a sched_yield between two, before sleeping */
     uint32_t in_vain;      /* evidence that yields let no other rank run: see wait.c */
-    uint32_t sleeps_left;  /* waits that do not yield, since the processor is crowded */
+    uint32_t sleeps_left;  /* waits that do not yield, since the processor is contended */
     uint32_t sleeps_next;  /* how many the last such evidence has added */
     bool publisher_fences; /* a rank could not register with membarrier: publishers fence themselves */
     kolo_atomic_u64 timeout_ns; /* longest time in one wait; KOLO_NEVER_NS: none. Any thread of the rank sets it */

@@ -53,7 +53,7 @@ static int wait_often(kolo_waiter *waiter, int count) {
 static void test_long_yields_are_rare(void **state) {
     kolo_waiter waiter = new_waiter();
     (void)state;
-    yield_ns = 2 * KOLO_CROWDED_NS;
+    yield_ns = 2 * KOLO_CONTENDED_NS;
     assert_int_equal(wait_often(&waiter, FEW), 0);
     assert_true(yields >= 2 && yields <= FEW / 50); /* now and then one finds out whether it is still so */
     wait_often(&waiter, MANY);
@@ -66,7 +66,7 @@ static void test_short_yields_are_made(void **state) {
     (void)state;
     yield_ns = 0;
     assert_true(wait_often(&waiter, MANY) > 0);
-    yield_ns = 2 * KOLO_CROWDED_NS;
+    yield_ns = 2 * KOLO_CONTENDED_NS;
     wait_often(&waiter, FEW);
     yield_ns = 0;
     assert_true(wait_often(&waiter, MANY) > 0);
