@@ -16,7 +16,7 @@ class Digits(training.TrainingTest):
 
     def test_learns_to_read(self):
         self.data = DIGITS
-        report = self.report(2, "--epochs", 10)
+        report = self.report(2, "--epochs", 7, "--hidden", 512, "--batch", 64)
         self.assertEqual((1438, 359), (report["train_rows"], report["test_rows"]))
         self.assertGreater(report["allreduce_bytes"], 1 << 20)
         self.assertLess(report["epochs"][0]["test_accuracy"], 0.95)
