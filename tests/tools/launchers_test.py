@@ -1,7 +1,6 @@
 """Other launchers start the same programs; each class is one launcher, and is skipped where that is missing."""
 
 import itertools
-import json
 import os
 import pathlib
 import re
@@ -30,18 +29,20 @@ VARIABLES = {
 }
 # The processes that start their ranks. Slurm's is no child of srun, which tells it what to set.
 PROCESSES = {"torchrun": "pt_elastic", "Open MPI": "orted", "Slurm": "slurmstepd", "MPICH": "hydra_pmi_proxy"}
+# Without modules such as json and subprocess, which take longer to import than Python to start.
 START = """
-import json, os, subprocess, sys
-size, templates, inherited, command = int(sys.argv[1]), json.loads(sys.argv[2]), json.loads(sys.argv[3]), sys.argv[4:]
+import os, sys
+size, templates, inherited, command = int(sys.argv[1]), eval(sys.argv[2]), eval(sys.argv[3]), sys.argv[4:]
+os.closerange(3, 256)
 ranks = []
 for rank in range(size):
     variables = {name: text.format(rank=rank, size=size, number=os.getpid()) for name, text in templates.items()}
-    ranks.append(subprocess.Popen(command, env={**os.environ, **inherited, **variables}))
-sys.exit(max(rank.wait() for rank in ranks))
+    ranks.append(os.posix_spawnp(command[0], command, {**os.environ, **inherited, **variables}))
+sys.exit(max(os.waitstatus_to_exitcode(os.waitpid(rank, 0)[1]) for rank in ranks))
 """
 SRUN = """
-import json, os, sys
-os.execve(sys.argv[1], [*sys.argv[1:8], json.dumps(dict(os.environ)), *sys.argv[9:]], {})
+import os, sys
+os.execve(sys.argv[1], [*sys.argv[1:8], repr(dict(os.environ)), *sys.argv[9:]], {})
 """
 
 
@@ -78,7 +79,7 @@ class Launcher(launching.LaunchingTest):
         if launcher == "kolorun":
             return [launching.KOLORUN, "-n", str(size), *program]
         process = [str(self.folder / PROCESSES[launcher]), *launching.python(START)[1:], str(size),
-                   json.dumps({**VARIABLES[launcher], **variables}), "{}", *program]
+                   repr({**VARIABLES[launcher], **variables}), "{}", *program]
         return [*launching.python(SRUN), *process] if launcher == "Slurm" else process
 
     def begin(self, command, **variables):
@@ -115,7 +116,7 @@ class Nesting(Launcher):
 
     def check_set(self, variables, *outer):
         """Two ranks get these from a process that is none of the launchers, such as a shell."""
-        command = [*launching.python(START), "2", json.dumps(variables), "{}", RANK_PROBE]
+        command = [*launching.python(START), "2", repr(variables), "{}", RANK_PROBE]
         output, errors = self.assert_ends(self.begin(self.as_by(*outer, *command) if outer else command), 0)
         self.assert_ranks(output, 2, 1, (variables, errors))
 
@@ -262,7 +263,7 @@ class ByVariables(Launcher):
         if not shutil.which("unshare") or subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode:
             self.skipTest("there are no network namespaces to be had here")
         variables = {**VARIABLES["torchrun"], "MASTER_PORT": str(launching.free_port())}
-        command = [*unshare, *launching.python(START), "3", json.dumps(variables), "{}", RANK_PROBE, "1"]
+        command = [*unshare, *launching.python(START), "3", repr(variables), "{}", RANK_PROBE, "1"]
         for _ in range(3):
             self.assert_jobs([[self.begin(command)] for _ in range(2)], 3)
 
