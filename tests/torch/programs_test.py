@@ -34,6 +34,12 @@ def torchrun(ranks, script, *options):
             EXAMPLES / script, *options]
 
 
+# Scripts, each a list of words, as one program: one after the other.
+EACH = """import json, runpy, sys
+for sys.argv in json.loads(sys.argv[1]):
+    runpy.run_path(sys.argv[0], run_name="__main__")"""
+
+
 def printed(command, cwd=None, **variables):
     """What a command prints that goes well."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False, cwd=cwd,
@@ -45,43 +51,54 @@ def printed(command, cwd=None, **variables):
 
 @needs("torch")
 class Training(unittest.TestCase):
-    OPTIONS = ("--backend", "gloo", "kolo", "--steps", "25", "--hidden", "256")
+    STEPS, HIDDEN = 25, 256
+    OPTIONS = ("--steps", str(STEPS), "--hidden", str(HIDDEN))
 
-    def check(self, launcher, ranks, parallel):
-        with tempfile.TemporaryDirectory(prefix="kolo-programs-") as folder:
-            path, plot = pathlib.Path(folder, "report.json"), pathlib.Path(folder, "plot.svg")
-            said = printed(launcher(ranks, "digits_train.py", *self.OPTIONS, "--parallel", parallel, "--json", path,
-                                    "--plot", plot))
-            gloo, kolo = json.loads(path.read_text())
-            self.assertTrue(plot.exists() or "matplotlib is not installed" in said, said)
-        self.assertRegex(said, rf"{parallel}, {ranks} ranks, 25 steps")
-        self.assertEqual((("gloo", ranks), ("kolo", ranks)), tuple((each["backend"], each["ranks"]) for each in (gloo, kolo)))
-        self.assertEqual(25, len(kolo["losses"]))
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="kolo-programs-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def options(self, name, *options):
+        """Of a program that reports to files of this name."""
+        return [*self.OPTIONS, *options, "--json", str(self.folder / f"{name}.json"), "--plot", str(self.folder / f"{name}.svg")]
+
+    def reports(self, name, said):
+        self.assertTrue((self.folder / f"{name}.svg").exists() or "matplotlib is not installed" in said, said)
+        return json.loads((self.folder / f"{name}.json").read_text())
+
+    def check_train(self, said, parallel):
+        gloo, kolo = self.reports(parallel, said)
+        self.assertRegex(said, rf"{parallel}, 2 ranks, {self.STEPS} steps")
+        self.assertEqual((("gloo", 2), ("kolo", 2)), tuple((each["backend"], each["ranks"]) for each in (gloo, kolo)))
+        self.assertEqual(self.STEPS, len(kolo["losses"]))
         self.assertLess(kolo["losses"][-1], 0.7 * kolo["losses"][0])
         self.assertLess(max(abs(a - b) for a, b in zip(gloo["losses"], kolo["losses"])), 1e-4)
         self.assertTrue(0 < kolo["alone_ms"] and 0 <= kolo["communication_share"] < 1)
 
-    def test_ddp_under_kolorun(self):
-        self.check(kolorun, 2, "ddp")
+    def check_fused(self, said, optimizer):
+        ddp, fused = self.reports(optimizer, said)
+        self.assertRegex(said, f"{optimizer}, 2 ranks, {self.STEPS} steps")
+        self.assertLess(fused["losses"][-1], 0.9 * fused["losses"][0])
+        self.assertLess(max(abs(a - b) for a, b in zip(ddp["losses"], fused["losses"])), 1e-4)
+        self.assertLess(fused["state_mib"], 0.51 * ddp["state_mib"])
+
+    def train(self, parallel):
+        return ["digits_train.py", *self.options(parallel, "--backend", "gloo", "kolo", "--parallel", parallel)]
+
+    def test_under_kolorun(self):
+        """Both programs in the same ranks: to import PyTorch takes longer than all else."""
+        programs = [self.train("ddp"), ["digits_fused.py", *self.options("adamw")],
+                    ["digits_fused.py", *self.options("sgd", "--optimizer", "sgd", "--shared-parameters")]]
+        words = json.dumps([[str(EXAMPLES / script), *options] for script, *options in programs])
+        said = printed([os.environ["KOLORUN"], "-n", "2", sys.executable, "-B", "-c", EACH, words],
+                       PYTHONPATH=f"{os.environ['PYTHONPATH']}:{EXAMPLES}")
+        for check, which in ((self.check_train, "ddp"), (self.check_fused, "adamw"), (self.check_fused, "sgd")):
+            with self.subTest(which):
+                check(said, which)
 
     def test_fsdp_under_torchrun(self):
-        self.check(torchrun, 2, "fsdp")
-
-
-@needs("torch")
-class Fused(unittest.TestCase):
-    def test_beside_ddp(self):
-        for options in ((), ("--optimizer", "sgd", "--shared-parameters")):
-            with tempfile.TemporaryDirectory(prefix="kolo-programs-") as folder:
-                path, plot = pathlib.Path(folder, "report.json"), pathlib.Path(folder, "plot.svg")
-                said = printed(kolorun(2, "digits_fused.py", "--steps", "30", "--hidden", "256", "--json", path, "--plot",
-                                       plot, *options))
-                ddp, fused = json.loads(path.read_text())
-                self.assertTrue(plot.exists() or "matplotlib is not installed" in said, said)
-            self.assertRegex(said, "2 ranks, 30 steps")
-            self.assertLess(fused["losses"][-1], 0.9 * fused["losses"][0])
-            self.assertLess(max(abs(a - b) for a, b in zip(ddp["losses"], fused["losses"])), 1e-4)
-            self.assertLess(fused["state_mib"], 0.51 * ddp["state_mib"])
+        self.check_train(printed(torchrun(2, *self.train("fsdp"))), "fsdp")
 
 
 @needs("torch", "transformers", "accelerate")

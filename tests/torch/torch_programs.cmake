@@ -18,7 +18,7 @@ set_tests_properties(torch.hvd PROPERTIES ${half_busy})
 # What needs the backend of torch.distributed.
 if(KOLO_TORCH_FOUND)
     add_program_test(hooks ${KOLO_TORCH_PYTHON} -B ${CMAKE_CURRENT_SOURCE_DIR}/torch_hooks_test.py)
-    set(programs Training Fused HuggingFace Ray Torchft Tutorial)
+    set(programs Training HuggingFace Ray Torchft Tutorial)
     if(KOLO_MACHINES)
         add_program_test(nodes ${KOLO_TORCH_PYTHON} -B ${CMAKE_CURRENT_SOURCE_DIR}/torch_nodes_test.py)
         set_tests_properties(torch.nodes PROPERTIES ${half_busy})
