@@ -32,15 +32,6 @@ MARK = "### README ###"
 BUILD = pathlib.Path(os.environ["KOLO_BUILD"])
 OBJECTS = ("lib/CMakeFiles/kolo_objects.dir", "lib/bindings/mpi/CMakeFiles/kolo_mpi.dir",
            "tools/train/CMakeFiles/kolo_train_objects.dir", "bench/CMakeFiles", "bench/simulate/CMakeFiles")
-LAUNCHER = "/root/launcher"  # a script in the root
-LAUNCH = """#!/bin/sh
-for word; do
-    [ "$before" != -o ] || output=$word
-    before=$word
-done
-[ ! -f "/root/objects/$output" ] || exec cp "/root/objects/$output" "$output"
-exec "$@" -O0
-"""
 NOT_COPIED = shutil.ignore_patterns("build", ".git", "__pycache__", "results")
 
 
@@ -56,7 +47,7 @@ def parsed():
 
 def script_of(steps):
     """Types all commands into one shell, as the variables that one sets hold for the next, until one fails."""
-    lines = ["cd /root/clone", f"export CMAKE_C_COMPILER_LAUNCHER={LAUNCHER}"]
+    lines = ["cd /root/clone", "export OBJECTS=/root/objects CMAKE_C_COMPILER_LAUNCHER=$PWD/tests/install/object_launcher"]
     if WHEELS:
         lines.append("export PIP_NO_INDEX=1 PIP_FIND_LINKS=/root/wheels")
     for number, step in enumerate(steps):
@@ -103,9 +94,6 @@ class Readme(unittest.TestCase):
             shutil.copytree(WHEELS, root.path / "root/wheels")
         for folder in OBJECTS:
             shutil.copytree(BUILD / folder, root.path / "root/objects" / folder)
-        launcher = root.path / LAUNCHER.lstrip("/")
-        launcher.write_text(LAUNCH, encoding="ascii")
-        launcher.chmod(0o755)
         cls.printed = root.run(script_of(cls.steps), SECONDS_MAX)
         (CACHE / "readme.log").write_text(cls.printed, encoding="utf-8")
         if "'apt-get update' failed" in cls.printed:

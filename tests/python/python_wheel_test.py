@@ -1,5 +1,6 @@
 """The wheel builds, is one for every Python 3, has the library inside, and works away from the tree, as does the editable
 one, which leaves nothing behind. Those of tools/packages/make_wheels run with the libc that they name, if they are there.
+Objects come from the build that is tested, the folder OBJECTS, if it has what is in a wheel.
 77: scikit-build-core, or pip, or an archive that is linked into the library, is not installed."""
 
 import importlib.util
@@ -15,6 +16,7 @@ import zipfile
 
 PROJECT = pathlib.Path(__file__).resolve().parents[2]
 CACHE = pathlib.Path(os.environ["WHEEL_CACHE"])
+LAUNCHER = PROJECT / "tests/install/object_launcher"
 SKIPPED = 77
 MADE = PROJECT / "build/wheels"  # by make_wheels
 TAGS = {  # a compiler, what starts its programs, what they are linked with
@@ -41,8 +43,9 @@ class Wheel(unittest.TestCase):
         """A wheel of that folder, and what is in it, which lies in `site` then."""
         for old in work.glob("*.whl"):
             old.unlink()
+        launched = {"CMAKE_C_COMPILER_LAUNCHER": str(LAUNCHER)} if "OBJECTS" in os.environ else {}
         done = subprocess.run([sys.executable, "-c", BUILD, work, work / "build", backends, kind], cwd=PROJECT,
-                              capture_output=True, text=True, timeout=500, check=False)
+                              capture_output=True, text=True, timeout=500, check=False, env={**os.environ, **launched})
         if "is not installed: it is to be linked into the library" in done.stderr + done.stdout:
             self.skipTest("an archive that is linked into the library is not installed")
         self.assertEqual(0, done.returncode, done.stdout[-3000:] + done.stderr[-3000:])
