@@ -8,7 +8,7 @@ with what `pip download torch==2.13.0+cpu numpy` gives, and left out elsewhere. 
 is not in the root: the tree is copied there. Compilers do not optimise, through cmake's CMAKE_C_COMPILER_LAUNCHER. The
 launcher takes objects from the build that is tested: those of the library, of libkolo-mpi.so, of kolo-train and of
 bench/, as what trains and measures takes long where it is not optimised. The root's compiler makes the other programs,
-and what the README has readers compile; it links all. Training takes a third of the digits, so that it ends sooner.
+and what the README has readers compile; it links all. Training takes as many of the digits as make one batch.
 
 77: not root, not Debian 12, no mmdebstrap, or no network."""
 
@@ -32,6 +32,7 @@ MARK = "### README ###"
 BUILD = pathlib.Path(os.environ["KOLO_BUILD"])
 OBJECTS = ("lib/CMakeFiles/kolo_objects.dir", "lib/bindings/mpi/CMakeFiles/kolo_mpi.dir",
            "tools/train/CMakeFiles/kolo_train_objects.dir", "bench/CMakeFiles", "bench/simulate/CMakeFiles")
+ROWS = 320  # one in five is for testing; the others are kolo-train's batch
 NOT_COPIED = shutil.ignore_patterns("build", ".git", "__pycache__", "results")
 
 
@@ -87,7 +88,7 @@ class Readme(unittest.TestCase):
         shutil.copytree(ROOT, home, ignore=NOT_COPIED, symlinks=True)
         digits = home / "tools/train/digits.csv"
         rows = digits.read_text(encoding="ascii").splitlines(keepends=True)
-        digits.write_text("".join(rows[:len(rows) // 3]), encoding="ascii")
+        digits.write_text("".join(rows[:ROWS]), encoding="ascii")
         for name, text in files.items():
             (home / name).write_text(text, encoding="utf-8")
         if WHEELS:
