@@ -71,10 +71,11 @@ def _leave_out_documentation(root):
 
 
 def _make(root, log):
-    """Debian's essential packages and apt, without waiting for the disk."""
+    """Debian's essential packages and apt, without waiting for the disk. A container's apt keeps its lists compressed, and
+    so takes longer to read them."""
     settings = subprocess.run(["apt-config", "dump", "Acquire"], capture_output=True, text=True, check=True).stdout
     apt = root.with_suffix(".apt")
-    apt.write_text(settings, encoding="utf-8")
+    apt.write_text(settings + 'Acquire::GzipIndexes "false";\n', encoding="utf-8")
     command = ["mmdebstrap", "--mode=root", "--variant=apt", f"--aptopt={apt}", "--dpkgopt=force-unsafe-io",
                RELEASE, root, *_sources()]
     with open(log, "w", encoding="utf-8") as file:
