@@ -217,7 +217,7 @@ int64_t kolo_wait_yield(kolo_waiter *waiter) {
     const int64_t start_ns = kolo_clock_ns();
     sched_yield();
     const int64_t took_ns = kolo_clock_ns() - start_ns;
-    if (took_ns > KOLO_CONTENDED_NS)
+    if (took_ns > KOLO_CONTENDED_NS && !waiter->oversubscribed)
         note_contention(waiter);
     else
         waiter->sleeps_next /= 2;
