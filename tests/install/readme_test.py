@@ -49,6 +49,7 @@ def parsed():
 def script_of(steps):
     """Types all commands into one shell, as the variables that one sets hold for the next, until one fails."""
     lines = ["cd /root/clone", "export OBJECTS=/root/objects CMAKE_C_COMPILER_LAUNCHER=$PWD/tests/install/object_launcher"]
+    lines.append("! grep -qw avx2 /proc/cpuinfo || export OPENBLAS_CORETYPE=Haswell")  # or it may not know the processor
     if WHEELS:
         lines.append("export PIP_NO_INDEX=1 PIP_FIND_LINKS=/root/wheels")
     for number, step in enumerate(steps):
