@@ -24,6 +24,8 @@ static void push(trace_walk *walk, trace_slice slice) {
     }
     if (slice.begin_ns < walk->now_ns)
         slice.begin_ns = walk->now_ns;
+    if (slice.begin_ns < walk->begin_ns) /* a wait is written down when it is over */
+        walk->begin_ns = slice.begin_ns;
     walk->now_ns = slice.begin_ns;
     tell_begin(walk, &slice);
     walk->open[walk->depth++] = slice;
@@ -69,13 +71,13 @@ static void tell_end_alone(trace_walk *walk, trace_slice_type type, const trace_
     }
     walk->hidden -= counts;
     walk->ends_alone++;
-    trace_slice slice = {.type = type, .end = end, .end_ns = end->ns};
+    trace_slice slice = {.type = type, .end = end, .end_ns = end->ns > walk->now_ns ? end->ns : walk->now_ns};
     slice.begin_ns = walk->begin_ns - walk->ends_alone; /* a later end is that of an outer slice */
     if (slice.begin_ns < walk->floor_ns)
         slice.begin_ns = walk->floor_ns;
     if (type == TRACE_SLICE_RANGE)
         snprintf(slice.name, sizeof slice.name, "(a range whose begin is gone)");
-    walk->now_ns = end->ns;
+    walk->now_ns = slice.end_ns;
     tell_end(walk, &slice);
 }
 
