@@ -233,10 +233,13 @@ static bool wait_yielding(kolo_waiter *waiter, const struct kolo_wait *wait, int
         do_work(waiter);
         do_programs_work(waiter);
         const bool reached = kolo_wait_reached(wait);
-        if (i == 0 && waiter->spins_max > KOLO_SPINS_MIN && !waiter->oversubscribed && took_ns <= KOLO_CONTENDED_NS)
-            learn(waiter, took_ns > GIVEN_WAY_NS, reached);
-        if (reached || waiter->sleeps_left > 0)
+        if (waiter->sleeps_left > 0) /* since that yield */
             return reached;
+        if (i == 0 && waiter->spins_max > KOLO_SPINS_MIN && !waiter->oversubscribed)
+            learn(waiter, took_ns > GIVEN_WAY_NS, reached);
+        if (reached)
+            return true;
+        /* Ranks that share the processor can take long, too: the loop ends early enough to find deaths. */
         if (i % YIELDS_ASKED == YIELDS_ASKED - 1 &&
             (kolo_clock_ns() - start_ns > KOLO_SLICE_NS || is_yielding_in_vain(waiter)))
             break;

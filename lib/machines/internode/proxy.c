@@ -456,8 +456,10 @@ static int drive_until(struct kolo_proxy *proxy, struct kolo_wait *wait) {
         const int rc = sleeps || proxy->broken ? waiter->check(waiter, wait) : 0;
         if (rc < 0)
             return rc;
-        if (!spins && !sleeps && yields++ > 0 && kolo_wait_yield(waiter) > KOLO_CONTENDED_NS)
-            yields = proxy->yields_max;
+        if (!spins && !sleeps && yields++ > 0) {
+            kolo_wait_yield(waiter);
+            yields = waiter->sleeps_left > 0 ? proxy->yields_max : yields;
+        }
         const int64_t sleep_ns = kolo_wait_work(waiter);
         waiter->slept += sleeps;
         drive(proxy, sleeps ? sleep_ns : 0);
