@@ -203,57 +203,21 @@ static void row_store(kolo_dtype dtype, union row *row, void *elements, size_t c
     memcpy(elements, dtype == KOLO_F16 || dtype == KOLO_BF16 ? (void *)halves : row, count * sizes[dtype]);
 }
 
-static float first_f32(bool least, float a, float b) {
-    const bool a_first = (a < b) | ((a == b) & (signbit(a) != 0));
-    const uint64_t chosen = choose(a_first == least, f32_bits(a), f32_bits(b));
-    return f32_value((uint32_t)choose(isnan(a) | isnan(b), f32_bits(NAN), chosen));
-}
+#define FLOAT          float
+#define AS_BITS        f32_bits
+#define AS_VALUE(bits) f32_value((uint32_t)(bits))
+#define FIRST          first_f32
+#define COMBINE        combine_f32
+#define AVERAGE        average_f32
+#include "oracle_floats.h"
 
-static void combine_f32(kolo_op op, void *left, const void *right, size_t count) {
-    float *a = left;
-    const float *b = right;
-    if (op == KOLO_SUM || op == KOLO_AVG)
-        for (size_t i = 0; i < count; i++)
-            a[i] += b[i];
-    else if (op == KOLO_PROD)
-        for (size_t i = 0; i < count; i++)
-            a[i] *= b[i];
-    else
-        for (size_t i = 0; i < count; i++)
-            a[i] = first_f32(op == KOLO_MIN, a[i], b[i]);
-}
-
-static void average_f32(void *row, int ranks, size_t count) {
-    float *a = row;
-    for (size_t i = 0; i < count; i++)
-        a[i] /= (float)ranks;
-}
-
-static double first_f64(bool least, double a, double b) {
-    const bool a_first = (a < b) | ((a == b) & (signbit(a) != 0));
-    const uint64_t chosen = choose(a_first == least, f64_bits(a), f64_bits(b));
-    return f64_value(choose(isnan(a) | isnan(b), f64_bits(NAN), chosen));
-}
-
-static void combine_f64(kolo_op op, void *left, const void *right, size_t count) {
-    double *a = left;
-    const double *b = right;
-    if (op == KOLO_SUM || op == KOLO_AVG)
-        for (size_t i = 0; i < count; i++)
-            a[i] += b[i];
-    else if (op == KOLO_PROD)
-        for (size_t i = 0; i < count; i++)
-            a[i] *= b[i];
-    else
-        for (size_t i = 0; i < count; i++)
-            a[i] = first_f64(op == KOLO_MIN, a[i], b[i]);
-}
-
-static void average_f64(void *row, int ranks, size_t count) {
-    double *a = row;
-    for (size_t i = 0; i < count; i++)
-        a[i] /= ranks;
-}
+#define FLOAT    double
+#define AS_BITS  f64_bits
+#define AS_VALUE f64_value
+#define FIRST    first_f64
+#define COMBINE  combine_f64
+#define AVERAGE  average_f64
+#include "oracle_floats.h"
 
 #define INTEGER int8_t
 #define COMBINE combine_i8
@@ -490,15 +454,12 @@ static uint64_t exact_bits(kolo_dtype dtype, kolo_op op, uint64_t draw) {
     static const double factors[] = {1, -1, 2, 0.5, 1, -1, 1, 1};
     const int64_t whole = (int64_t)(draw % 7) - 3;
     const double value = op == KOLO_PROD ? factors[draw % 8] : (double)whole;
-    uint64_t bits = 0;
-    float narrow = (float)value;
+    const float narrow = (float)value;
     switch (dtype) {
     case KOLO_F64:
-        memcpy(&bits, &value, sizeof value);
-        return bits;
+        return f64_bits(value);
     case KOLO_F32:
-        memcpy(&bits, &narrow, sizeof narrow);
-        return bits;
+        return f32_bits(narrow);
     case KOLO_F16:
         return f16_nearest(narrow);
     case KOLO_BF16:

@@ -1,6 +1,6 @@
 /* Template: how integers of one type are combined and averaged, modulo 2^bits. A compiler makes vectors of the type's
- * own width of these loops. Parameters, which it undefines: INTEGER   the type COMBINE   the name of the function that
- * combines: left[i] = left[i] op right[i] AVERAGE   of the one that divides by the number of ranks, towards zero */
+ * own width of these loops. It undefines its parameters, which are the type INTEGER and names: of COMBINE, which stores
+ * left[i] op right[i] in left[i], and of AVERAGE, which divides by the number of ranks, towards zero. */
 
 static void COMBINE(kolo_op op, void *left, const void *right, size_t count) {
     INTEGER *a = left;
