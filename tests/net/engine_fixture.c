@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "kolo.h"
+#include "ranks/oracle.h"
 
 uint64_t fixture_seed = 1;
 
@@ -55,35 +56,10 @@ static uint64_t mix(uint64_t value) {
     return value ^ (value >> 31);
 }
 
-/* What a payload holds: words that are drawn, and then runs of them, so that megabytes take little time. */
-struct content {
-    uint64_t key, words[512];
-};
-
-static struct content content_of(uint32_t from, uint32_t to, uint64_t ticket) {
-    struct content content = {.key = mix(fixture_seed + mix(from + 16 * (to + 16 * ticket)))};
-    for (size_t i = 0; i < sizeof content.words / sizeof *content.words; i++)
-        content.words[i] = mix(content.key + i);
-    return content;
-}
-
-/* The next run of a payload of so many bytes: *run of them. */
-static const uint8_t *content_at(const struct content *content, uint32_t at, uint32_t bytes, uint32_t *run) {
-    enum { RUN_BYTES = 512 };
-    const uint32_t most = at == 0 ? sizeof content->words : RUN_BYTES;
-    const size_t first = at == 0 ? 0 : mix(content->key + at) % (sizeof content->words - RUN_BYTES + 1);
-    *run = bytes - at < most ? bytes - at : most;
-    return (const uint8_t *)content->words + first;
-}
-
 uint8_t *fixture_payload(uint32_t from, uint32_t to, uint64_t ticket, uint32_t bytes) {
-    const struct content content = content_of(from, to, ticket);
     uint8_t *payload = malloc(bytes ? bytes : 1);
     require(payload != NULL, "malloc");
-    for (uint32_t at = 0, run; at < bytes; at += run) {
-        const uint8_t *next = content_at(&content, at, bytes, &run);
-        memcpy(payload + at, next, run);
-    }
+    random_fill(payload, bytes, mix(fixture_seed + mix(from + 16 * (to + 16 * ticket))));
     return payload;
 }
 
@@ -221,12 +197,9 @@ bool side_has(const struct side *side, uint32_t from, uint64_t ticket) {
     const struct inbox *inbox = &side->inbox[from][ticket];
     if (inbox->frames == 0 || inbox->arrived_bytes != inbox->room)
         return false;
-    const struct content content = content_of(from, side->self, ticket);
-    bool same = true;
-    for (uint32_t at = 0, run; same && at < inbox->room; at += run) {
-        const uint8_t *next = content_at(&content, at, inbox->room, &run);
-        same = memcmp(inbox->bytes + at, next, run) == 0;
-    }
+    uint8_t *payload = fixture_payload(from, side->self, ticket, inbox->room);
+    const bool same = memcmp(payload, inbox->bytes, inbox->room) == 0;
+    free(payload);
     return same;
 }
 
