@@ -16,7 +16,9 @@ from training import launching
 class CommandLine(training.TrainingTest):
     def assert_refused(self, status, pattern, ranks, *options):
         """Said once, whatever the number of ranks. kolorun may add which rank ended first."""
-        done = training.run(ranks, *options)
+        self.assert_said_once(training.run(ranks, *options), status, pattern)
+
+    def assert_said_once(self, done, status, pattern):
         self.assertEqual((status, ""), (done.returncode, done.stdout))
         own = [line for line in done.stderr.splitlines() if not line.startswith("kolorun:")]
         self.assertEqual(1, len(own), done.stderr)
@@ -52,6 +54,9 @@ class CommandLine(training.TrainingTest):
             with self.subTest(options=options):
                 self.assert_refused(2, pattern, None, *options)
         self.assert_refused(2, "--steps '0'", 3, "--steps", "0")
+        late = ("sh", "-c", 'test "$KOLO_RANK" != 0 || sleep 1; exec "$0" "$@"')  # longer than kolorun's --grace
+        done = training.run(None, "--steps", "0", started_by=(launching.KOLORUN, "-n", "2", *late))
+        self.assert_said_once(done, 2, "--steps '0'")
         self.assertEqual(1, training.run(3, "--help").stdout.count("usage:"))
 
     def test_refuses_wrong_data(self):

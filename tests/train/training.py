@@ -29,9 +29,9 @@ def command(ranks, *options):
     return [*launcher, KOLO_TRAIN, *map(str, options)]
 
 
-def run(ranks, *options, **settings):
+def run(ranks, *options, started_by=(), **settings):
     settings = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": ENVIRONMENT, **settings}
-    return subprocess.run(command(ranks, *options), text=True, timeout=SECONDS_MAX, check=False, **settings)
+    return subprocess.run([*started_by, *command(ranks, *options)], text=True, timeout=SECONDS_MAX, check=False, **settings)
 
 
 def write_clusters(path, rows, seed=7):

@@ -55,6 +55,7 @@ void give_up_together(const char *format, ...) {
     if (kolo_comm_rank(*job) == 0)
         print(format, arguments);
     va_end(arguments);
+    (void)kolo_barrier(*job); /* a launcher ends all processes once one has failed: rank 0 has told by now */
     leave();
 }
 
