@@ -25,7 +25,7 @@
 enum { EVALUATIONS = 20 };   /* where --every does not say otherwise */
 enum { FOR_SLOW = 1 << 30 }; /* random numbers */
 
-enum { BOARD_COLUMNS = 2, STEPS_DONE = 0, STOPS = 1, PAUSE_NS = 200000 };
+enum { BOARD_COLUMNS = 2, STEPS_DONE = 0, STOPS_AFTER = 1 /* so many clocks; 0: not */, PAUSE_NS = 200000 };
 enum { BOARD_STALENESS = 1 }; /* nobody ends a clock of it but the worker that waits for all others to leave */
 static const double momentum = 0.9;
 
@@ -202,7 +202,8 @@ static void end_own_clock(worker *w) {
 static void note_progress(worker *w, bool stops) {
     if (w->table != NULL) {
         const uint64_t own = (uint64_t)w->rank;
-        const double row[BOARD_COLUMNS] = {[STEPS_DONE] = (double)w->steps, [STOPS] = stops};
+        const double row[BOARD_COLUMNS] = {
+            [STEPS_DONE] = (double)w->steps, [STOPS_AFTER] = stops ? (double)w->clocks + 1 : 0};
         check(w->comm, kolo_table_push_rows(w->board, &own, 1, row), "cannot write on the board");
     } else if (w->of->until > 0) {
         int32_t stop = stops;
@@ -219,7 +220,9 @@ static uint64_t look_at_board(worker *w) {
     check(w->comm, kolo_table_pull(w->board, 0, (uint64_t)w->workers, w->board_rows), "cannot read the board");
     for (int worker = 0; worker < w->workers; worker++) {
         steps += (uint64_t)w->board_rows[worker * BOARD_COLUMNS + STEPS_DONE];
-        w->stops |= w->board_rows[worker * BOARD_COLUMNS + STOPS] > 0;
+        const double after = w->board_rows[worker * BOARD_COLUMNS + STOPS_AFTER];
+        /* Under BSP all end the same clocks: one that is seldom scheduled can read here what was noted in its next. */
+        w->stops |= after > 0 && (w->of->server != TRAIN_BSP || (double)w->clocks >= after);
     }
     return steps;
 }
@@ -301,8 +304,7 @@ static double lap(double *at_s) {
 static bool evaluate(worker *w) {
     evaluation *now = &w->evaluations[w->evaluations_count++];
     problem *p = &w->problem;
-    double at_s = now_s();
-    now->seconds = at_s - w->begin_s;
+    now->seconds = now_s() - w->begin_s;
     if (w->table == NULL)
         memcpy(w->all_values, w->replica, p->elements * sizeof *w->all_values);
     else
@@ -315,7 +317,6 @@ static bool evaluate(worker *w) {
         printf("%9.0f  %11.0f  %9.3f  %10.6f\n", now->clocks, now->iterations, now->seconds, now->loss);
         w->shown = w->clocks + w->clocks_planned / EVALUATIONS;
     }
-    w->figures[EVALUATE] += lap(&at_s);
     return stops;
 }
 
@@ -351,6 +352,7 @@ static bool run_clock(worker *w, const size_t *examples, size_t count) {
     w->figures[PULL] += lap(&at_s);
     const bool stops = w->rank == w->evaluator && clock % w->every == 0 && evaluate(w);
     const double evaluate_s = lap(&at_s);
+    w->figures[EVALUATE] += evaluate_s;
     const double loss = problem_gradient(p, examples, own.count, 1.0F / (float)count, w->values, w->gradients);
     w->losses[clock] = (float)(loss / (double)count);
     const double compute_s = choose_s + lap(&at_s);
