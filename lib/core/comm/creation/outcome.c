@@ -355,19 +355,21 @@ int kolo_job_wait(struct kolo_job *job) {
     int rc = job->header ? published_failure(job) : 0;
     if (rc < 0)
         return rc;
-    if (job->header)
+    /* Nothing but rank 0's end or lateness can end the creation then: no other failure may hide these. */
+    const bool is_bound = job->header && job->rank != 0 && is_agreeing(job);
+    if (job->header && !is_bound)
         rc = version_failure(job);
     if (rc == 0 && now_ns >= job->look_ns) {
         job->look_ns = now_ns + LOOK_NS;
-        rc = job->remote ? look_elsewhere(job, &culprit) : 0;
-        if (rc == 0 && job->rejoin)
+        rc = job->remote && !is_bound ? look_elsewhere(job, &culprit) : 0;
+        if (rc == 0 && job->rejoin && !is_bound)
             rc = look_as_asked(job, &culprit);
         if (rc == 0 && job->header)
             rc = check_name(job);
         if (rc == 0)
             rc = job->header ? look_as_watchdog(job, &culprit) : look_at_ends(job, -1, &culprit);
     }
-    if (rc == 0 && now_ns >= job->deadline_ns) {
+    if ((rc == 0 || is_bound) && now_ns >= job->deadline_ns) {
         culprit = job->header ? first_late(job) : 0;
         rc = fail_late(job, job->rank, culprit);
     }
