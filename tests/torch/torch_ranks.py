@@ -30,8 +30,9 @@ if VERSION < (2, 5):  # which loads no backends by itself
 BackendError = getattr(dist, "DistBackendError", RuntimeError)  # before 2.1 there is none
 
 
-def await_all(store, place):
+def await_all(place, store=None):
     """Returns when each rank has come to this place of the program, without an operation of the backend."""
+    store = store or dist.distributed_c10d._get_default_store()
     store.set(f"{place} {os.environ['RANK']}", "")
     store.wait([f"{place} {rank}" for rank in range(int(os.environ["WORLD_SIZE"]))])
 
@@ -42,7 +43,7 @@ def init_with_timeout(seconds):
     rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), ranks, rank == 0,
                           datetime.timedelta(seconds=DEADLINE_S))
-    await_all(store, "start")
+    await_all("start", store)
     dist.init_process_group("kolo", store=store, rank=rank, world_size=ranks,
                             timeout=datetime.timedelta(seconds=seconds))
 
