@@ -293,6 +293,7 @@ static void shrink_without_stopped(struct rank *rank) {
     if (expect_status(rank, status, fails ? KOLO_ERR_TIMEOUT : 0, "kolo_comm_shrink") && !fails) {
         kolo_comm_destroy(rank->comm);
         rank->comm = left;
+        kolo_comm_set_timeout(left, patience_ms(TIMEOUT_MS)); /* on a busy machine one may return that much later */
         works(rank, stop->going_on);
     } else if (fails) {
         expect(rank, is_told(kolo_error_message()), "kolo_comm_shrink says \"%s\"", kolo_error_message());
