@@ -312,6 +312,14 @@ static int look_as_asked(const struct kolo_job *job, uint32_t *culprit) {
     return rc;
 }
 
+/* Looks at what the others can tell: other nodes, the caller of the creation, the name. */
+static int look_around(struct kolo_job *job, uint32_t *culprit) {
+    int rc = job->remote ? look_elsewhere(job, culprit) : 0;
+    if (rc == 0 && job->rejoin)
+        rc = look_as_asked(job, culprit);
+    return rc == 0 && job->header ? check_name(job) : rc;
+}
+
 /* Pauses while there is no bell to sleep at. */
 static void pause_briefly(struct kolo_job *job) {
     const int64_t longest_ns = PAUSE_NS_MAX * (1 + (job->ranks - 1) / SEEKERS);
@@ -355,17 +363,14 @@ int kolo_job_wait(struct kolo_job *job) {
     int rc = job->header ? published_failure(job) : 0;
     if (rc < 0)
         return rc;
-    /* Nothing but rank 0's end or lateness can end the creation then: no other failure may hide these. */
+    /* While rank 0 agrees with other nodes, its end or lateness alone ends the creation: nothing else may hide these.
+     */
     const bool is_bound = job->header && job->rank != 0 && is_agreeing(job);
     if (job->header && !is_bound)
         rc = version_failure(job);
     if (rc == 0 && now_ns >= job->look_ns) {
         job->look_ns = now_ns + LOOK_NS;
-        rc = job->remote && !is_bound ? look_elsewhere(job, &culprit) : 0;
-        if (rc == 0 && job->rejoin && !is_bound)
-            rc = look_as_asked(job, &culprit);
-        if (rc == 0 && job->header)
-            rc = check_name(job);
+        rc = is_bound ? 0 : look_around(job, &culprit);
         if (rc == 0)
             rc = job->header ? look_as_watchdog(job, &culprit) : look_at_ends(job, -1, &culprit);
     }
