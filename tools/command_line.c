@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/name_distance.h"
 #include "kolo.h"
@@ -76,7 +75,7 @@ static void command_help_print(const command_line *line) {
     wrapped_text_print(line->after, 0, 0);
 }
 
-enum { MESSAGE_BYTES = 512, WORD_BYTES = 64, SILENT_S = 3 };
+enum { MESSAGE_BYTES = 512, WORD_BYTES = 64 };
 
 /* An option as it stands on the command line. */
 typedef struct typed_option {
@@ -95,7 +94,7 @@ void command_line_refuse(const command_line *line, const char *format, ...) {
     if (!line->silent)
         message_print("%s; see %s --help", message, line->program);
     else
-        sleep(SILENT_S); /* a launcher ends all processes once one has failed: the first is to be the one that tells */
+        message_left_to_another();
     exit(line->mistake_status ? line->mistake_status : COMMAND_LINE_MISTAKE);
 }
 

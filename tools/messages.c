@@ -37,6 +37,11 @@ int message_print(const char *format, ...) {
     return -1;
 }
 
+void message_left_to_another(void) {
+    enum { TELLING_S = 3 };
+    sleep(TELLING_S);
+}
+
 int message_unless_written(void) {
     if (fflush(stdout) == 0 && !ferror(stdout))
         return 0;

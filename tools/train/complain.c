@@ -54,8 +54,9 @@ void give_up_together(const char *format, ...) {
     va_start(arguments, format);
     if (kolo_comm_rank(*job) == 0)
         print(format, arguments);
+    else
+        message_left_to_another();
     va_end(arguments);
-    (void)kolo_barrier(*job); /* a launcher ends all processes once one has failed: rank 0 has told by now */
     leave();
 }
 
