@@ -31,6 +31,7 @@ import kolo4py.torch
 from kolo4py import _library
 
 VICTIM = 1
+TOLD_S_MAX = 1.5  # what is to be told within 0.2 s, on a busy machine too
 
 
 def train(model, steps, before_step=lambda step: None):
@@ -68,7 +69,7 @@ def killed_in_training(in_backward):
         assert isinstance(error, torch_ranks.BackendError), type(error)
         assert re.search(rf"\brank {VICTIM}\b", str(error)), error
         assert "killed by signal 9" in str(error) or "ended" in str(error), error
-        assert took_s < 30, took_s  # long before the deadline; how soon it is told, faults and python.latency measure
+        assert took_s < 1, took_s
     else:
         raise AssertionError("no rank noticed")
     if not hasattr(dist, "shrink_group"):
@@ -114,8 +115,10 @@ def aborted_while_it_waits():
     dist.init_process_group("kolo")
     if dist.get_rank() == 0:
         threading.Timer(0.3, kolo4py.torch.backend().abort).start()
+        begun = time.monotonic()
         with unittest.TestCase().assertRaisesRegex(torch_ranks.BackendError, "abort"):
             dist.all_reduce(torch.ones(1))
+        assert time.monotonic() - begun < 2
         torch_ranks.await_all("aborted")
     else:
         torch_ranks.await_all("aborted")
@@ -130,8 +133,10 @@ def timed_out():
         work = dist.barrier(async_op=True)
         with unittest.TestCase().assertRaisesRegex(RuntimeError, "[Tt]imed out"):
             work.wait(datetime.timedelta(milliseconds=100))
+        begun = time.monotonic()
         with unittest.TestCase().assertRaisesRegex(torch_ranks.BackendError, "rank 1"):
             work.wait()
+        assert time.monotonic() - begun < 3
     torch_ranks.await_all("timed out")  # until then rank 1 lives
 
 
@@ -171,11 +176,14 @@ def interrupted(wait, code):
     """Rank 0 waits, and gets SIGINT; rank 1 comes after that, so that nothing else can have ended the wait."""
     dist.init_process_group("kolo")
     if dist.get_rank() == 0:
-        signals = threading.Thread(target=lambda: (time.sleep(0.3), os.kill(os.getpid(), signal.SIGINT)))
+        signals = threading.Thread(target=lambda: (time.sleep(0.3), sent.append(time.monotonic()),
+                                                   os.kill(os.getpid(), signal.SIGINT)))
+        sent = []
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signals.start()
         with unittest.TestCase().assertRaises(KeyboardInterrupt):
             exec(wait)
+        assert time.monotonic() - sent[0] < TOLD_S_MAX, "the handler came late"
     torch_ranks.await_all("interrupted")
     with unittest.TestCase().assertRaisesRegex(torch_ranks.BackendError, f"rank 0 aborted.*code {code}"):
         while True:  # rank 1's first may succeed, as rank 0 has come

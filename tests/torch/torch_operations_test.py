@@ -412,7 +412,7 @@ def profiled_until_complete():
     took_s = {(event.name, i): event.time_range.elapsed_us() / 1e6 for i, event in enumerate(ranges(profiler))}
     assert len(took_s) == 4, took_s
     for name, seconds in took_s.items():
-        assert seconds < called_s + idle_s / 2, (name, seconds, called_s)
+        assert seconds < called_s + idle_s / 3, (name, seconds, called_s)
         assert rank or seconds > late_s / 2, (name, seconds)
 
 
