@@ -297,28 +297,33 @@ static void run_mismatch(struct rank *rank) {
     expect_message(rank, "mismatch", "disagree", "alloc of 4000 bytes, shared", NULL);
 }
 
-/* Bytes of this process's memory, where shared pages count by their share. Without files': libraries are shared with
- * whatever else runs on the machine, and these shares change whenever that begins or ends. -1: not known. */
-static int64_t memory_bytes(void) {
+/* Bytes of this process's memory, where shared pages count by their share: huge pages of the system's pool too, which
+ * another program may set aside at any time, and which the kernel counts in full; here all ranks share them. Without
+ * files': libraries are shared with whatever else runs on the machine, and these shares change whenever that begins or
+ * ends. -1: not known. */
+static int64_t memory_bytes(int sharers) {
     char line[256];
     long long kib, all = 0;
     int found = 0;
     FILE *file = fopen("/proc/self/smaps_rollup", "r");
-    while (file && fgets(line, sizeof line, file))
-        if (sscanf(line, "Pss_Anon: %lld kB", &kib) == 1 || sscanf(line, "Pss_Shmem: %lld kB", &kib) == 1) {
-            all += kib;
+    while (file && fgets(line, sizeof line, file)) {
+        const bool pooled = sscanf(line, "Shared_Hugetlb: %lld kB", &kib) == 1;
+        if (pooled || sscanf(line, "Private_Hugetlb: %lld kB", &kib) == 1 ||
+            sscanf(line, "Pss_Anon: %lld kB", &kib) == 1 || sscanf(line, "Pss_Shmem: %lld kB", &kib) == 1) {
+            all += pooled ? kib / sharers : kib;
             found++;
         }
+    }
     if (file)
         fclose(file);
-    return found == 2 ? all * 1024 : -1;
+    return found == 4 ? all * 1024 : -1;
 }
 
 /* How much more memory all ranks have when each has buffers for gradients and parameters. */
 static int64_t measure(const struct rank *rank, size_t bytes, unsigned flags) {
     unsigned char *gradients, *parameters;
     kolo_barrier(rank->comm);
-    int64_t before = memory_bytes(), after, all = 0;
+    int64_t before = memory_bytes(rank->ranks), after, all = 0;
     kolo_barrier(rank->comm);
     if (!expect_status(rank, kolo_alloc(rank->comm, bytes, (void **)&gradients), 0, "kolo_alloc") ||
         !expect_status(rank, kolo_alloc_with(rank->comm, bytes, flags, (void **)&parameters), 0, "kolo_alloc_with"))
@@ -328,7 +333,7 @@ static int64_t measure(const struct rank *rank, size_t bytes, unsigned flags) {
     for (size_t at = 0; at < bytes; at += 4096)
         sum += parameters[at];
     kolo_barrier(rank->comm);
-    after = memory_bytes() + (sum != 0);
+    after = memory_bytes(rank->ranks) + (sum != 0);
     kolo_barrier(rank->comm);
     before = after - before;
     expect_status(rank, kolo_allreduce(rank->comm, &before, &all, 1, KOLO_I64, KOLO_SUM), 0, "kolo_allreduce");
@@ -341,7 +346,7 @@ static int64_t measure(const struct rank *rank, size_t bytes, unsigned flags) {
 static void run_memory(struct rank *rank) {
     const size_t bytes = 8 << 20;
     const int64_t n = rank->ranks, k = (int64_t)bytes, slack = k / 4;
-    if (memory_bytes() < 0) /* no /proc, or an old kernel */
+    if (memory_bytes(rank->ranks) < 0) /* no /proc, or an old kernel */
         return;
     const int64_t plain = measure(rank, bytes, 0), shared = measure(rank, bytes, KOLO_ALLOC_SHARED);
     expect(rank, plain > 2 * n * k - slack && plain < 2 * n * k + slack,
