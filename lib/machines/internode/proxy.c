@@ -383,6 +383,27 @@ static void sleep_at_bell(struct kolo_proxy *proxy, uint32_t rings) {
     kolo_bell_leave(proxy->bell);
 }
 
+/* Tells the other nodes that this one leaves, and ends the engine. The thread does so, as operations on sockets end in
+ * the thread that has submitted them. Of one that is gone the kernel ends them when it finds time: on a busy machine
+ * that took it seconds. */
+static void leave(struct kolo_proxy *proxy) {
+    const struct kolo_internode *internode = proxy->comm->internode;
+    const struct kolo_frame frame = {.kind = KOLO_FRAME_LEAVE};
+    if (proxy->relay && !proxy->broken)
+        kolo_relay_serve(proxy->relay); /* what was sent before */
+    kolo_relay_stop(proxy->relay);
+    KOLO_POINT("proxy.stopped");
+    tell_failure(proxy); /* a failure that the leader has just published */
+    if (proxy->broken)
+        kolo_engine_abandon(proxy->engine);
+    for (uint32_t node = 0; node < internode->nodes.nodes && !proxy->broken; node++)
+        if (node != internode->node && !has_ended(proxy, node))
+            kolo_engine_tell(proxy->engine, node, &frame, NULL);
+    KOLO_POINT("proxy.leaving");
+    kolo_engine_destroy(proxy->engine, LINGER_NS / internode->lanes);
+    proxy->engine = NULL;
+}
+
 static void *run(void *argument) {
     struct kolo_proxy *proxy = argument;
     pthread_setname_np(pthread_self(), "kolo-proxy");
@@ -405,6 +426,7 @@ static void *run(void *argument) {
             sleep_at_bell(proxy, rings);
         KOLO_POINT("proxy.ticked");
     }
+    leave(proxy);
     return NULL;
 }
 
@@ -518,9 +540,9 @@ static void close_listening(struct kolo_proxy *proxy) {
     proxy->listening = -1;
 }
 
-static void free_proxy(struct kolo_proxy *proxy, int64_t linger_ns) {
+static void free_proxy(struct kolo_proxy *proxy) {
     if (proxy->engine)
-        kolo_engine_destroy(proxy->engine, linger_ns);
+        kolo_engine_destroy(proxy->engine, 0);
     kolo_exchange_destroy(proxy->exchange);
     kolo_relay_free(proxy->relay);
     free(proxy->neighbours);
@@ -592,7 +614,7 @@ int kolo_proxy_create(struct kolo_proxy **result, kolo_comm *comm, uint32_t lane
     KOLO_POINT("proxy.started");
     if (rc < 0) {
         kolo_relay_stop(proxy->relay);
-        free_proxy(proxy, 0);
+        free_proxy(proxy);
         return rc;
     }
     if (lane == 0)
@@ -616,28 +638,15 @@ void kolo_proxy_leave_listener(struct kolo_proxy *proxy) {
 void kolo_proxy_forget(struct kolo_proxy *proxy) {
     kolo_engine_forget(proxy->engine);
     proxy->engine = NULL;
-    free_proxy(proxy, 0);
+    free_proxy(proxy);
 }
 
 void kolo_proxy_destroy(struct kolo_proxy *proxy) {
-    const struct kolo_internode *internode = proxy->comm->internode;
-    const struct kolo_frame leave = {.kind = KOLO_FRAME_LEAVE};
     KOLO_POINT("proxy.stopping");
+    take_from_thread(proxy);                 /* for good: the thread drives no more, and leaves */
     kolo_store_release(&proxy->stopping, 1); /* pairs with run */
     kolo_bell_ring_slowly(proxy->bell);
-    kolo_engine_wake(proxy->engine);
     pthread_join(proxy->thread, NULL);
-    if (proxy->relay && !proxy->broken)
-        kolo_relay_serve(proxy->relay); /* what was sent before */
-    kolo_relay_stop(proxy->relay);
-    KOLO_POINT("proxy.stopped");
-    tell_failure(proxy); /* a failure that the leader has just published */
-    if (proxy->broken)
-        kolo_engine_abandon(proxy->engine);
-    for (uint32_t node = 0; node < internode->nodes.nodes && !proxy->broken; node++)
-        if (node != internode->node && !has_ended(proxy, node))
-            kolo_engine_tell(proxy->engine, node, &leave, NULL);
-    KOLO_POINT("proxy.leaving");
-    free_proxy(proxy, LINGER_NS / internode->lanes);
+    free_proxy(proxy);
     KOLO_POINT("proxy.left");
 }

@@ -495,10 +495,14 @@ static void abort_all(struct kolo_engine *engine) {
             engine->backend->reap(engine);
 }
 
-void kolo_engine_forget(kolo_engine *engine) {
+static void close_all(struct kolo_engine *engine) {
     for (uint32_t i = 0; i < engine->streams_count; i++)
         if (engine->streams[i]->fd >= 0)
             close(engine->streams[i]->fd);
+}
+
+void kolo_engine_forget(kolo_engine *engine) {
+    close_all(engine);
     engine->backend->forget(engine);
     free_engine(engine);
 }
@@ -518,6 +522,10 @@ void kolo_engine_destroy(kolo_engine *engine, int64_t linger_ns) {
         linger(engine, engine->now_ns + linger_ns);
     }
     abort_all(engine);
+    close_all(engine);
     engine->backend->close(engine);
-    free_engine(engine);
+    if (engine->in_flight > 0)
+        close(engine->wake_fd); /* and the memory stays, into which the kernel may still write */
+    else
+        free_engine(engine);
 }

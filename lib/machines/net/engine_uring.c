@@ -15,7 +15,8 @@
  * before it, as a copy, so that the stream may go on.
  *
  * Threads that end. Where the thread that submitted an operation has ended, the kernel ends the operation with
- * ECANCELED, as soon as its socket is ready for more. The thread that reaps the completion starts the operation anew.
+ * ECANCELED, once its socket is ready for more and the kernel finds time for it: on a busy machine after seconds. So
+ * the proxy's thread ends the engine itself. The thread that reaps the completion starts the operation anew.
  * Until then the stream stands still, as all streams do with poll while no thread runs the engine. No bytes are lost:
  * an operation that had moved some reports their number instead, which is a short count like any other. Kernels before
  * 6.1 may forget that number: there, without MSG_WAITALL, operations end with the first bytes that they move. */
