@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "kolo_optimizer.h"
+#include "collective_shapes.h"
 #include "harness.h"
 #include "oracle.h"
 #include "own_operations.h"
@@ -269,6 +270,67 @@ static void run_refused(struct rank *rank) {
            "the maximum is %g", (double)recv[0]);
 }
 
+static void leave(void *context, size_t first, size_t count, const void *gradients, void *parameters) {
+    (void)context, (void)first, (void)count, (void)gradients, (void)parameters;
+}
+
+/* Every collective that can do without copies, where rank 1 receives in a part of where the others do, or sends from
+ * there. Lanes that divide a call have slices apart, and refuse it nevertheless. */
+static void run_every_refused(struct rank *rank) {
+    const bool has_lanes = rank->team->argument;
+    const size_t block = has_lanes ? 140000 : 100000 / (size_t)rank->ranks, all = block * (size_t)rank->ranks;
+    float *shared, *own;
+    rank->options.threads = has_lanes ? 2 : 1;
+    if (!expect_status(rank, kolo_comm_create(&rank->comm, &rank->options), 0, "kolo_comm_create") ||
+        !expect_status(rank, kolo_alloc_with(rank->comm, 2 * all * sizeof(float), KOLO_ALLOC_SHARED, (void **)&shared),
+                       0, "kolo_alloc_with") ||
+        !expect_status(rank, kolo_alloc(rank->comm, 2 * all * sizeof(float), (void **)&own), 0, "kolo_alloc"))
+        return;
+    for (size_t i = 0; i < all; i++)
+        own[i] = (float)rank->rank + 1;
+    for (int i = 0; i < 2 * COLLECTIVES; i++) {
+        const collective_shape *shape = &collective_shapes[i / 2];
+        const bool sends = i % 2;
+        float *const part = shared + block * 3 / 4;
+        if (shape->collective == KOLO_BARRIER || shape->collective == KOLO_ALLREDUCE_MANY || shape->counted ||
+            (sends ? shape->collective == KOLO_BROADCAST : shape->taken_by_root))
+            continue;
+        const kolo_call call = {.call_bytes = sizeof call,
+                                .collective = shape->collective,
+                                .dtype = KOLO_F32,
+                                .op = KOLO_SUM,
+                                .root = sends && shape->sent_by_root ? 1 : 0,
+                                .send = sends && rank->rank == 1 ? part : own,
+                                .recv = rank->rank == 0   ? shared
+                                        : sends           ? own + all
+                                        : rank->rank == 1 ? part
+                                                          : shared,
+                                .count = block,
+                                .function = leave};
+        char function[64];
+        snprintf(function, sizeof function, "kolo_%s: rank ", kolo_name(KOLO_NAME_COLLECTIVE, (int)shape->collective));
+        expect_status(rank, kolo_call_make(rank->comm, &call), KOLO_ERR_ARG, function);
+        expect_message(rank, "ranks that disturb each other", function, "shared memory", "another rank", NULL);
+    }
+    expect_status(rank, kolo_barrier(rank->comm), 0, "kolo_barrier");
+    for (size_t i = 0; i < all; i++)
+        if (!expect(rank, shared[i] == 0 && own[i] == (float)rank->rank + 1 && own[all + i] == 0,
+                    "a refused call changed element %zu", i))
+            break;
+    expect_status(rank, kolo_barrier(rank->comm), 0, "kolo_barrier");
+    /* What a rank sends may be in place, in the block of the root or in the one buffer of all. */
+    float *mine = shared + (size_t)rank->rank * block;
+    for (size_t i = 0; i < block; i++)
+        mine[i] = (float)rank->rank + 1;
+    expect_status(rank, kolo_gather(rank->comm, mine, shared, block, KOLO_F32, 1), 0, "gather in place");
+    expect_status(rank, kolo_barrier(rank->comm), 0, "kolo_barrier");
+    expect_status(rank, kolo_broadcast(rank->comm, shared, all, KOLO_F32, 1), 0, "broadcast in place");
+    for (size_t i = 0; i < all; i++)
+        if (!expect(rank, shared[i] == (float)(i / block + 1), "element %zu is %g", i, (double)shared[i]))
+            break;
+    expect_status(rank, kolo_barrier(rank->comm), 0, "kolo_barrier");
+}
+
 static void run_bad_arguments(struct rank *rank) {
     unsigned char *buffer = NULL;
     kolo_comm *comm = rank->comm;
@@ -441,6 +503,9 @@ static void run_teams(int ranks) {
             continue;
         harness_run(&(struct team){.ranks = ranks, .by_descriptor = ranks % 2, .run = runs[i]});
     }
+    for (int lanes = 0; ranks > 1 && lanes < (ranks < 4 ? 2 : 1); lanes++)
+        harness_run(&(struct team){
+            .ranks = ranks, .creates_itself = true, .run = run_every_refused, .argument = lanes ? &lanes : NULL});
     for (int algorithm = 0; algorithm < KOLO_ALGORITHMS; algorithm++)
         if (wants_algorithm((kolo_algorithm)algorithm))
             harness_run(&(struct team){

@@ -72,7 +72,8 @@ int kolo_broadcast_run(kolo_comm *comm, const struct kolo_message *message) {
 
 int kolo_broadcast_direct(kolo_comm *comm, const struct kolo_message *message) {
     const size_t bytes = message->count * message->kernel->element_bytes;
-    const struct kolo_direct use = {.send = KOLO_OF_ROOT, .send_bytes = bytes};
+    const struct kolo_direct use = {
+        .send = KOLO_OF_ROOT, .send_bytes = bytes, .recv_bytes = bytes, .same_result = true, .one_buffer = true};
     const int rc = kolo_direct_begin(comm, message, &use);
     if (rc != 0)
         return rc;

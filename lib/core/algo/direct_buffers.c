@@ -67,31 +67,36 @@ static bool overlap(const uint8_t *one, size_t one_bytes, const uint8_t *other, 
     return one && other && one_bytes && other_bytes && one < other + other_bytes && other < one + one_bytes;
 }
 
-/* Returns whether rank `writer` receives in memory that another one passes, too. */
-static bool disturbs(const kolo_comm *comm, uint32_t writer, uint32_t root, const struct kolo_direct *use) {
+/* Returns whether rank `writer` receives in memory that another one passes, too. Slices of the call look at the whole,
+ * whose buffers begin as far before all of the slice's: all lanes refuse it, or none. */
+static bool disturbs(const kolo_comm *comm, const struct kolo_message *message, uint32_t writer,
+                     const struct kolo_direct *use) {
     const uint8_t *target = comm->call.targets[writer];
-    const bool reads_others = !(use->own_send && comm->call.one_target);
-    if (use->recv == KOLO_OF_ROOT && writer != root)
+    const size_t gap_bytes = message->gap * message->kernel->element_bytes;
+    const size_t send_bytes = use->send_bytes + gap_bytes, recv_bytes = use->recv_bytes + gap_bytes;
+    if (use->recv == KOLO_OF_ROOT && writer != message->root)
         return false;
     for (uint32_t rank = 0; rank < comm->size; rank++) {
-        const uint8_t *other = comm->call.targets[rank];
+        const uint8_t *source = comm->call.sources[rank], *other = comm->call.targets[rank];
         const bool same = use->same_result && other == target;
-        if (rank != writer &&
-            ((reads_others && overlap(target, use->recv_bytes, comm->call.sources[rank], use->send_bytes)) ||
-             (use->recv != KOLO_OF_ROOT && !same && overlap(target, use->recv_bytes, other, use->recv_bytes))))
+        const bool is_apart = (use->own_send && comm->call.one_target) || (same && use->one_buffer) ||
+                              (use->in_block && source == target + rank * kolo_block_stride(message));
+        if (rank != writer && ((!is_apart && overlap(target, recv_bytes, source, send_bytes)) ||
+                               (use->recv != KOLO_OF_ROOT && !same && overlap(target, recv_bytes, other, recv_bytes))))
             return true;
     }
     return false;
 }
 
 /* Refuses calls whose result would depend on which rank is faster. */
-static int check_common(const kolo_comm *comm, uint32_t root, const struct kolo_direct *use) {
+static int check_common(const kolo_comm *comm, const struct kolo_message *message, const struct kolo_direct *use) {
+    const kolo_collective collective = (kolo_collective)(kolo_call_key_now(comm).collective - 1);
     for (uint32_t rank = 0; rank < comm->size; rank++)
-        if (disturbs(comm, rank, root, use))
-            return kolo_fail(KOLO_ERR_ARG,
-                             "rank %u: rank %u receives in shared memory that another rank passes, too: "
-                             "all ranks may receive the same result at the same place, and send from elsewhere",
-                             comm->global_rank, kolo_rank_global(comm, rank));
+        if (disturbs(comm, message, rank, use))
+            return KOLO_REFUSE(comm, kolo_descriptor_of(collective)->function,
+                               "rank %u receives in shared memory that another rank passes, too: all ranks may receive "
+                               "the same result at the same place, and send from elsewhere",
+                               kolo_rank_global(comm, rank));
     return 0;
 }
 
@@ -161,7 +166,7 @@ int kolo_direct_begin(kolo_comm *comm, const struct kolo_message *message, const
     if (rc < 0)
         return kolo_direct_give_up(comm, rc);
     const uint32_t common = find_buffers(comm, use);
-    const int refused = common ? check_common(comm, message->root, use) : 0;
+    const int refused = common ? check_common(comm, message, use) : 0;
     if (refused < 0) {
         rc = kolo_direct_end(comm);
         return rc < 0 ? rc : refused;

@@ -49,6 +49,8 @@ struct kolo_direct {
     bool apart;                    /* no rank may pass the same buffer as both */
     bool same_result;              /* all ranks get the same result, and may have it in the same memory */
     bool own_send;                 /* if they have, no rank reads other ranks' `send` */
+    bool one_buffer;               /* a rank's `send` is its `recv` */
+    bool in_block;                 /* a rank's `send` may be its block of the root's `recv` */
 };
 
 /* Step 1. On success comm->call.sources and comm->call.targets say where those ranks' `send` and `recv` are, and

@@ -89,7 +89,8 @@ int kolo_gather_run(kolo_comm *comm, const struct kolo_message *message) {
 
 int kolo_gather_direct(kolo_comm *comm, const struct kolo_message *message) {
     const size_t bytes = message->count * message->kernel->element_bytes;
-    const struct kolo_direct use = {.recv = KOLO_OF_ROOT, .recv_bytes = kolo_blocks_bytes(comm, message)};
+    const struct kolo_direct use = {
+        .recv = KOLO_OF_ROOT, .send_bytes = bytes, .recv_bytes = kolo_blocks_bytes(comm, message), .in_block = true};
     const int rc = kolo_direct_begin(comm, message, &use);
     if (rc != 0)
         return rc;

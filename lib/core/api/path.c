@@ -116,8 +116,8 @@ static inline int run_whole(const struct path *path, kolo_comm *comm) {
     message.send = kolo_buffer_at(call->send, 0);
     message.recv = kolo_buffer_at(call->recv, 0);
     message.count = call->count;
+    message.gap = 0;
     if (descriptor->send != WHOLE || descriptor->recv != WHOLE) {
-        message.gap = 0;
         message.send_blocks = call->send_blocks;
         message.recv_blocks = call->recv_blocks;
     }
