@@ -202,15 +202,32 @@ static void test_choices(void **state) {
     assert_true(!may_choose(KOLO_BROADCAST, KOLO_ALGORITHM_MESH));
 }
 
-static struct kolo_shared_settings settings_for(uint32_t ranks, bool is_intel, uint64_t single_copy_bytes) {
+static struct kolo_shared_settings settings_on(uint32_t cpus, uint32_t ranks, bool is_intel,
+                                               uint64_t single_copy_bytes) {
     kolo_topology topology = {.is_intel = is_intel, .l2_bytes = 2 << 20, .l3_bytes = 256 << 20, .l3_domains = 1};
-    for (uint32_t cpu = 0; cpu < 8; cpu++)
+    for (uint32_t cpu = 0; cpu < cpus; cpu++)
         kolo_cpu_set_add(&topology.allowed, cpu);
     const struct kolo_tuning_question question = {
         .slot_bytes = SLOT_BYTES, .ranks = ranks, .single_copy_bytes = single_copy_bytes, .topology = &topology};
     struct kolo_shared_settings settings;
     kolo_tuning_default(&settings, &question);
     return settings;
+}
+
+static struct kolo_shared_settings settings_for(uint32_t ranks, bool is_intel, uint64_t single_copy_bytes) {
+    return settings_on(8, ranks, is_intel, single_copy_bytes);
+}
+
+/* A rank that may not ask for its CPUs, or has none of the first 1024, tunes as if there were enough. */
+static void test_unknown_cpus(void **state) {
+    (void)state;
+    for (uint32_t ranks = 2; ranks <= 1024; ranks *= 2) {
+        const struct kolo_shared_settings unknown = settings_on(0, ranks, false, 0),
+                                          enough = settings_on(1024, ranks, false, 0);
+        assert_int_equal(unknown.tables[KOLO_TABLE_REDUCE].band[0].bytes_max,
+                         enough.tables[KOLO_TABLE_REDUCE].band[0].bytes_max);
+        assert_true(kolo_plan_settings_valid(&unknown));
+    }
 }
 
 static bool reads(kolo_collective collective, uint32_t ranks, size_t bytes,
@@ -255,9 +272,10 @@ static void test_reads(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_allreduce), cmocka_unit_test(test_forced),          cmocka_unit_test(test_single),
-        cmocka_unit_test(test_blocks),    cmocka_unit_test(test_lines_bytes_end), cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_choices),   cmocka_unit_test(test_elements),        cmocka_unit_test(test_reads),
+        cmocka_unit_test(test_allreduce),    cmocka_unit_test(test_forced),          cmocka_unit_test(test_single),
+        cmocka_unit_test(test_blocks),       cmocka_unit_test(test_lines_bytes_end), cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_choices),      cmocka_unit_test(test_elements),        cmocka_unit_test(test_reads),
+        cmocka_unit_test(test_unknown_cpus),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

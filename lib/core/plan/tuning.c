@@ -18,11 +18,12 @@
  * crosses twice, with one more step between. With two ranks both take the same time at about 1/64 of L2, whether they
  * share an L3 cache or not; from there the limit is assumed to fall with the square of N. Where ranks share cores, a
  * step costs as many switches as a core has ranks: with 3 and 4 on two cores the limit is near 1/192 of L2, 8 to 16
- * 1/64. */
+ * 1/64. Where the CPUs are not known, each rank is taken to have one. */
 static uint64_t oneshot_bytes_max(uint32_t ranks, const kolo_topology *topology) {
     const uint64_t l2_bytes = topology->l2_bytes ? topology->l2_bytes : UINT64_C(1) << 20;
     const uint32_t cpus = kolo_cpu_set_count(&topology->allowed);
-    const uint64_t bytes = ranks <= cpus ? l2_bytes / (16 * (uint64_t)ranks * ranks) : l2_bytes * ranks / cpus / 384;
+    const bool shares = cpus > 0 && ranks > cpus;
+    const uint64_t bytes = shares ? l2_bytes * ranks / cpus / 384 : l2_bytes / (16 * (uint64_t)ranks * ranks);
     return bytes < KOLO_LINES_BYTES_MAX ? KOLO_LINES_BYTES_MAX : bytes;
 }
 
