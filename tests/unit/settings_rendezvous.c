@@ -1,5 +1,5 @@
-/* Where the ranks of a job on several machines meet, by options and variables; and that a job of one machine, whoever
- * has started it, has no such place. */
+/* Where the ranks of a job on several machines meet, by options and variables; that a job of one machine, whoever has
+ * started it, has no such place; and other settings. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -189,6 +189,26 @@ static void test_algorithm(void **state) {
     }
 }
 
+/* The default slot shrinks as ranks and threads become more, and is always one that can be used. */
+static void test_slot_bytes(void **state) {
+    (void)state;
+    static const struct {
+        const char *given[4];
+        size_t bytes;
+    } cases[] = {{{NULL}, 256 << 10},
+                 {{"KOLO_RANK=0", "KOLO_SIZE=1024"}, 64 << 10},
+                 {{"KOLO_RANK=0", "KOLO_SIZE=1024", "KOLO_THREADS=16"}, 4096},
+                 {{"KOLO_RANK=0", "KOLO_SIZE=1024", "KOLO_THREADS=17"}, 4096},
+                 {{"KOLO_RANK=0", "KOLO_SIZE=1024", "KOLO_THREADS=64"}, 4096}};
+    struct kolo_settings settings;
+    kolo_options options = KOLO_OPTIONS_INIT;
+    options.job = "a";
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(resolve(&settings, &options, cases[i].given), 0);
+        assert_int_equal(settings.slot_bytes, cases[i].bytes);
+    }
+}
+
 /* The order of ranks is not to be had by ways that do not keep it. */
 static void test_rank_order(void **state) {
     (void)state;
@@ -213,7 +233,7 @@ static void test_rank_order(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_examples),  cmocka_unit_test(test_options),    cmocka_unit_test(test_net),
-        cmocka_unit_test(test_algorithm), cmocka_unit_test(test_rank_order),
+        cmocka_unit_test(test_algorithm), cmocka_unit_test(test_rank_order), cmocka_unit_test(test_slot_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

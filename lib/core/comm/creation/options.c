@@ -22,8 +22,8 @@
 #define STREAMS_DEFAULT    4
 
 size_t kolo_settings_slot_bytes(uint32_t ranks, uint32_t threads) {
-    size_t share = SLOTS_TOTAL_BYTES / KOLO_SLOTS / ranks / threads / KOLO_PAGE_BYTES * KOLO_PAGE_BYTES;
-    return share < SLOT_BYTES_DEFAULT ? share : SLOT_BYTES_DEFAULT;
+    const size_t share = SLOTS_TOTAL_BYTES / KOLO_SLOTS / ranks / threads / KOLO_PAGE_BYTES * KOLO_PAGE_BYTES;
+    return share < KOLO_PAGE_BYTES ? KOLO_PAGE_BYTES : share < SLOT_BYTES_DEFAULT ? share : SLOT_BYTES_DEFAULT;
 }
 
 bool kolo_settings_job_is_legal(const char *job) {
