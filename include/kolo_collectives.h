@@ -18,8 +18,8 @@
  *       order of that ring), so that the bits also depend on which ranks share a machine. KOLO_NET_ORDER=rank gives the
  *       bits of one machine, however the ranks are spread, for more bytes between the machines. KOLO_NET=wire:bf16
  *       rounds every f32 on its way to another machine.
- *     KOLO_ALGORITHM_RING, KOLO_NET_ALGO and KOLO_NET=wire:bf16 are for this collective alone: the others that reduce
- * give its bits without them.
+ *     KOLO_ALGORITHM_RING is for this collective alone, KOLO_NET_ALGO and KOLO_NET=wire:bf16 are for it and
+ * kolo_allreduce_many: the others that reduce give its bits without them.
  *     KOLO_ERR_ARG: bad dtype or op, an op that the dtype lacks, NULL with count > 0, overlap, size overflow.
  * KOLO_ERR_TIMEOUT, PEER_DEAD, MISMATCH, ABORTED, STATE, SYSTEM: see kolo_types.h. */
 KOLO_API int kolo_allreduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op);
@@ -168,12 +168,12 @@ KOLO_API int kolo_op_create(kolo_op *op, kolo_op_function function, void *contex
 KOLO_API int kolo_op_destroy(kolo_op op);
 
 /* An all-reduce in place of `ntensors` tensors, as one message: for each tensor t, tensors[t].data[i] = op over all
- * ranks of tensors[t].data[i], for i in 0 .. tensors[t].count-1. The bits are those of kolo_allreduce, tensor by
- * tensor, but KOLO_ALGORITHM_RING is done as KOLO_ALGORITHM_MESH above 32 KiB in all. Tensors must not overlap; they
- * need not be in order, and may have no elements. All ranks pass the same counts in the same order, at addresses of
- * their own: MISMATCH where they divide the same number of elements differently, too. Blocks until this rank's tensors
- * hold the result. Without tensors, or elements, it still synchronises. What is more than 32 KiB is copied once into
- * shared memory and once out of it, and nowhere else.
+ * ranks of tensors[t].data[i], for i in 0 .. tensors[t].count-1. The bits are those of one kolo_allreduce of all
+ * elements, each tensor behind the one before, but KOLO_ALGORITHM_MESH takes the place of KOLO_ALGORITHM_RING. Tensors
+ * must not overlap; they need not be in order, and may have no elements. All ranks pass the same counts in the same
+ * order, at addresses of their own: MISMATCH where they divide the same number of elements differently, too. Blocks
+ * until this rank's tensors hold the result. Without tensors, or elements, it still synchronises. What is more than
+ * 16 KiB is copied once into shared memory and once out of it, and nowhere else.
  *     KOLO_ERR_ARG: as kolo_allreduce, also tensors NULL with ntensors > 0. All other errors as kolo_allreduce. */
 KOLO_API int kolo_allreduce_many(kolo_comm *comm, const kolo_tensor *tensors, size_t ntensors, kolo_dtype dtype,
                                  kolo_op op);

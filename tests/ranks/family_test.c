@@ -95,8 +95,7 @@ static void run_mixed(struct rank *rank) {
         const uint64_t users = draw >> 60; /* of buffers of kolo_alloc: most often all, else every other rank */
         if (users > 5 || (users > 2 && rank->rank % 2))
             call.shared = shared;
-        const bool in_ring_order = rank->team->algorithm == KOLO_ALGORITHM_RING &&
-                                   (kind->collective == KOLO_ALLREDUCE || kind->collective == KOLO_ALLREDUCE_MANY);
+        const bool in_ring_order = rank->team->algorithm == KOLO_ALGORITHM_RING && kind->collective == KOLO_ALLREDUCE;
         if (in_ring_order && order_matters(call.dtype, call.op))
             continue;
         if (random_below(&delays, 100) == 0)

@@ -210,8 +210,7 @@ struct call call_draw(uint64_t draw, uint32_t index, int ranks, bool has_nodes, 
                         .op = (kolo_op)((draw >> 16) % KOLO_OPS),
                         .root = (int)((draw >> 24) % (uint64_t)ranks),
                         .in_place = (draw >> 32) % 2 && works_in_place(kind)};
-    const bool in_ring_order = algorithm == KOLO_ALGORITHM_RING &&
-                               (kind->collective == KOLO_ALLREDUCE || kind->collective == KOLO_ALLREDUCE_MANY);
+    const bool in_ring_order = algorithm == KOLO_ALGORITHM_RING && kind->collective == KOLO_ALLREDUCE;
     if (!kolo_op_supports(call.op, call.dtype) || (in_ring_order && order_matters(call.dtype, call.op)))
         call.op = KOLO_MAX;
     size_t chunk = SMALL_SLOT_BYTES / kolo_dtype_bytes(call.dtype);

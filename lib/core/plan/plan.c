@@ -65,7 +65,7 @@ void kolo_plan_make(const struct kolo_question *question, const struct kolo_shar
     const struct kolo_shared_table *table = &settings->tables[of->table];
     const struct kolo_shared_band *band = band_of(bytes, table);
     kolo_algorithm algorithm = (kolo_algorithm)(forced ? settings->algorithm : band->algorithm);
-    if (((question->keeps_order || question->is_whole) && algorithm == KOLO_ALGORITHM_RING) ||
+    if (((question->keeps_order || question->is_whole || of->has_tensors) && algorithm == KOLO_ALGORITHM_RING) ||
         (question->is_whole && algorithm == KOLO_ALGORITHM_TREE) ||
         (of->has_tensors && bytes > question->packed_bytes_max))
         algorithm = KOLO_ALGORITHM_MESH;

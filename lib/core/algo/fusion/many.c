@@ -13,7 +13,8 @@
  * them.
  *
  * A list of at most KOLO_PACKED_BYTES_MAX is packed into comm->call.packed as a whole and goes the way of any
- * all-reduce of that size: a copy within the first caches takes little time beside one exchange between ranks. */
+ * all-reduce of that size, but by mesh in place of ring, whose order depends on where in the message an element is: a
+ * copy within the first caches takes little time beside one exchange between ranks. */
 #include "algo/fusion/many.h"
 
 #include <assert.h>
@@ -231,8 +232,9 @@ int kolo_many_lines(kolo_comm *comm, const void *send, void *recv, size_t count,
 
 int kolo_many_run(kolo_comm *comm, const struct kolo_message *message) {
     static kolo_run_fn *const algorithms[KOLO_ALGORITHMS] = {
-        [KOLO_ALGORITHM_ONESHOT] = kolo_oneshot_run, [KOLO_ALGORITHM_MESH] = kolo_mesh_run,
-        [KOLO_ALGORITHM_RING] = kolo_ring_run,       [KOLO_ALGORITHM_CENTRAL] = kolo_central_run,
+        [KOLO_ALGORITHM_ONESHOT] = kolo_oneshot_run,
+        [KOLO_ALGORITHM_MESH] = kolo_mesh_run,
+        [KOLO_ALGORITHM_CENTRAL] = kolo_central_run,
         [KOLO_ALGORITHM_TREE] = kolo_tree_run,
     };
     struct kolo_tensor_cursor list = kolo_tensor_cursor_make(message->tensors, message->kernel->element_bytes);
