@@ -10,6 +10,7 @@
 #include "kolo_fusion.h"
 #include "kolo_tools.h"
 #include "kolo_watch.h"
+#include "collective_shapes.h"
 #include "harness.h"
 
 static _Thread_local char buffer[4096];
@@ -413,6 +414,22 @@ static void plan_others(const struct rank *rank) {
            plan.chunk_bytes);
     expect_status(rank, kolo_plan_query(&plan, NULL, 2, KOLO_BARRIER, 0, KOLO_U8, KOLO_SUM), 0, "barrier");
     expect(rank, plan.chunks == 1, "a barrier has %zu chunks", plan.chunks);
+    kolo_plan list = {.plan_bytes = sizeof list};
+    for (size_t count = 1; count <= 4096; count *= 2) {
+        expect_status(rank, kolo_plan_query(&plan, NULL, 2, KOLO_ALLREDUCE, count, KOLO_F32, KOLO_SUM), 0, "allreduce");
+        expect_status(rank, kolo_plan_query(&list, NULL, 2, KOLO_ALLREDUCE_MANY, count, KOLO_F32, KOLO_SUM), 0, "list");
+        expect(rank, list.algorithm == plan.algorithm, "a list of %zu elements goes by %s", count,
+               kolo_name(KOLO_NAME_ALGORITHM, list.algorithm));
+    }
+    for (int i = 0; i < COLLECTIVES; i++) {
+        const kolo_collective collective = collective_shapes[i].collective;
+        const size_t most = SIZE_MAX / (2 * KOLO_OP_ELEMENT_BYTES_MAX) / 1024;
+        expect_status(rank, kolo_plan_query(&plan, NULL, 1024, collective, most, KOLO_F64, KOLO_SUM), 0, "the most");
+        expect(rank, plan.chunks > 1 << 20, "%zu elements of %s have %zu chunks", most,
+               kolo_name(KOLO_NAME_COLLECTIVE, i), plan.chunks);
+        expect_status(rank, kolo_plan_query(&plan, NULL, 1024, collective, most + 1, KOLO_U8, KOLO_SUM), KOLO_ERR_ARG,
+                      "more than memory can hold");
+    }
     for (size_t i = 0; i < sizeof without / sizeof *without; i++)
         expect_status(rank, kolo_plan_query(&plan, NULL, 2, without[i], 1, KOLO_U8, KOLO_SUM), KOLO_ERR_ARG,
                       "what has no plan");

@@ -13,7 +13,7 @@
 
 #include "kolo_tools.h"
 #include "algo/fusion/apply.h"
-#include "algo/registry.h"
+#include "api/arguments.h"
 #include "api/groups/derive.h"
 #include "base/file.h"
 #include "base/name_distance.h"
@@ -104,13 +104,13 @@ int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int ranks, kol
     int rc = kolo_sized_check(&sized, "kolo_plan_query", plan);
     if (rc < 0)
         return rc;
-    if ((unsigned)collective >= KOLO_COLLECTIVES || kolo_registry[collective].way == KOLO_NO_WAY ||
-        !kolo_op_supports(used, dtype) || count > SIZE_MAX / 2 / kolo_dtype_bytes(dtype))
-        return kolo_fail(KOLO_ERR_ARG, "kolo_plan_query: collective %d, count %zu, dtype %d, op %d: no such call",
-                         (int)collective, count, (int)dtype, (int)op);
     rc = resolve(&settings, options, ranks);
     if (rc < 0)
         return rc;
+    if ((unsigned)collective >= KOLO_COLLECTIVES || kolo_registry[collective].way == KOLO_NO_WAY ||
+        !kolo_op_supports(used, dtype) || count > KOLO_COUNT_MAX / (size_t)ranks)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_plan_query: collective %d, count %zu, dtype %d, op %d: no such call",
+                         (int)collective, count, (int)dtype, (int)op);
     kolo_topology topology;
     struct kolo_shared_settings shared;
     struct kolo_tuning_source source;
@@ -131,7 +131,8 @@ int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int ranks, kol
         .ranks = (uint32_t)ranks,
         .element_bytes = kernel->element_bytes,
         .acc_bytes = kernel->acc_bytes,
-        .is_whole = kernel->is_whole};
+        .is_whole = kernel->is_whole,
+        .packed_bytes_max = KOLO_PACKED_BYTES_MAX};
     struct kolo_answer answer;
     kolo_plan_make(&question, &shared, settings.slot_bytes, &answer);
     kolo_plan made;
