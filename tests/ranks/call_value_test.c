@@ -1,11 +1,14 @@
 /* Collectives as values: kolo_call_make and kolo_start do what the function of the collective does, bit by bit; take
  * structs of other versions of the library; and refuse what is no collective. */
+#include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "named_call.h"
 #include "reference.h"
+
+enum { COUNT_WRONG = 4 << 20 };
 
 /* A function that leaves what it has been given, and counts. */
 static void take_sums(void *context, size_t first, size_t count, const void *gradients, void *parameters) {
@@ -22,9 +25,34 @@ static int make(kolo_comm *comm, const kolo_call *call, bool in_background) {
     return status < 0 ? status : kolo_request_wait(request);
 }
 
+/* Gives values that make no sense to fields that the collective does not have: they are not read. */
+static void fill_others(kolo_call *call, const collective_shape *kind) {
+    static const size_t wrong[] = {SIZE_MAX};
+    const bool is_list = kind->collective == KOLO_ALLREDUCE_MANY, is_barrier = kind->collective == KOLO_BARRIER;
+    if (!kind->reduces)
+        call->op = (kolo_op)99;
+    if (!kind->has_root)
+        call->root = -5;
+    if (is_list || is_barrier || (kind->counted && !kind->has_root))
+        call->count = COUNT_WRONG;
+    if (is_list || is_barrier || kind->collective == KOLO_BROADCAST)
+        call->send = wrong;
+    if (is_list || is_barrier)
+        call->recv = NULL;
+    if (!kind->counted || !kind->sends_blocks)
+        call->send_counts = call->send_offsets = wrong;
+    if (!kind->counted || !kind->takes_blocks)
+        call->recv_counts = call->recv_offsets = wrong;
+    if (!is_list) {
+        call->tensors = NULL;
+        call->ntensors = SIZE_MAX;
+    }
+}
+
 /* Every collective, compared with the reference with which others compare the functions. */
 static void make_each(struct rank *rank) {
     static const size_t counts[] = {1, 55, 0, 300, 1025};
+    kolo_stats stats = {.stats_bytes = sizeof stats};
     for (uint32_t index = 0; index < COLLECTIVES * 5 * 2; index++) {
         const collective_shape *kind = &collective_shapes[index % COLLECTIVES];
         const struct call call = {index,
@@ -39,10 +67,13 @@ static void make_each(struct rank *rank) {
                                   0};
         struct prepared prepared;
         call_prepare(&prepared, &call, rank->comm);
-        const kolo_call value = call_value(&prepared);
+        kolo_call value = call_value(&prepared);
+        fill_others(&value, kind);
         if (!call_check(rank, &prepared, make(rank->comm, &value, index >= COLLECTIVES * 5)))
             return;
     }
+    kolo_comm_stats(rank->comm, &stats);
+    expect(rank, stats.payload_bytes < COUNT_WRONG, "calls of %" PRIu64 " bytes in all", stats.payload_bytes);
 }
 
 static void apply(struct rank *rank) {

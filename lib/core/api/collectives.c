@@ -216,10 +216,10 @@ static int read_call(const char *function, const kolo_call *given, const struct 
     else if (call.collective == KOLO_BARRIER)
         *arguments = WITH_COUNT(NULL, NULL, 0, KOLO_U8, KOLO_SUM, 0);
     else
-        *arguments =
-            WITH_COUNTS(call.collective == KOLO_BROADCAST ? call.recv : call.send, call.recv, call.count, call.dtype,
-                        op, root, sends ? call.send_counts : NULL, sends ? call.send_offsets : NULL,
-                        takes ? call.recv_counts : NULL, takes ? call.recv_offsets : NULL);
+        *arguments = WITH_COUNTS(call.collective == KOLO_BROADCAST ? call.recv : call.send, call.recv,
+                                 sends && takes ? 0 : call.count, call.dtype, op, root, sends ? call.send_counts : NULL,
+                                 sends ? call.send_offsets : NULL, takes ? call.recv_counts : NULL,
+                                 takes ? call.recv_offsets : NULL);
     arguments->apply = (struct kolo_apply){.function = call.function, .context = call.context};
     return 0;
 }
