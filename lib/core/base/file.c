@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
 /* The user's own group may write: its members do not count as others. */
@@ -58,6 +59,20 @@ ssize_t kolo_file_read(const char *path, char *text, size_t room) {
 
 ssize_t kolo_file_read_own(const char *path, char *text, size_t room) {
     return read_file(path, text, room, true);
+}
+
+/* Before Linux 6.10 any signal ends the call for a file in memory, which gives all pages back: with a timer that is
+ * faster than the call no attempt would come to its end. So signals have to wait. */
+int kolo_file_allocate(int fd, uint64_t offset, size_t bytes) {
+    enum { INTERRUPTIONS_MAX = 1000 }; /* by the kernel's own */
+    sigset_t all, before;
+    int error = EINTR;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    for (int i = 0; error == EINTR && i < INTERRUPTIONS_MAX; i++)
+        error = posix_fallocate(fd, (off_t)offset, (off_t)bytes);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
 }
 
 int kolo_file_open_own(const char *path, struct stat *found) {

@@ -20,6 +20,9 @@ ssize_t kolo_file_read_open(int fd, char *text, size_t room);
 /* Reads `bytes` of an open file from `offset` on. Returns how many it has read: fewer where the file ends or fails. */
 size_t kolo_file_read_at(int fd, void *to, size_t bytes, uint64_t offset);
 
+/* Provides the pages of `bytes` from `offset` on. Returns 0 or an errno. */
+int kolo_file_allocate(int fd, uint64_t offset, size_t bytes);
+
 /* Opens a regular file of this user's for reading. Returns a descriptor or a negative errno: -EPERM where the path
  * leads to something else, or to another user's file. Follows no link, and never blocks, not even on a pipe. */
 int kolo_file_open_own(const char *path, struct stat *found);

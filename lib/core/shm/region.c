@@ -2,13 +2,13 @@
 #include "shm/region.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/status.h"
 #include "cpu/limits.h"
 #include "shm/memory_file.h"
@@ -101,7 +101,7 @@ static int fill(const char *function, uint8_t *memory, size_t bytes, int fd, off
         return 0;
     int error = errno;
     if (error == EINVAL) /* a kernel before 5.14 */
-        error = posix_fallocate(fd, offset, (off_t)bytes);
+        error = kolo_file_allocate(fd, (uint64_t)offset, bytes);
     return error ? refuse_memory(function, bytes, error) : 0;
 }
 

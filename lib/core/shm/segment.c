@@ -2,7 +2,6 @@
 #include "shm/segment.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/mempolicy.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -23,7 +22,6 @@
 #endif
 
 enum {
-    INTERRUPTIONS_MAX = 1000,
     CHECKED_BYTES_MIN = 1 << 20,
     KEPT_SHARE = 16 /* at most one in so many of the descriptors that this process may have */
 };
@@ -52,9 +50,7 @@ int kolo_segment_allocate(int fd, uint64_t offset, size_t bytes) {
     const int limited = check_limits(offset + bytes, bytes);
     if (limited < 0)
         return limited;
-    int rc = EINTR;
-    for (int i = 0; rc == EINTR && i < INTERRUPTIONS_MAX; i++)
-        rc = posix_fallocate(fd, (off_t)offset, (off_t)bytes);
+    const int rc = kolo_file_allocate(fd, offset, bytes);
     if (rc == 0)
         return 0;
     if (rc != ENOSPC && rc != ENOMEM && rc != EFBIG)

@@ -351,7 +351,7 @@ static void *map_file(const char *directory, const char *path, size_t bytes) {
     const int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return NULL;
-    int error = posix_fallocate(fd, 0, (off_t)bytes);
+    int error = kolo_file_allocate(fd, 0, bytes);
     void *mapping = error ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (mapping == MAP_FAILED && !error)
         error = errno;
