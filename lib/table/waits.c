@@ -110,7 +110,7 @@ static int find_abort(struct kolo_table *table) {
     kolo_comm *comm = table->comm;
     const int code = kolo_failure_ask(&comm->interrupt);
     if (code)
-        return kolo_failure_publish(comm, KOLO_ERR_ABORTED, comm->rank, code);
+        return kolo_failure_publish(comm, KOLO_ERR_ABORTED, code);
     if (!kolo_load_acquire(kolo_comm_failure_word(comm))) /* pairs with its publication */
         return 0;
     kolo_failure failure;

@@ -28,7 +28,7 @@ static int blame_another(kolo_waiter *waiter, const struct kolo_wait *wait) {
     kolo_comm *comm = waiter->owner;
     if (wait->waited_ns < SOON_NS)
         return 0;
-    return kolo_failure_publish(comm, KOLO_ERR_PEER_DEAD, (wait->peer + 1) % comm->size, 0);
+    return kolo_failure_publish_near(comm, KOLO_ERR_PEER_DEAD, (wait->peer + 1) % comm->size, 0);
 }
 
 static int check_late(kolo_waiter *waiter, const struct kolo_wait *wait) {
@@ -38,7 +38,7 @@ static int check_late(kolo_waiter *waiter, const struct kolo_wait *wait) {
 static int give_up_early(kolo_waiter *waiter, const struct kolo_wait *wait) {
     if (wait->waited_ns < SOON_NS)
         return 0;
-    return kolo_failure_publish(waiter->owner, KOLO_ERR_TIMEOUT, kolo_peer_rank(wait->peer), 0);
+    return kolo_failure_publish_near(waiter->owner, KOLO_ERR_TIMEOUT, kolo_peer_rank(wait->peer), 0);
 }
 
 static void be_blind(kolo_comm *comm) {

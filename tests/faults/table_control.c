@@ -171,7 +171,7 @@ static int blame_another(kolo_waiter *waiter, const struct kolo_wait *wait) {
     const kolo_table *table = waiter->owner;
     if (wait->waited_ns < SOON_NS)
         return 0;
-    return kolo_failure_publish(table->comm, KOLO_ERR_PEER_DEAD, (wait->peer + 1) % table->ranks, 0);
+    return kolo_failure_publish_near(table->comm, KOLO_ERR_PEER_DEAD, (wait->peer + 1) % table->ranks, 0);
 }
 
 static void be_blind(kolo_table *table) {

@@ -4,11 +4,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "channel_parts.h"
 #include "node_files.h"
 
-enum { WITHIN_MS = 100, COMPUTING_MS = 600, TIMEOUT_MS = 1000, LARGE = 200000 };
+#if defined(__x86_64__) && !defined(__clang__)
+#define MEMORY_IS_LIMITED 1
+#else
+#define MEMORY_IS_LIMITED 0 /* emulators know no such limit, and clang's sanitizers do not outlive it */
+#endif
+
+enum { WITHIN_MS = 100, COMPUTING_MS = 600, TIMEOUT_MS = 1000, LARGE = 200000, MESSAGES_MAX = 1000000 };
 
 /* The ranks of each node; 0: no more nodes. */
 static const int layouts[][NODES_MAX] = {{1, 1}, {2, 1}, {2, 3}, {1, 1, 1}, {3, 1, 2}};
@@ -147,6 +154,28 @@ static void lateness(struct rank *rank) {
     expect_prompt(rank, took_ns, 2 * TIMEOUT_MS, "the deadline");
 }
 
+/* The last rank finds no memory for messages that it puts aside. The rank before it, of the same node, sends them. */
+static void lack(struct rank *rank) {
+    const int last = rank->ranks - 1;
+    kolo_failure failure = {.failure_bytes = sizeof failure};
+    struct rlimit before;
+    int32_t value = 0;
+    kolo_barrier(rank->comm);
+    int status = rank->rank < last - 1 ? kolo_barrier(rank->comm) : 0;
+    for (int i = 0; rank->rank == last - 1 && status == 0 && i < MESSAGES_MAX; i++)
+        status = kolo_send(rank->comm, &value, 1, KOLO_I32, last, 1);
+    if (rank->rank == last) {
+        getrlimit(RLIMIT_DATA, &before);
+        setrlimit(RLIMIT_DATA, &(struct rlimit){1, before.rlim_max}); /* Linux takes 0 for no limit */
+        status = kolo_recv(rank->comm, &value, 1, KOLO_I32, last - 1, 2, NULL);
+        setrlimit(RLIMIT_DATA, &before);
+    }
+    expect_status(rank, status, KOLO_ERR_SYSTEM, "messages for which there is no memory");
+    expect_status(rank, kolo_comm_failure(rank->comm, &failure), 0, "kolo_comm_failure");
+    expect(rank, failure.rank == last && failure.cause == KOLO_CAUSE_FAILED, "rank %d is at fault, cause %d",
+           failure.rank, (int)failure.cause);
+}
+
 /* Lays out the ranks of a team and says whether it is wanted; `number` chooses how nodes are linked. */
 static int prepare(size_t layout, size_t number, int *node_of) {
     const int ranks = nodes_lay_out(layouts[layout], node_of);
@@ -203,6 +232,8 @@ int main(int argc, char **argv) {
         run_layout(layout, mismatch, layout, false);
         run_layout(layout, leaving, layout, false);
         run_layout(layout, lateness, layout, false);
+        if (MEMORY_IS_LIMITED && !arguments.threads && layout == 2) /* the last two ranks are of one node */
+            run_layout(layout, lack, 0, false);
         for (int leads = 0; !arguments.threads && leads < 2; leads++)
             run_layout(layout, death, layout, leads);
     }

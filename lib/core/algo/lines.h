@@ -151,7 +151,7 @@ static inline int kolo_lines_read(kolo_comm *comm, uint32_t peer, uint32_t first
         return rc;
     KOLO_POINT("lines.awaited");
     if (__builtin_expect(memcmp(line->payload, &comm->call.stamp, sizeof comm->call.stamp) != 0, 0))
-        return kolo_failure_publish(comm, KOLO_ERR_MISMATCH, peer, 0);
+        return kolo_failure_publish_near(comm, KOLO_ERR_MISMATCH, peer, 0);
     *source = bytes <= KOLO_LINE_BYTES_MAX ? line->payload + sizeof comm->call.stamp
                                            : kolo_lines_unpack(comm, peer, line, bytes, round->number, &rc);
     return rc;

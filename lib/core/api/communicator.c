@@ -145,7 +145,7 @@ static int abort_in_lane(const kolo_comm *handed_out, int code) {
     const int rc = kolo_lanes_enter("kolo_comm_abort", handed_out, &lane);
     if (rc < 0)
         return rc;
-    kolo_failure_publish(lane, KOLO_ERR_ABORTED, lane->rank, code);
+    kolo_failure_publish(lane, KOLO_ERR_ABORTED, code);
     kolo_leave(lane);
     return 0;
 }
@@ -159,7 +159,7 @@ int kolo_comm_abort(kolo_comm *comm, int code) {
         return KOLO_FAIL_IN(comm, __func__, KOLO_ERR_STATE, "the communicator is broken already");
     KOLO_POINT("abort.beginning");
     char message[KOLO_QUEUE_WHY_BYTES];
-    const int status = kolo_failure_publish(comm, KOLO_ERR_ABORTED, comm->rank, code); /* or what was first */
+    const int status = kolo_failure_publish(comm, KOLO_ERR_ABORTED, code); /* or what was first */
     snprintf(message, sizeof message, "%s", kolo_error_message());
     kolo_queue_end(comm, status, message);
     kolo_lanes_break(comm);

@@ -139,7 +139,7 @@ int kolo_file_hand_out(kolo_comm *comm, const struct kolo_handing *handing, int 
         return 0;
     struct offer one[2] = {{0}}, *offers = handing->givers == 1 ? one : calloc(2 * handing->givers, sizeof *offers);
     if (!offers)
-        return kolo_failure_publish(comm, KOLO_ERR_SYSTEM, comm->rank, 0);
+        return kolo_failure_publish(comm, KOLO_ERR_SYSTEM, 0);
     int rc = exchange_offers(comm, handing, *fd, offers + handing->givers, offers);
     const struct offer *offer = handing->giver == KOLO_NO_GIVER ? NULL : &offers[handing->giver];
     if (rc == 0)

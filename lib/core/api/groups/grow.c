@@ -186,7 +186,7 @@ static int decide(kolo_comm *comm, int rc) {
     rc = kolo_status_agree(comm, "kolo_comm_grow", rc);
     KOLO_POINT("grow.agreed");
     if (rc == 0)
-        kolo_failure_publish(comm, KOLO_ERR_ABORTED, comm->rank, MOVED);
+        kolo_failure_publish(comm, KOLO_ERR_ABORTED, MOVED);
     kolo_failure_describe(comm, &failure);
     if (failure.status == KOLO_ERR_ABORTED && failure.code == MOVED)
         return 0;

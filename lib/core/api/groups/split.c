@@ -163,8 +163,7 @@ static int agree(const struct split *s, int rc) {
         !kolo_comm_is_usable(comm))
         return status;
     snprintf(why, sizeof why, "%s", kolo_error_message());
-    rc =
-        comm->global_rank == 0 ? kolo_failure_publish(comm, status, comm->rank, 0) : kolo_words_max(comm, &word, &word);
+    rc = comm->global_rank == 0 ? kolo_failure_publish(comm, status, 0) : kolo_words_max(comm, &word, &word);
     return rc == status ? kolo_fail(status, "%s", why) : rc;
 }
 
@@ -244,7 +243,7 @@ static int run(kolo_comm *comm, const char *function, const int *color, int key,
     if (!s.words || !s.ranks) {
         rc = KOLO_FAIL_IN(comm, function, KOLO_ERR_SYSTEM, "out of memory");
         if (ranks > 1)
-            rc = kolo_failure_publish(comm, rc, comm->rank, 0);
+            rc = kolo_failure_publish(comm, rc, 0);
     } else if (color) {
         const uint64_t own = word_of(*color, key);
         rc = kolo_words_gather(comm, &own, s.words);

@@ -13,7 +13,7 @@
 static int check_wait(kolo_waiter *waiter, const struct kolo_wait *wait) {
     kolo_comm *lane = waiter->owner;
     if (kolo_load_acquire(&lane->first->stopping)) /* pairs with kolo_queue_end */
-        return kolo_failure_publish(lane, KOLO_ERR_PEER_DEAD, lane->rank, 0);
+        return kolo_failure_publish(lane, KOLO_ERR_PEER_DEAD, 0);
     return kolo_failure_check(waiter, wait);
 }
 
@@ -27,7 +27,7 @@ static int allocate(kolo_comm *comm, uint32_t count) {
     if (comm->lanes && comm->lanes->tables)
         return 0;
     const int rc = kolo_fail(KOLO_ERR_SYSTEM, "rank %u: out of memory", comm->global_rank);
-    return comm->global_size > 1 ? kolo_failure_publish(comm, rc, comm->rank, 0) : rc;
+    return comm->global_size > 1 ? kolo_failure_publish(comm, rc, 0) : rc;
 }
 
 int kolo_lanes_hand_out(kolo_comm *comm) {
@@ -67,7 +67,7 @@ int kolo_lanes_make(kolo_comm *comm) {
     }
     kolo_store_relaxed(&comm->waiter.timeout_ns, (uint64_t)timeout_ns);
     if (rc == 0 && (rc = kolo_lanes_hand_out(comm)) < 0 && comm->global_size > 1)
-        rc = kolo_failure_publish(comm, rc, comm->rank, 0);
+        rc = kolo_failure_publish(comm, rc, 0);
     if (rc == 0)
         comm->lanes->helpers = kolo_helpers_create(comm->lanes->lane, count);
     return rc;

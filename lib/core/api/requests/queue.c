@@ -463,7 +463,7 @@ static int check_stopping(kolo_waiter *waiter, const struct kolo_wait *wait) {
         return comm->queue->check(waiter, wait);
     if (!waiter->work) /* in a wait for transfers, which others find incomplete */
         return KOLO_ERR_STATE;
-    return kolo_failure_publish(comm, KOLO_ERR_PEER_DEAD, comm->rank, 0);
+    return kolo_failure_publish(comm, KOLO_ERR_PEER_DEAD, 0);
 }
 
 /* How long until the thread may carry out the oldest request. */

@@ -119,7 +119,7 @@ static int look_at(kolo_comm *comm, uint32_t from) {
         if (receiving)
             rc = match(comm, receiving, &message, payload);
         else if (!kolo_aside_add(&comm->channels, &message, payload, payload ? bytes : 0))
-            rc = kolo_failure_publish(comm, KOLO_ERR_SYSTEM, comm->global_rank, 0);
+            rc = kolo_failure_publish(comm, KOLO_ERR_SYSTEM, 0);
         pair->received = number;
         if (rc == 0)
             kolo_publish_to(comm, &ring->taken, number, from);

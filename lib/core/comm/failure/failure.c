@@ -346,7 +346,7 @@ static int publish(kolo_comm *comm, struct kolo_failure_report found, bool is_fa
     return rc;
 }
 
-int kolo_failure_publish(kolo_comm *comm, int status, uint32_t rank, int64_t code) {
+int kolo_failure_publish_near(kolo_comm *comm, int status, uint32_t rank, int64_t code) {
     const kolo_cause cause = status == KOLO_ERR_ABORTED     ? KOLO_CAUSE_ABORTED
                              : status == KOLO_ERR_MISMATCH  ? KOLO_CAUSE_MISMATCH
                              : status == KOLO_ERR_PEER_DEAD ? KOLO_CAUSE_LEFT
@@ -356,6 +356,10 @@ int kolo_failure_publish(kolo_comm *comm, int status, uint32_t rank, int64_t cod
     const struct kolo_failure_report found = {
         .status = status, .rank = rank, .cause = cause, .call = call, .code = code};
     return comm->first->segment.header ? publish(comm, found, false) : publish_alone(comm, found);
+}
+
+int kolo_failure_publish(kolo_comm *comm, int status, int64_t code) {
+    return kolo_failure_publish_near(comm, status, comm->rank, code);
 }
 
 int kolo_failure_publish_pair(kolo_comm *comm, uint32_t rank) {
@@ -368,7 +372,7 @@ int64_t kolo_failure_counts(uint64_t sent, uint64_t expected) {
 }
 
 int kolo_failure_publish_counts(kolo_comm *comm, uint32_t rank, uint64_t sent, uint64_t expected) {
-    return kolo_failure_publish(comm, KOLO_ERR_MISMATCH, rank, kolo_failure_counts(sent, expected));
+    return kolo_failure_publish_near(comm, KOLO_ERR_MISMATCH, rank, kolo_failure_counts(sent, expected));
 }
 
 void kolo_failure_relay(kolo_comm *comm, const struct kolo_failure_report *report) {
@@ -519,7 +523,7 @@ int kolo_failure_check(kolo_waiter *waiter, const struct kolo_wait *wait) {
         return adopt_in_call(comm);
     const int code = kolo_failure_ask(&comm->interrupt);
     if (code && !kolo_wait_reached(wait))
-        return kolo_failure_publish(comm, KOLO_ERR_ABORTED, comm->rank, code);
+        return kolo_failure_publish(comm, KOLO_ERR_ABORTED, code);
     const struct kolo_failure_report found = find_cause(comm, wait);
     if (found.status && !kolo_wait_reached(wait))
         return publish(comm, found, false);

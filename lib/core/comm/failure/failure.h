@@ -21,9 +21,12 @@
 #include "comm/comm.h"
 #include "comm/step/call_key.h"
 
-/* Publishes a failure unless there is one already, breaks this rank's communicator and sets the error message. Returns
- * the status of the published failure. Status PEER_DEAD: this rank leaves, with a call under way. */
-int kolo_failure_publish(kolo_comm *comm, int status, uint32_t rank, int64_t code);
+/* Publishes a failure of this rank unless there is one already, breaks this rank's communicator and sets the error
+ * message. Returns the status of the published failure. Status PEER_DEAD: this rank leaves, with a call under way. */
+int kolo_failure_publish(kolo_comm *comm, int status, int64_t code);
+
+/* Likewise, of `rank` of this node. */
+int kolo_failure_publish_near(kolo_comm *comm, int status, uint32_t rank, int64_t code);
 
 /* Publishes a MISMATCH: a message of `rank`, among all nodes, does not fit this rank's receive; see comm->channels. */
 int kolo_failure_publish_pair(kolo_comm *comm, uint32_t rank);

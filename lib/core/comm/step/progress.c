@@ -100,7 +100,7 @@ static int claim(kolo_comm *comm, uint64_t needed, const uint64_t *readers) {
         KOLO_POINT("slot.claimed");
         uint64_t progress = kolo_load_acquire(&signal->progress); /* may be later than what was waited for */
         if (__builtin_expect(differs(comm, signal, &progress), 0))
-            return kolo_failure_publish(comm, KOLO_ERR_MISMATCH, peer, 0);
+            return kolo_failure_publish_near(comm, KOLO_ERR_MISMATCH, peer, 0);
         comm->call.peer_steps[peer] = progress;
     }
     return 0;

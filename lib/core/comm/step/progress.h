@@ -101,7 +101,7 @@ static inline int kolo_step_await(kolo_comm *comm, uint32_t peer, uint64_t step)
     KOLO_POINT("step.awaited");
     comm->call.peer_steps[peer] = comm->call.step + step; /* spares kolo_slot_claim a look at the line */
     if (__builtin_expect(kolo_load_relaxed(&signal->stamps[comm->call.schedule % KOLO_STAMPS]) != comm->call.stamp, 0))
-        return kolo_failure_publish(comm, KOLO_ERR_MISMATCH, peer, 0);
+        return kolo_failure_publish_near(comm, KOLO_ERR_MISMATCH, peer, 0);
     return 0;
 }
 
