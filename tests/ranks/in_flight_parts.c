@@ -236,7 +236,7 @@ static void run_many(const struct rank *rank, kolo_comm *comm) {
 
 /* Rank 0 receives from any; all send themselves something. */
 static void run_any_and_self(const struct rank *rank, kolo_comm *comm) {
-    int numbers[HARNESS_RANKS_MAX], own = -1, value = rank->rank;
+    int numbers[HARNESS_RANKS_MAX], own = -1, value = rank->rank, index;
     kolo_received received[HARNESS_RANKS_MAX];
     kolo_request *requests[HARNESS_RANKS_MAX] = {NULL}, *self[2] = {NULL}, *vain = NULL;
     for (int i = 1; rank->rank == 0 && i < rank->ranks; i++) {
@@ -263,9 +263,13 @@ static void run_any_and_self(const struct rank *rank, kolo_comm *comm) {
         expect_status(rank, kolo_irecv(comm, &own, 1, KOLO_I32, rank->rank, 1, NULL, &vain), 0, "kolo_irecv");
         if (expect_status(rank, kolo_request_wait(vain), KOLO_ERR_ARG, "what it never sent itself"))
             expect_message(rank, "what it never sent itself", "itself, tag 1", NULL);
+        expect_status(rank, kolo_irecv(comm, &own, 1, KOLO_I32, rank->rank, 1, NULL, &vain), 0, "kolo_irecv");
+        expect_status(rank, kolo_request_wait_any(&vain, 1, &index), KOLO_ERR_ARG, "any of what it never sent itself");
+        expect_status(rank, kolo_irecv(comm, &own, 1, KOLO_I32, rank->rank, 1, NULL, &vain), 0, "kolo_irecv");
     }
     void *buffer;
     expect_status(rank, kolo_alloc(comm, 4096, &buffer), 0, "kolo_alloc");
+    expect_status(rank, kolo_request_wait(vain), vain ? KOLO_ERR_ARG : 0, "what kolo_alloc waited for in vain");
 }
 
 /* Issues what it sends itself while its progress thread carries out collectives and begins what was issued before. */

@@ -189,6 +189,20 @@ static int look_at_peers(struct kolo_queue *queue) {
     return kolo_transfer_look(comm);
 }
 
+/* Gives up receives from the own rank for which the wait, for that request or for any, would never end. */
+static bool give_up(const kolo_comm *comm, const kolo_request *request) {
+    static const char *const function = "kolo_request_wait";
+    const struct kolo_receiving *receiving, *receives = comm->channels.receives;
+    bool is_vain = !comm->channels.sends;
+    if (request)
+        return kolo_transfer_give_up(request->transfer, function);
+    for (receiving = receives; receiving; receiving = receiving->next)
+        is_vain = is_vain && !receiving->is_matched && receiving->from == comm->global_rank;
+    for (receiving = is_vain ? receives : NULL; receiving; receiving = receiving->next)
+        kolo_transfer_give_up(receiving->owner, function);
+    return is_vain;
+}
+
 /* Goes on with transfers. The caller has the communicator and the common lock, which this gives up meanwhile. */
 static void go_on_with_transfers(struct kolo_queue *queue, const struct until *until) {
     kolo_comm *comm = queue->comm;
@@ -197,8 +211,7 @@ static void go_on_with_transfers(struct kolo_queue *queue, const struct until *u
         read_stats(comm, false, &queue->other_lanes, &queue->stats);
     kolo_common_unlock();
     int rc = begin_transfers(queue);
-    const bool is_vain = rc == 0 && until->request && until->waits &&
-                         kolo_transfer_give_up(until->request->transfer, "kolo_request_wait");
+    const bool is_vain = rc == 0 && until->waits && !until->is_thread && give_up(comm, until->request);
     if (rc == 0)
         rc = is_vain || !comm->segment.header ? kolo_transfer_advance(comm)
                                               : kolo_transfer_run(comm, is_enough, (void *)until, until->is_thread);
