@@ -2,6 +2,7 @@
  * the rank and the code that it should name. */
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +56,61 @@ static void run_abort(struct rank *rank) {
         expect_prompt(rank, now_ns() - event_ns(), 1000, "noticed the abort");
     }
     check_failure(rank, KOLO_ERR_ABORTED, culprit, CODE);
+}
+
+/* Another thread of rank 0 aborts while rank 0 waits in one of these calls for rank 1, which has not come. */
+enum { IN_BARRIER, IN_RECV, IN_DUP, IN_ALLOC, CALLS_TO_ABORT };
+
+struct aborted {
+    struct rank *rank;
+    atomic_bool waits;
+};
+
+static void say_waits(void *context) {
+    atomic_store((atomic_bool *)context, true);
+}
+
+static void *abort_wait(void *argument) {
+    struct aborted *aborted = argument;
+    while (!atomic_load(&aborted->waits))
+        sleep_ms(1);
+    expect_status(aborted->rank, kolo_comm_abort(aborted->rank->comm, CODE), 0, "kolo_comm_abort");
+    return NULL;
+}
+
+static int call_to_abort(kolo_comm *comm, int call) {
+    kolo_comm *copy;
+    void *buffer;
+    int word;
+    return call == IN_BARRIER ? kolo_barrier(comm)
+           : call == IN_RECV  ? kolo_recv(comm, &word, 1, KOLO_I32, 1, 0, NULL)
+           : call == IN_DUP   ? kolo_comm_dup(comm, &copy)
+                              : kolo_alloc(comm, 4096, &buffer);
+}
+
+static void run_abort_by_thread(struct rank *rank) {
+    struct aborted aborted = {.rank = rank};
+    const kolo_hooks hooks = {.hooks_bytes = sizeof hooks, .idle = say_waits, .context = &aborted.waits};
+    kolo_request *request = NULL;
+    pthread_t thread;
+    rank->options.progress = 1;
+    if (!expect_status(rank, kolo_comm_create(&rank->comm, &rank->options), 0, "kolo_comm_create"))
+        return;
+    expect_status(rank, kolo_ibarrier(rank->comm, &request), 0, "kolo_ibarrier");
+    expect_status(rank, kolo_request_wait(request), 0, "kolo_request_wait");
+    if (rank->rank == 0) {
+        expect_status(rank, kolo_comm_set_hooks(rank->comm, &hooks), 0, "kolo_comm_set_hooks");
+        expect(rank, pthread_create(&thread, NULL, abort_wait, &aborted) == 0, "no thread");
+        if (expect_status(rank, call_to_abort(rank->comm, *(const int *)rank->team->argument), KOLO_ERR_ABORTED,
+                          "the call"))
+            expect_message(rank, "the call", "rank 0 aborted", "code 42", NULL);
+        pthread_join(thread, NULL);
+        counter_add(1);
+    } else {
+        await_counter(1);
+        const int status = kolo_barrier(rank->comm); /* rank 0 may have come, so that this one is complete */
+        expect_status(rank, status ? status : kolo_barrier(rank->comm), KOLO_ERR_ABORTED, "kolo_barrier after it");
+    }
 }
 
 /* One rank does not come in time: it stays away, or is stopped by the parent, until the others have given up. It finds
@@ -285,6 +341,8 @@ int main(int argc, char **argv) {
         for (int by_lane = 0; by_lane < 2; by_lane++)
             harness_run(
                 &(struct team){.ranks = 1, .creates_itself = true, .argument = &(bool){by_lane}, .run = run_alone});
+    for (int call = 0; call < CALLS_TO_ABORT && wants_ranks(2); call++)
+        harness_run(&(struct team){.ranks = 2, .creates_itself = true, .argument = &call, .run = run_abort_by_thread});
     if (wants_ranks(3))
         run_all_unlimited();
     if (wants_ranks(2))

@@ -472,7 +472,8 @@ void kolo_queue_release(kolo_comm *comm, int status) {
 /* The check of long waits where there is a progress thread: it ends the wait of the thread once the queue ends. */
 static int check_stopping(kolo_waiter *waiter, const struct kolo_wait *wait) {
     kolo_comm *comm = waiter->owner;
-    if (!kolo_load_acquire(&comm->stopping)) /* pairs with kolo_queue_end */
+    /* Pairs with kolo_queue_end. A failure, published before that, says what an abort by another thread says. */
+    if (!kolo_load_acquire(&comm->stopping) || kolo_load_acquire(kolo_comm_failure_word(comm)))
         return comm->queue->check(waiter, wait);
     if (!waiter->work) /* in a wait for transfers, which others find incomplete */
         return KOLO_ERR_STATE;
