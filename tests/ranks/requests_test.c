@@ -198,6 +198,26 @@ static void double_data(void *argument) {
     doubling->calls++;
 }
 
+static void abort_comm(void *argument) {
+    kolo_comm_abort(argument, 7);
+}
+
+/* A function that is called at once aborts its communicator, with a receive in flight. */
+static void run_abort_in_function(struct rank *rank) {
+    kolo_comm *comm;
+    kolo_request *request;
+    int data;
+    if (!create(rank, &comm))
+        return;
+    if (rank->rank == 0) {
+        expect_status(rank, kolo_irecv(comm, &data, 1, KOLO_I32, 1, 0, NULL, &request), 0, "kolo_irecv");
+        expect_status(rank, kolo_irun(comm, abort_comm, comm, NULL), KOLO_ERR_STATE, "kolo_irun of an abort");
+        if (expect_status(rank, kolo_request_wait(request), KOLO_ERR_ABORTED, "the receive"))
+            expect_message(rank, "the receive", "rank 0 aborted the communicator with code 7", NULL);
+    }
+    kolo_comm_destroy(comm);
+}
+
 /* Functions between sums of what they change, all in flight at once; and one behind a barrier that is aborted, which is
  * never called. */
 static void run_functions(struct rank *rank) {
@@ -697,6 +717,7 @@ int main(int argc, char **argv) {
                  {run_abort, .ranks_min = 1},
                  {run_abort_at_once, .ranks_min = 2},
                  {run_abort_alone, .ranks_min = 1},
+                 {run_abort_in_function, .ranks_min = 2},
                  {run_abort_by_thread, .ranks_min = 1},
                  {run_destroy, .ranks_min = 1},
                  {run_destroy_beside_waits, .has_thread = true, .ranks_min = 2},

@@ -97,11 +97,16 @@ static void complete_all(struct kolo_queue *queue, int status, const char *messa
     }
 }
 
-/* Completes all requests of a communicator that broke in a call that returned `rc`; 0: by a receive in its waits. */
-static void complete_broken(struct kolo_queue *queue, int rc) {
-    if (rc >= 0)
-        rc = kolo_failure_look(queue->comm, queue->comm->rank, 0);
-    complete_all(queue, rc, kolo_error_message());
+/* Completes all requests if the queue has ended, or if the communicator broke in a call that returned `rc`; 0: by a
+ * receive in its waits, or a function that it called. */
+static void complete_ended(struct kolo_queue *queue, int rc) {
+    if (queue->ended) {
+        complete_all(queue, queue->ended, queue->why);
+    } else if (!kolo_comm_is_usable(queue->comm)) {
+        if (rc >= 0)
+            rc = kolo_failure_look(queue->comm, queue->comm->rank, 0);
+        complete_all(queue, rc, kolo_error_message());
+    }
 }
 
 /* Completes the requests that a forked child has inherited, under the common lock. */
@@ -219,10 +224,7 @@ static void go_on_with_transfers(struct kolo_queue *queue, const struct until *u
         rc = look_at_peers(queue);
     kolo_common_lock();
     queue->running = false;
-    if (queue->ended)
-        complete_all(queue, queue->ended, queue->why);
-    else if (rc < 0 && !kolo_comm_is_usable(comm))
-        complete_all(queue, rc, kolo_error_message());
+    complete_ended(queue, rc);
     if (sleepers)
         kolo_bell_ring_slowly(&completion);
 }
@@ -292,10 +294,7 @@ static void carry_out_oldest(struct kolo_queue *queue) {
     if (rc >= 0 || !is_broken)
         complete(queue, request, rc < 0 && queue->ended ? queue->ended : rc,
                  queue->ended ? queue->why : kolo_error_message());
-    if (queue->ended)
-        complete_all(queue, queue->ended, queue->why);
-    else if (is_broken)
-        complete_broken(queue, rc);
+    complete_ended(queue, rc);
 }
 
 void kolo_queue_await_completion(struct kolo_queue *queue, const kolo_request *request) {
@@ -459,8 +458,7 @@ void kolo_queue_release(kolo_comm *comm, int status) {
     kolo_common_lock();
     comm->waiter.work = NULL;
     queue->running = false;
-    if (!kolo_comm_is_usable(comm))
-        complete_broken(queue, status);
+    complete_ended(queue, status);
     kolo_comm_set_ready(comm, !queue->transfers);
     if (queue->transfers)
         call_thread(queue);

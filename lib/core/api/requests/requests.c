@@ -14,14 +14,13 @@ static int call_function(const struct kolo_descriptor *descriptor, kolo_comm *co
 
 static int call_at_once(const char *name, kolo_comm *comm, void (*function)(void *argument), void *argument) {
     const bool was_ready = kolo_is_ready(comm);
-    int rc = was_ready ? 0 : kolo_queue_claim(name, comm, false);
+    const int rc = was_ready ? 0 : kolo_queue_claim(name, comm, false);
     if (rc < 0)
         return rc;
     function(argument);
-    rc = kolo_comm_is_usable(comm) ? 0 : kolo_unusable(name, comm);
     if (!was_ready)
-        kolo_queue_release(comm, rc);
-    return rc;
+        kolo_queue_release(comm, 0);
+    return kolo_comm_is_usable(comm) ? 0 : kolo_unusable(name, comm);
 }
 
 int kolo_irun(kolo_comm *comm, void (*function)(void *argument), void *argument, kolo_request **request) {
