@@ -184,9 +184,9 @@ typedef struct kolo_grow_options {
 /* Takes in the processes that wait at the listener; does not wait for any to come. Collective. If some are taken,
  * *grown is a communicator of comm's ranks, in their order, followed by the new ones. Then `comm` is broken for all its
  * ranks, as by kolo_comm_abort, and its owner still destroys it. If no process waits, *grown becomes NULL. All ranks of
- * `comm` move to *grown or all stay, even if some end meanwhile. KOLO_ERR_ARG, UNSUPPORTED: as kolo_comm_listen.
- * Another error: no process was taken in (they may ask again), and `comm` stays usable unless kolo_comm_failure says
- * that it is broken. */
+ * `comm` move to *grown or all stay, even if some end meanwhile. KOLO_ERR_ARG: grown is NULL, or an option is wrong.
+ * KOLO_ERR_UNSUPPORTED: as kolo_comm_listen. Another error: no process was taken in (they may ask again), and `comm`
+ * stays usable unless kolo_comm_failure says that it is broken. */
 KOLO_API int kolo_comm_grow(kolo_comm *comm, const kolo_grow_options *options, kolo_comm **grown);
 
 /* How to join. Begin with KOLO_JOIN_INIT. */
@@ -206,9 +206,9 @@ typedef struct kolo_join_options {
 
 /* Asks the ranks that listen under that name to take this process in, and blocks until they answer. *comm is the
  * communicator that their kolo_comm_grow makes; its timeouts and the like are this process's own, from the environment.
- * KOLO_ERR_ARG: nobody listens under that name. KOLO_ERR_MISMATCH: this process was refused; the message says why.
- * KOLO_ERR_PEER_DEAD, TIMEOUT: the others have ended, or went on without this process; it may ask again.
- * KOLO_ERR_SYSTEM: also if the name is another user's. */
+ * KOLO_ERR_ARG: an option is wrong, or nobody listens under that name. KOLO_ERR_MISMATCH: this process was refused; the
+ * message says why. KOLO_ERR_PEER_DEAD, TIMEOUT: the others have ended, or went on without this process; it may ask
+ * again. KOLO_ERR_SYSTEM: also if the name is another user's. */
 KOLO_API int kolo_comm_join(kolo_comm **comm, const kolo_join_options *options);
 
 /* These return what they say, never fail and never block. comm is not NULL. */

@@ -170,6 +170,9 @@ static void run_wrong_use(struct rank *rank) {
     name_of(rank, name, sizeof name);
     expect_status(rank, kolo_comm_listen(rank->comm, name, NULL), KOLO_ERR_ARG, "kolo_comm_listen into NULL");
     expect_status(rank, kolo_comm_grow(rank->comm, &options, NULL), KOLO_ERR_ARG, "kolo_comm_grow into NULL");
+    options.timeout_ms = asks.timeout_ms = INT64_MAX;
+    expect_status(rank, kolo_comm_grow(rank->comm, &options, &grown), KOLO_ERR_ARG, "kolo_comm_grow for ever");
+    expect_message(rank, "kolo_comm_grow for ever", "timeout_ms 9223372036854775807", "from 0 to", NULL);
     expect_status(rank, kolo_comm_listen(rank->comm, "no name!", &listener), KOLO_ERR_ARG, "kolo_comm_listen");
     expect_status(rank, kolo_comm_join(&grown, NULL), KOLO_ERR_ARG, "kolo_comm_join without options");
     expect_status(rank, kolo_comm_join(&grown, &asks), KOLO_ERR_ARG, "kolo_comm_join without a name");
@@ -179,6 +182,10 @@ static void run_wrong_use(struct rank *rank) {
     expect_status(rank, kolo_comm_join(&grown, &asks), KOLO_ERR_ARG, "kolo_comm_join with too long a message");
     if (!expect_status(rank, kolo_comm_listen(rank->comm, name, &listener), 0, "kolo_comm_listen"))
         return;
+    asks.message_bytes = 0;
+    if (expect_status(rank, kolo_comm_join(&grown, &asks), KOLO_ERR_ARG, "kolo_comm_join for ever"))
+        expect_message(rank, "kolo_comm_join for ever", "timeout_ms 9223372036854775807", "from 0 to", NULL);
+    asks.timeout_ms = -1;
     if (expect_status(rank, kolo_comm_listen(rank->comm, name, &second), KOLO_ERR_ARG, "kolo_comm_listen twice") &&
         rank->rank == 0)
         expect_message(rank, "kolo_comm_listen twice", "in use", NULL);
@@ -186,7 +193,6 @@ static void run_wrong_use(struct rank *rank) {
     works(rank, rank->comm, rank->ranks);
     kolo_comm_unlisten(listener, NULL);
     kolo_barrier(rank->comm);
-    asks.message_bytes = 0;
     if (expect_status(rank, kolo_comm_join(&grown, &asks), KOLO_ERR_ARG, "kolo_comm_join of nobody"))
         expect_message(rank, "kolo_comm_join of nobody", "nobody", name, NULL);
 }

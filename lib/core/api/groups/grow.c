@@ -46,6 +46,7 @@
 #include "api/requests/queue.h"
 #include "api/sharing.h"
 #include "base/sized.h"
+#include "comm/creation/options.h"
 #include "comm/failure/failure.h"
 #include "shm/memory_file.h"
 
@@ -67,6 +68,13 @@ static int check(kolo_comm *comm, const char *function, const void *result) {
         return KOLO_FAIL_IN(comm, function, KOLO_ERR_UNSUPPORTED,
                             "the ranks are on several machines, and processes can join only ranks that are all on one");
     return 0;
+}
+
+static int check_timeout(const char *function, int64_t timeout_ms) {
+    return timeout_ms >= -1 && timeout_ms <= KOLO_TIMEOUT_MS_MAX
+               ? 0
+               : kolo_fail(KOLO_ERR_ARG, "%s: options.timeout_ms %" PRId64 ": must be from 0 to %" PRId64 " ms",
+                           function, timeout_ms, KOLO_TIMEOUT_MS_MAX);
 }
 
 /* Listening. */
@@ -261,7 +269,9 @@ int kolo_comm_grow(kolo_comm *comm, const kolo_grow_options *theirs, kolo_comm *
     kolo_comm *made = NULL;
     int rc = check(comm, function, grown);
     if (rc == 0)
-        rc = kolo_sized_read(&sized, "kolo_comm_grow", &options, theirs);
+        rc = kolo_sized_read(&sized, function, &options, theirs);
+    if (rc == 0)
+        rc = check_timeout(function, options.timeout_ms);
     struct newcomers *newcomers = rc == 0 ? calloc(1, sizeof *newcomers) : NULL;
     if (rc == 0 && !newcomers)
         rc = KOLO_FAIL_IN(comm, function, KOLO_ERR_SYSTEM, "out of memory");
@@ -328,7 +338,7 @@ static int check_join(const kolo_comm *const *comm, const kolo_join_options *opt
     if (options->message_bytes > KOLO_JOIN_BYTES || (options->message_bytes && !options->message))
         return kolo_fail(KOLO_ERR_ARG, "kolo_comm_join: a message of %zu bytes: %s", options->message_bytes,
                          options->message ? "too long" : "it is NULL");
-    return 0;
+    return check_timeout("kolo_comm_join", options->timeout_ms);
 }
 
 int kolo_comm_join(kolo_comm **comm, const kolo_join_options *theirs) {
