@@ -87,6 +87,9 @@ static bool grow_to(struct rank *rank, int listener, int size, int pause_ms) {
         if (!grown)
             continue;
         expect_status(rank, kolo_barrier(rank->comm), KOLO_ERR_STATE, "kolo_barrier in what has grown");
+        kolo_failure failure = {.failure_bytes = sizeof failure};
+        expect_status(rank, kolo_comm_failure(rank->comm, &failure), 0, "kolo_comm_failure");
+        expect(rank, failure.status == KOLO_ERR_ABORTED, "what has grown is broken by %d", failure.status);
         kolo_comm_destroy(rank->comm);
         rank->comm = grown;
         expect(rank, kolo_comm_rank(grown) == before, "was rank %d, is %d", before, kolo_comm_rank(grown));

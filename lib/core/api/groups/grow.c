@@ -189,8 +189,6 @@ static void welcome(const kolo_comm *comm, const struct newcomers *newcomers) {
 /* Step 3: decides whether the members move. Returns 0 if they do, else why they stay. */
 static int decide(kolo_comm *comm, int rc) {
     kolo_failure failure;
-    if (comm->size == 1)
-        return rc;
     rc = kolo_status_agree(comm, "kolo_comm_grow", rc);
     KOLO_POINT("grow.agreed");
     if (rc == 0)
