@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -174,13 +175,35 @@ static void await_other_thread(const struct rank *rank) {
     kolo_watch_close(watch);
 }
 
-/* The answer ends the wait of rank 0 at the second question, for both ranks. It waits in a barrier, for one that its
- * progress thread carries out, or in one behind that. */
-static enum { BLOCKED, WAITS_FOR_REQUEST, WAITS_BEHIND_REQUEST, WAYS } way;
+/* The answer ends the wait of rank 0 at the second question, for both ranks. It waits in a barrier, for its helper
+ * in a sum, for a barrier that its progress thread carries out, or in one behind that. */
+static enum { BLOCKED, WAITS_FOR_HELPER, WAITS_FOR_REQUEST, WAITS_BEHIND_REQUEST, WAYS } way;
 
 static int answer(void *context) {
-    int *questions = context;
+    atomic_int *questions = context;
     return ++*questions == 2 ? 77 : 0;
+}
+
+/* The helper of rank 0, in its part of the sum, is as late as the second question. */
+static void add_late(const void *in, void *inout, size_t count, void *context) {
+    static atomic_int slept_ms;
+    for (const atomic_int *questions = context; gettid() != getpid() && *questions < 2 && slept_ms < 20000; slept_ms++)
+        sleep_ms(1);
+    for (size_t i = 0; i < count; i++)
+        ((int32_t *)inout)[i] += ((const int32_t *)in)[i];
+}
+
+static int wait_for_helper(struct rank *rank, atomic_int *questions) {
+    enum { COUNT = 1 << 18 };
+    atomic_int none = 2;
+    int32_t *data = calloc(COUNT, sizeof *data);
+    kolo_op op;
+    expect_status(rank,
+                  kolo_op_create(&op, add_late, rank->rank == 0 ? questions : &none, sizeof *data, KOLO_OP_COMMUTATIVE),
+                  0, "kolo_op_create");
+    const int status = kolo_allreduce(rank->comm, data, data, COUNT, KOLO_I32, op);
+    free(data);
+    return status;
 }
 
 static int wait_as_rank_0(struct rank *rank) {
@@ -196,9 +219,10 @@ static int wait_as_rank_0(struct rank *rank) {
 
 static void run_asked(struct rank *rank) {
     kolo_failure failure = {.failure_bytes = sizeof failure};
-    int questions = 0;
+    atomic_int questions = 0;
     const kolo_hooks hooks = {.hooks_bytes = sizeof hooks, .interrupt = answer, .context = &questions}, unsized = {0};
-    rank->options.progress = way != BLOCKED;
+    rank->options.progress = way > WAITS_FOR_HELPER;
+    rank->options.threads = way == WAITS_FOR_HELPER ? 2 : 1;
     if (!expect_status(rank, kolo_comm_create(&rank->comm, &rank->options), 0, "kolo_comm_create"))
         return;
     expect_status(rank, kolo_comm_set_hooks(NULL, &hooks), KOLO_ERR_ARG, "kolo_comm_set_hooks of NULL");
@@ -206,9 +230,11 @@ static void run_asked(struct rank *rank) {
     if (rank->rank == 0)
         expect_status(rank, kolo_comm_set_hooks(rank->comm, &hooks), 0, "kolo_comm_set_hooks");
     else
-        while (counter_add(0) == 0)
+        while (way != WAITS_FOR_HELPER && counter_add(0) == 0)
             sleep_ms(1);
-    int status = rank->rank == 0 ? wait_as_rank_0(rank) : kolo_barrier(rank->comm);
+    int status = way == WAITS_FOR_HELPER ? wait_for_helper(rank, &questions)
+                 : rank->rank == 0       ? wait_as_rank_0(rank)
+                                         : kolo_barrier(rank->comm);
     if (rank->rank != 0 && status == 0) /* rank 0 had come, so that the barrier was complete */
         status = kolo_barrier(rank->comm);
     expect_status(rank, status, KOLO_ERR_ABORTED, "kolo_barrier");
@@ -216,7 +242,7 @@ static void run_asked(struct rank *rank) {
     expect_status(rank, kolo_comm_failure(rank->comm, &failure), 0, "kolo_comm_failure");
     expect(rank, failure.cause == KOLO_CAUSE_ABORTED && failure.rank == 0 && failure.code == 77,
            "cause %d, rank %d, code %d", (int)failure.cause, failure.rank, failure.code);
-    expect(rank, questions == (rank->rank == 0 ? 2 : 0), "%d questions", questions);
+    expect(rank, questions == (rank->rank == 0 ? 2 : 0), "%d questions", (int)questions);
 }
 
 static void go_on_elsewhere(void *context) {

@@ -55,9 +55,13 @@ static void *serve(void *argument) {
     }
 }
 
-/* The check of waits for helpers, which never fail: the waits in its lane bound every part of a work. */
-static int never_fail(kolo_waiter *waiter, const struct kolo_wait *wait) {
-    (void)waiter, (void)wait;
+/* The check of waits for helpers, which never fail: the waits in its lane bound every part of a work. What the program
+ * answers breaks the communicator, which ends those waits. */
+static int ask(kolo_waiter *waiter, const struct kolo_wait *wait) {
+    kolo_comm *comm = waiter->owner;
+    const int code = kolo_comm_is_usable(comm) ? kolo_failure_ask(&comm->interrupt) : 0;
+    if (code && !kolo_wait_reached(wait))
+        kolo_failure_publish(comm, KOLO_ERR_ABORTED, code);
     return 0;
 }
 
@@ -73,7 +77,8 @@ struct kolo_helpers *kolo_helpers_create(kolo_comm *const *lanes, uint32_t count
                                     .yields = lanes[0]->waiter.yields,
                                     .publisher_fences = true,
                                     .timeout_ns = KOLO_NEVER_NS,
-                                    .check = never_fail};
+                                    .check = ask,
+                                    .owner = lanes[0]};
     for (uint32_t i = 0; i < helpers->count; i++) {
         helpers->helper[i].lane = lanes[i + 1];
         helpers->helper[i].all = helpers;
@@ -123,7 +128,7 @@ int kolo_helpers_run(struct kolo_helpers *helpers, kolo_comm *const *lanes, uint
         rc = rc < 0 ? rc : status;
     }
     const int status = helped ? await(helpers) : 0;
-    if (rc == 0 && status < 0) { /* the message is the helper's: this thread finds the same failure */
+    if (rc == 0 && (status < 0 || !kolo_comm_is_usable(lanes[0]))) { /* the message is the helper's, or an answer's */
         rc = kolo_failure_look(lanes[0], lanes[0]->rank, 0);
         rc = rc < 0 ? rc : kolo_fail(status, "rank %u: the call was given up", lanes[0]->global_rank);
     }
