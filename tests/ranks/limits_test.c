@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -298,7 +299,38 @@ static bool write_text(const char *directory, const char *name, const char *text
     return written;
 }
 
-static void run_grouped(void) {
+static bool read_text(const char *directory, const char *name, char *text, size_t bytes) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    FILE *file = fopen(path, "re");
+    const bool is_read = file && fgets(text, (int)bytes, file);
+    if (file)
+        fclose(file);
+    return is_read;
+}
+
+/* The group has no memory for the way back of shared memory: its contents stay where they are. */
+struct group {
+    const char *directory, *use; /* the file that says how much is in use */
+    long limit_bytes;
+};
+
+static void run_way_back(struct rank *rank) {
+    enum { SHARED = 3 * MIB, LEFT = 2 * MIB, STEP = MIB / 4 };
+    const struct group *group = rank->team->argument;
+    uint8_t *shared = mmap(NULL, SHARED, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char used[32] = "";
+    memset(shared, 1 + rank->rank, SHARED);
+    expect_status(rank, kolo_share(rank->comm, shared, SHARED), 0, "kolo_share");
+    while (rank->rank == 0 && expect(rank, read_text(group->directory, group->use, used, sizeof used), "no use") &&
+           strtol(used, NULL, 10) < group->limit_bytes - LEFT)
+        memset(malloc(STEP), 1, STEP);
+    expect_status(rank, kolo_barrier(rank->comm), 0, "kolo_barrier");
+    expect_status(rank, kolo_free(rank->comm, shared), 0, "kolo_free without memory for the way back");
+    expect(rank, shared[0] == 1 + rank->rank && memcmp(shared, shared + 1, SHARED - 1) == 0, "the contents are lost");
+}
+
+static void run_grouped(const struct group *group) {
     static const struct limit segment = {
         "a segment beyond the group's memory",          -1, 0, 0, false, KOLO_ERR_NO_SPACE,
         {"bytes needed", "memory has", "control group"}};
@@ -308,12 +340,13 @@ static void run_grouped(void) {
         run_limit(&segment, by_descriptor, 8 * MIB); /* 64 MiB */
         run_limit(&buffers, by_descriptor, 65536);   /* 16 MiB, of 14 */
     }
+    harness_run(&(struct team){.ranks = 2, .slot_bytes = 4096, .run = run_way_back, .argument = group});
 }
 
 /* In a process of its own, which the group can be emptied of. */
 static void run_group(void) {
-    static const char *const kinds[][3] = {{"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "/sys/fs/cgroup/memory"},
-                                           {"/sys/fs/cgroup", "memory.max", "/sys/fs/cgroup"}};
+    static const char *const kinds[][3] = {{"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"},
+                                           {"/sys/fs/cgroup", "memory.max", "memory.current"}};
     char group[128], text[32];
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         snprintf(group, sizeof group, "%s/kolo-test-%d", kinds[i][0], (int)getpid());
@@ -321,8 +354,8 @@ static void run_group(void) {
             continue;
         snprintf(text, sizeof text, "%d", (int)getpid());
         if (write_text(group, kinds[i][1], "14680064") && write_text(group, "cgroup.procs", text)) {
-            run_grouped();
-            write_text(kinds[i][2], "cgroup.procs", text);
+            run_grouped(&(struct group){group, kinds[i][2], 14680064});
+            write_text(kinds[i][0], "cgroup.procs", text);
             rmdir(group);
             return;
         }
@@ -334,16 +367,6 @@ static void run_group(void) {
 /* A control group that may have no huge pages, or too few, where there are enough. */
 
 enum { HUGE_PAGES = 16 };
-
-static bool read_text(const char *directory, const char *name, char *text, size_t bytes) {
-    char path[256];
-    snprintf(path, sizeof path, "%s/%s", directory, name);
-    FILE *file = fopen(path, "re");
-    const bool is_read = file && fgets(text, (int)bytes, file);
-    if (file)
-        fclose(file);
-    return is_read;
-}
 
 /* Runs ranks in the group. False if it cannot be limited. */
 static bool run_without_huge_pages(const char *group, const char *parent) {

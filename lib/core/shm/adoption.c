@@ -10,6 +10,7 @@
 #include <sys/sysmacros.h>
 
 #include "base/status.h"
+#include "cpu/limits.h"
 #include "shm/layout.h"
 #include "sync/thread.h"
 
@@ -18,6 +19,9 @@
 #endif
 
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
+
+/* What is copied between two looks at the memory that is left. */
+#define PIECE_BYTES (4 * HUGE_PAGE_BYTES)
 
 /* One mapping of this process, a line of /proc/self/maps. */
 struct mapping {
@@ -104,6 +108,18 @@ int kolo_adoption_begin(const char *function, struct kolo_adopted *adopted, void
     return 0;
 }
 
+/* Fills a private copy of `memory`. False: not enough memory. Beyond a control group's limit the kernel would kill this
+ * process. Other ranks may be copying, too, so that it looks again at each piece. */
+static bool copy_pieces(uint8_t *copy, const uint8_t *memory, size_t bytes) {
+    for (size_t piece; bytes; copy += piece, memory += piece, bytes -= piece) {
+        piece = bytes < PIECE_BYTES ? bytes : PIECE_BYTES;
+        if (bytes > kolo_memory_available() || (madvise(copy, piece, MADV_POPULATE_WRITE) < 0 && errno != EINVAL))
+            return false;
+        memcpy(copy, memory, piece);
+    }
+    return true;
+}
+
 /* Returns a private copy of `memory`, at an address with the same place in a huge page. NULL: not enough memory. */
 static void *copy_apart(const void *memory, size_t bytes) {
     uint8_t *space =
@@ -115,12 +131,10 @@ static void *copy_apart(const void *memory, size_t bytes) {
     if (before)
         munmap(space, before);
     munmap(copy + bytes, HUGE_PAGE_BYTES - before);
-    if (madvise(copy, bytes, MADV_POPULATE_WRITE) < 0 && errno != EINVAL) {
-        munmap(copy, bytes);
-        return NULL;
-    }
-    memcpy(copy, memory, bytes);
-    return copy;
+    if (copy_pieces(copy, memory, bytes))
+        return copy;
+    munmap(copy, bytes);
+    return NULL;
 }
 
 static void make_private(void *memory, size_t bytes) {
