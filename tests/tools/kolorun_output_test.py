@@ -131,6 +131,30 @@ class Sinks(launching.LaunchingTest):
         self.assertEqual(143, process.returncode)
 
 
+    def test_messages_that_nobody_reads(self):
+        # A full pipe keeps kolorun neither from the timeout nor from SIGTERM. What is read is written, up to the end.
+        unread = {"stderr": subprocess.STDOUT}
+        begin = time.monotonic()
+        jobs = [(124, self.start("-n", "1", "--timeout", "1", "yes", **unread)),
+                (124, self.start("-n", "1", "--timeout", "2", "--tag-output", "yes")),
+                (143, self.start("-n", "2", "yes", **unread)),
+                (3, self.start("-n", "2", "--timeout", "9", "--on-failure", "continue", "sh", "-c",
+                               "timeout 0.5 yes; exit 3", **unread))]
+        self.wait_for_ranks(jobs[2][1], 2)
+        jobs[2][1].terminate()
+        self.wait_until(lambda: not launching.children(jobs[2][1].pid), "the end of the ranks")
+        for code, process in jobs:
+            self.assertEqual(code, process.wait(timeout=launching.PATIENCE_S))
+        self.assertLess(time.monotonic() - begin, 100)
+        self.assertEqual("kolorun: timeout after 2 s: ending rank 0\nkolorun: timeout after 2 s: all ranks have ended, but "
+                         "nobody reads their output\n", jobs[1][1].stderr.read())
+
+    def test_messages_find_a_late_reader(self):
+        process = self.start("-n", "1", "sh", "-c", "timeout 0.5 yes; exit 3", stderr=subprocess.STDOUT)
+        self.wait_until(lambda: not launching.children(process.pid), "the end of the rank")
+        self.assertRegex(self.assert_ends(process, 3)[0], r"\nkolorun: rank 0 \(pid \d+\) exited with code 3\n$")
+
+
 class Files(launching.LaunchingTest):
     """--output: two files for each rank."""
 

@@ -241,11 +241,12 @@ static void rank_failed(struct job *job, int rank, pid_t pid, int status) {
         job_end(job, code, job->options->grace_ms);
 }
 
-/* The last rank has ended. Whoever reads its output gets some time for the rest, even past the timeout. */
+/* The last rank has ended. Whoever reads its output, or what kolorun says, gets some time for the rest, even past the
+ * timeout. Where kolorun was asked to end, none but ranks' output is worth more than that. */
 static void output_finish(struct job *job) {
-    if (!job->options->tag_output)
-        return;
     tagged_output_finish();
+    if (job->asked_signal != 0 && !job->options->tag_output)
+        job->timeout_at_ms = 0;
     if (job->timeout_at_ms < now_ms() + OUTPUT_REST_MS)
         job->timeout_at_ms = now_ms() + OUTPUT_REST_MS;
 }
@@ -375,7 +376,7 @@ static void signals_read(struct job *job) {
 static void output_service(struct job *job, const struct pollfd *fds) {
     int stream = 0;
     int rc = tagged_output_service(fds, &stream);
-    if (rc == 0 || job->phase == PHASE_GIVEN_UP)
+    if (rc == 0 || job->phase == PHASE_GIVEN_UP || !job->options->tag_output) /* then messages alone are lost */
         return;
     if (rc == -EPIPE) {
         if (job->running == 0 && job->exit_code == 0)
@@ -394,7 +395,7 @@ static void output_service(struct job *job, const struct pollfd *fds) {
 static bool job_goes_on(const struct job *job) {
     if (job->phase == PHASE_GIVEN_UP)
         return false;
-    return job->running > 0 || (job->options->tag_output && tagged_output_busy());
+    return job->running > 0 || tagged_output_busy();
 }
 
 static int64_t next_deadline_ms(const struct job *job) {
@@ -433,9 +434,11 @@ static void deadline_handle(struct job *job) {
     }
     double seconds = (double)job->options->timeout_ms / 1000;
     if (job->running == 0) {
+        job->phase = PHASE_GIVEN_UP;
+        if (!job->options->tag_output) /* what is left is a message of kolorun's own */
+            return;
         message_print("timeout after %g s: all ranks have ended, but nobody reads their output", seconds);
         job->exit_code = job->exit_code != 0 ? job->exit_code : EXIT_TIMED_OUT;
-        job->phase = PHASE_GIVEN_UP;
         return;
     }
     message_print("timeout after %g s: ending %s", seconds, ranks);
@@ -534,10 +537,7 @@ static void job_watch(struct job *job) {
         struct pollfd fds[POLL_FDS];
         fds[POLL_SIGNALS] = (struct pollfd){.fd = job->signal_fd, .events = POLLIN};
         fds[POLL_ENDS] = (struct pollfd){.fd = job->ends_fd, .events = POLLIN};
-        for (int i = POLL_OUTPUT; i < POLL_FDS; i++)
-            fds[i].fd = -1;
-        if (job->options->tag_output)
-            tagged_output_prepare(fds + POLL_OUTPUT);
+        tagged_output_prepare(fds + POLL_OUTPUT);
         if (poll(fds, POLL_FDS, poll_timeout_ms(job)) < 0) {
             if (errno == EINTR) /* stopped and continued */
                 continue;
@@ -548,8 +548,7 @@ static void job_watch(struct job *job) {
         signals_read(job);
         reap_by_pidfd(job);
         reap_others(job);
-        if (job->options->tag_output)
-            output_service(job, fds + POLL_OUTPUT);
+        output_service(job, fds + POLL_OUTPUT);
         restarts_handle(job);
         ends_tell(job);
         deadline_handle(job);
@@ -597,13 +596,13 @@ static int job_open(struct job *job) {
     job->ends_fd = epoll_create1(EPOLL_CLOEXEC);
     if (job->ends_fd < 0)
         return -errno;
-    int rc = signals_open(job);
+    int rc = tagged_output_open(ranks, job->options->first_rank);
+    if (rc == 0)
+        rc = signals_open(job);
     if (rc == 0)
         rc = launch_context_open(&job->context, job->options);
     if (rc == 0)
         files_limit_raise(&job->context);
-    if (rc == 0 && job->options->tag_output)
-        rc = tagged_output_open(ranks, job->options->first_rank);
     return rc;
 }
 
@@ -644,7 +643,7 @@ int job_run(const struct launch_options *options, struct binding *binding, int s
     job_start(&job);
     binding_settle(binding);
     job_watch(&job);
-    if (job.phase == PHASE_RUNNING && !job.succeeded && job.exit_code == 0) /* the others went on */
+    if (!job.succeeded && job.exit_code == 0) /* the others went on */
         job.exit_code = job.failure_code;
     if (job.exit_code != 0 || job.failure_code != 0)
         leftover_processes_kill();

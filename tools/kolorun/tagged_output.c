@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -60,7 +61,7 @@ static size_t bytes_used(const struct bytes *bytes) {
 /* The ranks cannot go on without their output, and they end with kolorun. */
 static void out_of_memory(void) {
     static const char text[] = "kolorun: out of memory for the ranks' output\n";
-    ssize_t ignored = write(STDERR_FILENO, text, sizeof text - 1);
+    ssize_t ignored = write(sink_of_stream[1]->fd, text, sizeof text - 1);
     (void)ignored;
     _exit(125);
 }
@@ -156,27 +157,46 @@ static void stream_read(int stream) {
         source_read(&sources[events[i].data.u32]);
 }
 
-/* A pipe that polls as writable takes PIPE_BUF bytes without blocking. */
-static int sink_write(struct line_sink *sink) {
-    size_t count = bytes_used(&sink->pending) < PIPE_BUF ? bytes_used(&sink->pending) : PIPE_BUF;
-    ssize_t written = write(sink->fd, sink->pending.data + sink->pending.begin, count);
-    if (written >= 0) {
-        sink->pending.begin += (size_t)written;
-        return 0;
-    }
-    if (errno == EAGAIN || errno == EINTR)
-        return 0;
-    int error = errno;
-    sink->pending.begin = sink->pending.end;
-    sink->fd = -1;
-    return -error;
+/* Writes some of what is pending; without O_NONBLOCK, a pipe that polls as writable takes PIPE_BUF bytes. Returns how
+ * many, or a negative errno. */
+static ssize_t sink_write(struct line_sink *sink) {
+    const char *data = sink->pending.data + sink->pending.begin;
+    const size_t count = bytes_used(&sink->pending) < PIPE_BUF ? bytes_used(&sink->pending) : PIPE_BUF;
+    ssize_t written = send(sink->fd, data, count, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (written < 0 && errno == ENOTSOCK)
+        written = write(sink->fd, data, count);
+    if (written < 0)
+        return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+    sink->pending.begin += (size_t)written;
+    return written;
 }
 
-/* Puts a line of kolorun's own between the lines of standard error. */
+static bool sink_is_ready(const struct line_sink *sink) {
+    struct pollfd output = {.fd = sink->fd, .events = POLLOUT};
+    return bytes_used(&sink->pending) > 0 && poll(&output, 1, 0) > 0 && output.revents == POLLOUT;
+}
+
+/* Puts a line of kolorun's own between the lines of standard error, and writes what can be written at once: kolorun may
+ * be about to end. The rest, and errors, are for tagged_output_service. */
 static void message_put(const char *line) {
     struct line_sink *sink = sink_of_stream[1];
-    if (sink->fd >= 0)
-        bytes_append(&sink->pending, line, strlen(line));
+    if (sink->fd < 0)
+        return;
+    bytes_append(&sink->pending, line, strlen(line));
+    while (sink_is_ready(sink) && sink_write(sink) > 0)
+        ; /* ends with what is pending */
+}
+
+/* Others write to a pipe or terminal, too, and may fill it behind poll's back: opens it anew, not to block then. */
+static void sink_open(struct line_sink *sink) {
+    char path[32];
+    struct stat found;
+    sink->coloured = terminal_has_colour(sink->fd);
+    if (!isatty(sink->fd) && (fstat(sink->fd, &found) != 0 || !S_ISFIFO(found.st_mode)))
+        return;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", sink->fd);
+    const int fd = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    sink->fd = fd >= 0 ? fd : sink->fd;
 }
 
 static bool same_file(int a, int b) {
@@ -190,15 +210,15 @@ int tagged_output_open(int ranks, int first_rank) {
     source_count = ranks * TAGGED_STREAMS;
     for (int i = 0; i < source_count; i++)
         sources[i].fd = -1;
+    if (same_file(STDOUT_FILENO, STDERR_FILENO))
+        sink_of_stream[1] = &sinks[0];
+    messages_redirect(message_put);
     for (int stream = 0; stream < TAGGED_STREAMS; stream++) {
-        sinks[stream].coloured = terminal_has_colour(sinks[stream].fd);
+        sink_open(&sinks[stream]);
         ready_fds[stream] = epoll_create1(EPOLL_CLOEXEC);
         if (ready_fds[stream] < 0)
             return -errno;
     }
-    if (same_file(STDOUT_FILENO, STDERR_FILENO))
-        sink_of_stream[1] = &sinks[0];
-    messages_redirect(message_put);
     return 0;
 }
 
@@ -266,10 +286,12 @@ int tagged_output_service(const struct pollfd fds[TAGGED_POLL_FDS], int *stream)
             stream_read(i);
         if (fds[TAGGED_STREAMS + i].fd < 0 || fds[TAGGED_STREAMS + i].revents == 0)
             continue;
-        int write_rc = sink_write(&sinks[i]);
-        if (write_rc < 0) {
+        const ssize_t written = sink_write(&sinks[i]);
+        if (written < 0) {
+            sinks[i].pending.begin = sinks[i].pending.end;
+            sinks[i].fd = -1;
+            rc = (int)written;
             *stream = STDOUT_FILENO + i;
-            rc = write_rc;
         }
     }
     return rc;

@@ -1,4 +1,5 @@
-/* --tag-output: the ranks write into pipes, and kolorun passes their output on, each line with its rank.
+/* --tag-output: the ranks write into pipes, and kolorun passes their output on, each line with its rank. kolorun's own
+ * messages take the same way, also without --tag-output: while nobody reads them, kolorun still acts.
  *
  * Two streams, standard output and standard error, each of one pipe per rank and one sink. A line goes to the
  * sink when it is complete, so that lines are never mixed; where both streams lead to the same file they share
