@@ -78,6 +78,23 @@ class Output(launching.LaunchingTest):
         self.assertEqual((137, "[0] last words\n"), (done.returncode, done.stdout))
         self.assertRegex(done.stderr, r"^kolorun: rank 0 \(pid \d+\) was killed by signal 9 \(SIGKILL\)\n$")
 
+    def test_pipe_held_by_a_rank_that_starts(self):
+        # Rank 1, stopped before its exec, holds the pipes of rank 0, which has ended. That is no work for kolorun.
+        slow = launching.environment(PATH="x:" * 60000 + os.environ["PATH"])
+        for _ in range(100):
+            process = self.start("-n", "2", "--tag-output", "sh", "-c", "sleep 0.2; echo $KOLO_RANK", env=slow)
+            self.wait_until(lambda process=process: len(launching.children(process.pid)) == 2, "the ranks")
+            first, second = launching.children(process.pid)
+            os.kill(second, signal.SIGSTOP)
+            if os.readlink(f"/proc/{second}/exe") == os.readlink(f"/proc/{process.pid}/exe"):
+                break
+        self.wait_until(lambda: launching.state(first) is None, "the end of rank 0")
+        used = [sum(map(int, pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]))
+                for _ in range(2) if time.sleep(0.8) is None]
+        self.assertLess(used[1] - used[0], 10)
+        os.kill(second, signal.SIGCONT)
+        self.assertEqual("[0] 0\n[1] 1\n", self.assert_ends(process, 0)[0])
+
     def test_pipe_held_by_a_background_process(self):
         done = kolorun("-n", "1", "--tag-output", "sh", "-c", "sleep 1000 & echo $!")
         sleeper = int(done.stdout.split()[1])

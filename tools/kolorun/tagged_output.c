@@ -108,7 +108,9 @@ static void line_emit(struct line_source *source, const char *rest, size_t rest_
     source->line.begin = source->line.end = 0;
 }
 
+/* A child on its way to exec may hold the pipe, too, which epoll would go on to report. */
 static void source_close(struct line_source *source) {
+    (void)epoll_ctl(ready_fds[index_of(source) % TAGGED_STREAMS], EPOLL_CTL_DEL, source->fd, NULL);
     if (bytes_used(&source->line) > 0)
         line_emit(source, "", 0);
     free(source->line.data);
