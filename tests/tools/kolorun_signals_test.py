@@ -106,6 +106,20 @@ class Signals(launching.LaunchingTest):
             process.send_signal(number)
             self.assertEqual(f"kolorun: {words}\n", self.assert_ends(process, 128 + number)[1])
 
+    def test_a_second_one_where_a_rank_has_ended(self):
+        # By the first one, or before it: no rank is given the rest of --grace, nor of the time after SIGTERM.
+        ignore = "trap '' INT TERM; echo ready; while :; do sleep 0.05; done"
+        for number, code, end in ((signal.SIGTERM, 143, "exec sleep 1000"), (signal.SIGINT, 3, "exit 3")):
+            process = self.start("-n", "2", "--grace", "1000", "sh", "-c", f"[ $KOLO_RANK = 1 ] || {{ echo ready; {end}; }}; {ignore}")
+            self.read_lines(process, 2)
+            if end == "exec sleep 1000":
+                process.send_signal(number)
+            self.wait_until(lambda process=process: len(launching.children(process.pid)) == 1, "the end of rank 0")
+            for _ in range(1 + (end == "exit 3")):
+                time.sleep(0.1)  # two that come at the same time are one
+                process.send_signal(number)
+            self.assert_ends(process, code)
+
     def test_no_restart_after_a_signal(self):
         process = self.start("-n", "2", "--on-failure", "restart", "sleep", "1000")
         self.wait_for_ranks(process, 2)

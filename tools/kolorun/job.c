@@ -351,6 +351,8 @@ static void asked_to_end(struct job *job, int signal_number, int code) {
     job_signal(job, SIGCONT);
     if (again)
         asked_end(job, 0);
+    if (again && job->phase == PHASE_GRACE)
+        job->phase_deadline_ms = now_ms();
 }
 
 static void signal_handle(struct job *job, int signal_number, int code) {
