@@ -299,6 +299,19 @@ class Remains(launching.LaunchingTest):
         self.assertEqual(137, process.wait(timeout=launching.PATIENCE_S))
         self.assertFalse(any(is_running(pid) for pid in programs))
 
+    def test_children_of_the_caller_are_its_own(self):
+        # A shell that has become kolorun leaves it a child, which lives on, and from which nobody waits for a rank.
+        for ranks, program, code in (("1", "exit 3", 3), ("2", '[ $KOLO_RANK = 1 ] || exec "$RANK_PROBE"', 1)):
+            begin = time.monotonic()
+            done = subprocess.run(["sh", "-c", 'sleep 1000 >/dev/null 2>&1 & echo $!; exec "$@"', "sh", launching.KOLORUN, "-n",
+                                   ranks, "sh", "-c", program], capture_output=True, text=True, check=False,
+                                  env=launching.environment(RANK_PROBE=launching.RANK_PROBE), timeout=launching.PATIENCE_S)
+            sleeper = int(done.stdout.split()[0])
+            self.end_with_test([sleeper])
+            self.assertEqual(code, done.returncode, done.stderr)
+            self.assertTrue(is_running(sleeper))
+            self.assertLess(time.monotonic() - begin, 15)
+
     def test_leftovers_do_not_pile_up(self):
         # A process whose parent has ended is kolorun's to reap, also while the ranks run on.
         process = self.start("-n", "1", "sh", "-c", "for i in 1 2 3; do (sleep 0.1 &); done; echo; exec sleep 1000")

@@ -303,6 +303,8 @@ static void reap_others(struct job *job) {
             return;
         if (rank >= 0)
             rank_ended(job, rank, status);
+        else
+            leftover_processes_reaped(info.si_pid);
     }
 }
 

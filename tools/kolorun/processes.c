@@ -44,20 +44,45 @@ char process_state(const char *proc, long pid) {
 #define ROUNDS_MAX 100
 #define ROUND_NS   10000000
 
-void leftover_processes_adopt(void) {
-    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+enum { CHILDREN_MAX = 4096 };
+
+static int inherited[CHILDREN_MAX], inherited_count; /* the caller's children; 0: has been waited for */
+
+static int list_children(int pids[CHILDREN_MAX]) {
+    FILE *file = fopen("/proc/thread-self/children", "re");
+    int count = 0;
+    while (file != NULL && count < CHILDREN_MAX && fscanf(file, "%d", &pids[count]) == 1)
+        count++;
+    if (file != NULL)
+        fclose(file);
+    return count;
+}
+
+static bool is_inherited(int pid) {
+    bool found = false;
+    for (int i = 0; i < inherited_count; i++)
+        found |= inherited[i] == pid;
+    return found;
 }
 
 /* Returns how many children there were for the signal; 0: none. */
 static int signal_children(int signal_number) {
-    FILE *file = fopen("/proc/thread-self/children", "re");
-    if (file == NULL)
-        return 0;
-    int count = 0, pid;
-    while (fscanf(file, "%d", &pid) == 1)
-        count += pid > 0 && kill(pid, signal_number) == 0;
-    fclose(file);
+    int pids[CHILDREN_MAX], count = 0;
+    const int children = list_children(pids);
+    for (int i = 0; i < children; i++)
+        count += pids[i] > 0 && !is_inherited(pids[i]) && kill(pids[i], signal_number) == 0;
     return count;
+}
+
+void leftover_processes_adopt(void) {
+    inherited_count = list_children(inherited);
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
+
+void leftover_processes_reaped(pid_t pid) {
+    for (int i = 0; i < inherited_count; i++)
+        if (inherited[i] == pid)
+            inherited[i] = 0;
 }
 
 int leftover_processes_count(void) {

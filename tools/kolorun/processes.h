@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #define PROCESS_STATUS_BYTES 8192
 
@@ -17,12 +18,16 @@ char process_state(const char *proc, long pid);
 
 /* What ranks have started and left behind, for instance the program of a shell script that was killed. */
 
-/* From now on, a process whose parent ends becomes a child of kolorun instead of getting out of reach. */
+/* To be called before the first rank starts: the children of this process are its caller's, who has become kolorun.
+ * From now on, a process whose parent ends becomes a child of kolorun instead of getting out of reach. */
 void leftover_processes_adopt(void);
+
+/* To be called when a child that is no rank has been waited for: another process may get its number. */
+void leftover_processes_reaped(pid_t pid);
 
 /* How many children this process has, ranks and adopted ones; 0 where the kernel does not tell. */
 int leftover_processes_count(void);
 
-/* Kills the children of this process, and theirs as they are adopted, and waits for their end, but no longer
+/* Kills these children of this process, and theirs as they are adopted, and waits for their end, but no longer
  * than a second. */
 void leftover_processes_kill(void);
