@@ -4,6 +4,7 @@ each machine on this one: their ranks share no memory, so they are on different 
 import os
 import re
 import signal
+import tempfile
 import time
 
 import launching
@@ -50,6 +51,14 @@ class Machines(launching.LaunchingTest):
         done = kolorun(*machine(1), "sh", "-c", "test $KOLO_RANK != 3 || exit 7; exec sleep 60")
         self.assertEqual(7, done.returncode)
         self.assertTrue(re.fullmatch(r"kolorun: rank 3 \(pid \d+\) exited with code 7\n", done.stderr), done.stderr)
+
+    def test_names_the_rank_that_cannot_start_again(self):
+        with tempfile.TemporaryDirectory(prefix="kolorun-test-") as folder:
+            script = ('if [ $KOLO_RANK = 4 ]; then rm -rf logs; exit 7; fi; '
+                      'until [ ! -e logs ]; do sleep 0.01; done; sleep 1')
+            done = kolorun(*machine(1), "--on-failure", "restart", "--output", "logs", "sh", "-c", script, cwd=folder)
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertIn("kolorun: cannot start rank 4 again: No such file or directory; the others go on\n", done.stderr)
 
     def test_names_the_ranks_that_take_too_long(self):
         done = kolorun("--timeout", "0.5", *machine(1), "sleep", "60")

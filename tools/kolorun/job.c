@@ -518,7 +518,8 @@ static void restarts_handle(struct job *job) {
             continue;
         int rc = rank_start(job, rank);
         if (rc < 0)
-            message_print("cannot start rank %d again: %s; the others go on", rank, strerror(-rc));
+            message_print("cannot start rank %d again: %s; the others go on", job->options->first_rank + rank,
+                          strerror(-rc));
     }
 }
 
