@@ -207,9 +207,10 @@ class Impossible(Job):
         self.assertEqual([], list(self.folder.iterdir()))
 
     def test_wrong_size(self):
-        done = launching.kolorun("-n", "1", PROBE, env=launching.environment(KOLO_TRACE="t", KOLO_TRACE_BYTES="12"))
-        self.assertEqual(1, done.returncode)
-        self.assertIn("KOLO_TRACE_BYTES=12: must be a whole number from 131072", done.stderr)
+        for size in ("12", str(2**32 + 1)):
+            done = launching.kolorun("-n", "1", PROBE, env=launching.environment(KOLO_TRACE="t", KOLO_TRACE_BYTES=size))
+            self.assertEqual(1, done.returncode)
+            self.assertIn(f"KOLO_TRACE_BYTES={size}: must be a whole number from 131072 to 4294967296", done.stderr)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ enum {
 
 #define TRACE_BYTES     (INT64_C(4) << 20)
 #define TRACE_BYTES_MIN (INT64_C(128) << 10)
-#define TRACE_BYTES_MAX (INT64_C(1) << 40)
+#define TRACE_BYTES_MAX (INT64_C(1) << 32) /* as kolo-trace reads */
 
 static_assert(sizeof(struct kolo_trace_event) == 32 && sizeof(struct kolo_trace_block) == 64 &&
                   offsetof(struct kolo_trace_event, a) == 16,
