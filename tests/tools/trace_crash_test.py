@@ -361,10 +361,15 @@ class Jobs(Folder):
         self.assertTrue(file.read_bytes().isascii())
         self.assertIn("nobody", self.sections(self.folder / "dump")["Who is missing"])
 
+    def test_folders_are_made(self):
+        place = self.folder / "not" / "there"
+        self.run_job("3", "17", "abort", KOLO_DUMP=str(place))
+        self.assertEqual(4, len(list(place.iterdir())))
+
     def test_folder_that_cannot_be_written(self):
         """A warning from each rank, and otherwise the same job."""
         (self.folder / "file").write_text("")
-        for place in ("file", "none/at/all"):
+        for place in ("file", "file/at/all"):
             with self.subTest(place):
                 done, _ = self.run_job("2", "9", "abort", KOLO_DUMP=str(self.folder / place))
                 self.assertEqual(0, done.returncode)

@@ -69,6 +69,11 @@ class Contents(Job):
                     self.assertEqual({"f32"}, {call["dtype"] for call in calls})
                 self.assertEqual([], [process for process in self.summary()["processes"] if process.get("damage")])
 
+    def test_folders_are_made(self):
+        self.folder = self.folder / "a" / "b"
+        self.assertEqual("", self.run_job(2, PROBE, "all").stderr)
+        self.assertEqual(2, len(list(self.folder.iterdir())))
+
     def test_keeps_the_newest(self):
         self.run_job(2, PROBE, "level", KOLO_TRACE_BYTES=str(SMALLEST))
         for path in self.folder.iterdir():

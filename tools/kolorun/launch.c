@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "binding.h"
 #include "messages.h"
 
@@ -199,19 +200,13 @@ bool launch_failure_read(const struct launch_context *context, struct launch_fai
 }
 
 int rank_files_prepare(const char *folder) {
-    char path[PATH_MAX];
     struct stat found;
-    if (snprintf(path, sizeof path, "%s/", folder) >= (int)sizeof path)
-        return -ENAMETOOLONG;
-    for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        if (mkdir(path, 0777) != 0 && errno != EEXIST)
-            return -errno;
-        *slash = '/';
-    }
-    if (stat(path, &found) != 0 || !S_ISDIR(found.st_mode))
+    const int rc = kolo_file_folder(folder, 0777);
+    if (rc < 0)
+        return rc;
+    if (stat(folder, &found) != 0 || !S_ISDIR(found.st_mode))
         return -ENOTDIR;
-    return access(path, W_OK | X_OK) == 0 ? 0 : -errno;
+    return access(folder, W_OK | X_OK) == 0 ? 0 : -errno;
 }
 
 void rank_files_path(char *path, size_t path_bytes, const char *folder, int rank, int stream) {

@@ -3,7 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 /* The user's own group may write: its members do not count as others. */
@@ -73,6 +76,19 @@ int kolo_file_allocate(int fd, uint64_t offset, size_t bytes) {
         error = posix_fallocate(fd, (off_t)offset, (off_t)bytes);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error;
+}
+
+int kolo_file_folder(const char *path, mode_t mode) {
+    char part[PATH_MAX];
+    if (snprintf(part, sizeof part, "%s/", path) >= (int)sizeof part)
+        return -ENAMETOOLONG;
+    for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdir(part, mode) != 0 && errno != EEXIST)
+            return -errno;
+        *slash = '/';
+    }
+    return 0;
 }
 
 int kolo_file_open_own(const char *path, struct stat *found) {

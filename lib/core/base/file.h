@@ -27,6 +27,9 @@ int kolo_file_allocate(int fd, uint64_t offset, size_t bytes);
  * leads to something else, or to another user's file. Follows no link, and never blocks, not even on a pipe. */
 int kolo_file_open_own(const char *path, struct stat *found);
 
+/* Makes a folder, and those above it, as far as they are not there. Returns 0 or a negative errno. */
+int kolo_file_folder(const char *path, mode_t mode);
+
 /* A program may close descriptors that are not its own, as closefrom(3) does, and open others under their numbers. So
  * the library checks a descriptor that it has kept open for long before it uses or closes it. */
 

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -342,7 +341,7 @@ static void populate(void *mapping, size_t bytes) {
 /* Creates the file at its full size, and maps it. Returns the mapping, or NULL with errno set. */
 static void *map_file(const char *directory, const char *path, size_t bytes) {
     struct rlimit limit;
-    mkdir(directory, 0700); /* if it fails, so does what follows */
+    (void)kolo_file_folder(directory, 0700); /* if it fails, so does what follows */
 
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes) { /* to go beyond it would be a signal */
         errno = EFBIG;

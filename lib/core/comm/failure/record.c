@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/environment.h"
+#include "base/file.h"
 #include "base/new_file.h"
 #include "comm/failure/liveness.h"
 #include "comm/step/history.h"
@@ -115,7 +116,7 @@ static void write_record(const char *directory, const char *text, size_t bytes, 
     static kolo_atomic_u64 records; /* of this process */
     struct kolo_new_file file;
     char path[PATH_MAX];
-    mkdir(directory, 0700); /* if it fails, so does what follows */
+    (void)kolo_file_folder(directory, 0700); /* if it fails, so does what follows */
     snprintf(path, sizeof path, "%s/%s.%u.%d.%" PRIu64 ".kolodump", directory,
              comm->origin.title[0] ? comm->origin.title : "kolo", comm->global_rank, (int)getpid(),
              kolo_fetch_add(&records, 1));
