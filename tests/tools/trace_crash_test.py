@@ -124,6 +124,17 @@ class MadeUp(Folder):
                          told["Who is missing"])
         self.assertIn("ranks 0-3: in call 5", told["What the others did"])
 
+    def test_wait_of_another_time(self):
+        """A rank's own record says for whom it waits; without one, the record that has seen it begin most calls."""
+        before, after = a_rank(0, 16, waits=(2, 90)), a_rank(0, 17, in_call=False)
+        other = [a_rank(3, 16, waits=(2, 90)), a_rank(3, 17, waits=(1, 20)), a_rank(3, 17)]
+        self.write([a_record(0, [after, other[1]]), a_record(1, [before, other[0]]), a_record(2, [before, other[2]])])
+        told = self.sections()
+        self.assertIn("rank 0 (pid 100): in no call, after call 17, " + SUM + "; it waited for nobody",
+                      told["What the others did"])
+        stand = json.loads(self.run_tool(self.folder, "--json").stdout)["communicators"][0]["stands"][3]
+        self.assertEqual((1, 0.02), (stand["waits_for"], stand["waited_s"]))
+
     def test_newest_job(self):
         self.write(records_with_a_dead_rank(job="old", communicator=5, message="old failure"))
         self.write(records_with_a_dead_rank(utc_ns=UTC_NS + 7200 * 1000 * MS))

@@ -17,10 +17,13 @@ void crash_comm_begin(crash_comm *comm, const crash_record *records, int count) 
     }
 }
 
-/* Whether a record knows more of a rank's calls than is known so far. */
+/* Whether a record knows more of a rank's calls, or for whom it waited in the last, than is known so far. */
 static bool is_newer(const crash_stand *stand, const crash_rank *rank) {
-    return !stand->is_known || rank->calls > stand->is.calls ||
-           (rank->calls == stand->is.calls && rank->ended > stand->is.ended);
+    if (!stand->is_known || rank->calls != stand->is.calls)
+        return !stand->is_known || rank->calls > stand->is.calls;
+    if (rank->ended != stand->is.ended)
+        return rank->ended > stand->is.ended;
+    return stand->is.waits_for == CRASH_NOBODY && rank->waits_for != CRASH_NOBODY;
 }
 
 bool crash_comm_add(crash_comm *comm, const crash_record *record) {
@@ -30,13 +33,7 @@ bool crash_comm_add(crash_comm *comm, const crash_record *record) {
         stand->state = rank->state > stand->state ? rank->state : stand->state;
         if (record->lane != comm->records->lane) /* another lane makes other calls */
             continue;
-        const bool is_own = rank->rank == record->rank;
-        const bool waits = rank->waits_for != CRASH_NOBODY;
-        if (waits && (is_own || stand->is.waits_for == CRASH_NOBODY)) {
-            stand->is.waits_for = rank->waits_for;
-            stand->waited_ns = rank->waits_since_ns < record->now_ns ? record->now_ns - rank->waits_since_ns : 0;
-        }
-        if (!is_own && (stand->has_record || !is_newer(stand, rank)) && stand->is_known)
+        if (rank->rank != record->rank && (stand->has_record || !is_newer(stand, rank)) && stand->is_known)
             continue;
         crash_call *calls = malloc((size_t)rank->count * sizeof *calls + 1);
         if (!calls)
@@ -48,6 +45,8 @@ bool crash_comm_add(crash_comm *comm, const crash_record *record) {
         stand->is.calls = rank->calls;
         stand->is.ended = rank->ended;
         stand->is.count = rank->count;
+        stand->is.waits_for = rank->waits_for;
+        stand->waited_ns = rank->waits_since_ns < record->now_ns ? record->now_ns - rank->waits_since_ns : 0;
         stand->is_known = true;
     }
     return true;
