@@ -135,6 +135,13 @@ class MadeUp(Folder):
         stand = json.loads(self.run_tool(self.folder, "--json").stdout)["communicators"][0]["stands"][3]
         self.assertEqual((1, 0.02), (stand["waits_for"], stand["waited_s"]))
 
+    def test_record_that_only_an_older_one_brings_in(self):
+        """Rank 1's machine has a name of its own for the job. Its process also failed in another communicator, later."""
+        old, late = UTC_NS - 70_000 * MS, UTC_NS - 30_000 * MS
+        self.write([a_record(0, [], ranks=2, utc_ns=UTC_NS), a_record(1, [], ranks=2, utc_ns=old, job="part"),
+                    a_record(1, [], ranks=3, communicator=5, utc_ns=late, job="part")])
+        self.assertIn("Communicator 2 of 2", self.run_tool().stdout)
+
     def test_newest_job(self):
         self.write(records_with_a_dead_rank(job="old", communicator=5, message="old failure"))
         self.write(records_with_a_dead_rank(utc_ns=UTC_NS + 7200 * 1000 * MS))

@@ -79,15 +79,18 @@ static void keep_newest_job(records *found) {
         found->all[i] = found->all[found->count - 1 - i];
         found->all[found->count - 1 - i] = other;
     }
-    for (int i = 0; i < found->count; i++) {
-        const crash_record record = found->all[i];
-        bool belongs = i == 0;
-        for (int k = 0; k < kept && !belongs; k++)
-            belongs = are_of_one_job(&found->all[k], &record);
-        if (!belongs)
-            continue;
-        memmove(&found->all[kept + 1], &found->all[kept], (size_t)(i - kept) * sizeof record);
-        found->all[kept++] = record;
+    for (int before = -1; before < kept;) { /* one that was kept may bring in a newer one */
+        before = kept;
+        for (int i = kept; i < found->count; i++) {
+            const crash_record record = found->all[i];
+            bool belongs = kept == 0;
+            for (int k = 0; k < kept && !belongs; k++)
+                belongs = are_of_one_job(&found->all[k], &record);
+            if (!belongs)
+                continue;
+            memmove(&found->all[kept + 1], &found->all[kept], (size_t)(i - kept) * sizeof record);
+            found->all[kept++] = record;
+        }
     }
     tell_left_out(found, kept);
     for (int i = kept; i < found->count; i++)
