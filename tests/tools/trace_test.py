@@ -181,6 +181,21 @@ class Straggler(Folder):
         self.assertRegex(self.run_well(), "(?m)^rank 3: exchanged 4.*K.* with other machines$")
 
 
+class Threads(Folder):
+    def test_the_thread_with_most_calls_counts(self):
+        """Calls that are one event each are calls, too."""
+        rank = made_trace.Rank(0, 1)
+        rank.comm()
+        rank.track().call(MS, 901 * MS, 1, waits=[(2 * MS, 900 * MS, 0)])
+        track = rank.track()
+        for number in range(50):
+            track.add((1 + 18 * number) * MS, "CALL", detail=made_trace.ALLREDUCE, dtype=made_trace.F32, rank=-1, a=2, b=number + 2)
+        rank.write(self.folder)
+        process, = self.summary()["processes"]
+        self.assertEqual(51, process["calls"])
+        self.assertLess(process["waiting_s"], 0.1)
+
+
 class Spinning(Folder):
     def test_is_what_was_not_slept(self):
         """10 us of spinning; 20 more before a wait goes beyond that, and what its end says, but not more than it took."""

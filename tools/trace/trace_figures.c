@@ -253,7 +253,7 @@ static int find_main_track(const trace_process *process) {
         const trace_track *track = &process->tracks[t];
         size_t calls = 1;
         for (size_t i = track->first; i < track->first + track->count; i++)
-            calls += process->events[i].kind == KOLO_TRACE_CALL_BEGIN;
+            calls += process->events[i].kind == KOLO_TRACE_CALL_BEGIN || process->events[i].kind == KOLO_TRACE_CALL;
         if (track->thread == KOLO_TRACE_PROGRAM && calls > most) {
             most = calls;
             found = t;
