@@ -31,6 +31,7 @@ struct kolo_bucket {
     size_t first, count;   /* in `order` and `list` */
     size_t compressed_at;  /* of a compressed message, see compressed.h */
     size_t missing;        /* tensors of the bucket that are not ready in this step */
+    bool is_encoded;       /* the compressed message is made: issuing it may have failed */
     kolo_request *request; /* of the bucket's message in flight; NULL: none is */
 };
 
@@ -260,6 +261,9 @@ static int issue_one(struct kolo_buckets *buckets, struct kolo_bucket *bucket) {
     const struct kolo_items items = {SETTINGS + bucket->count, item_of, bucket};
     if (is_compressed(buckets)) {
         const struct kolo_compressed_bucket compressed = compressed_bucket(buckets, bucket);
+        if (!bucket->is_encoded)
+            kolo_compressed_encode(&buckets->compressed, &compressed);
+        bucket->is_encoded = true;
         return kolo_compressed_issue(&buckets->compressed, buckets->comm, &compressed, items, &bucket->request);
     }
     struct kolo_arguments call =
@@ -272,6 +276,7 @@ static int issue_one(struct kolo_buckets *buckets, struct kolo_bucket *bucket) {
 static int take_one(struct kolo_buckets *buckets, struct kolo_bucket *bucket) {
     kolo_request *request = bucket->request;
     bucket->request = NULL;
+    bucket->is_encoded = false;
     const int rc = kolo_request_wait(request);
     if (rc == 0 && is_compressed(buckets)) {
         const struct kolo_compressed_bucket compressed = compressed_bucket(buckets, bucket);

@@ -169,11 +169,24 @@ static void encode_largest(struct kolo_compressed *compressed, uint8_t *part, co
         remove_strange(residual, tensor->count);
 }
 
-/* Writes this rank's message, and returns its length. */
-static size_t encode(struct kolo_compressed *compressed, uint8_t *message,
-                     const struct kolo_compressed_bucket *bucket) {
+static size_t message_bytes(const struct kolo_compressed *compressed, const struct kolo_compressed_bucket *bucket) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < bucket->count; i++)
+        bytes += kolo_compressed_bytes(compressed, bucket->tensors[i].count);
+    return bytes;
+}
+
+/* The place of this rank's message for the bucket. */
+static uint8_t *own_message(const struct kolo_compressed *compressed, const struct kolo_compressed_bucket *bucket) {
+    return compressed->messages + copies(compressed) * bucket->at +
+           (is_half(compressed) ? 0 : compressed->rank * message_bytes(compressed, bucket));
+}
+
+void kolo_compressed_encode(struct kolo_compressed *compressed, const struct kolo_compressed_bucket *bucket) {
     const kolo_training_kernels *kernels = compressed->kernels;
+    uint8_t *message = own_message(compressed, bucket);
     size_t at = 0;
+    const uint32_t callers_fpenv = kolo_fpenv_enter();
     for (size_t i = 0; i < bucket->count; i++) {
         const kolo_tensor *tensor = &bucket->tensors[i];
         float *residual = compressed->residual ? compressed->residual + compressed->begins[bucket->order[i]] : NULL;
@@ -187,30 +200,19 @@ static size_t encode(struct kolo_compressed *compressed, uint8_t *message,
             encode_signs(kernels, message + at, tensor, residual);
         at += kolo_compressed_bytes(compressed, tensor->count);
     }
-    return at;
-}
-
-static size_t message_bytes(const struct kolo_compressed *compressed, const struct kolo_compressed_bucket *bucket) {
-    size_t bytes = 0;
-    for (size_t i = 0; i < bucket->count; i++)
-        bytes += kolo_compressed_bytes(compressed, bucket->tensors[i].count);
-    return bytes;
+    kolo_fpenv_leave(callers_fpenv);
+    KOLO_POINT("compressed.encoded");
 }
 
 static kolo_dtype half_of(const struct kolo_compressed *compressed) {
     return compressed->kind == KOLO_COMPRESSION_BF16 ? KOLO_BF16 : KOLO_F16;
 }
 
-int kolo_compressed_issue(struct kolo_compressed *compressed, kolo_comm *comm,
+int kolo_compressed_issue(const struct kolo_compressed *compressed, kolo_comm *comm,
                           const struct kolo_compressed_bucket *bucket, struct kolo_items items,
                           kolo_request **request) {
-    uint8_t *messages = compressed->messages + copies(compressed) * bucket->at;
+    uint8_t *messages = compressed->messages + copies(compressed) * bucket->at, *own = own_message(compressed, bucket);
     const size_t bytes = message_bytes(compressed, bucket);
-    uint8_t *own = messages + (is_half(compressed) ? 0 : compressed->rank * bytes);
-    const uint32_t callers_fpenv = kolo_fpenv_enter();
-    encode(compressed, own, bucket);
-    kolo_fpenv_leave(callers_fpenv);
-    KOLO_POINT("compressed.encoded");
     struct kolo_arguments call = WITH_COUNT(own, own, bytes / sizeof(uint16_t), half_of(compressed), compressed->op, 0);
     if (!is_half(compressed))
         call = WITH_COUNT(own, messages, bytes / PART_ALIGNMENT, KOLO_U64, KOLO_SUM, 0);

@@ -60,9 +60,12 @@ struct kolo_compressed_bucket {
     size_t at; /* begin in `messages` of one rank, behind the tensors of the buckets before */
 };
 
-/* Makes this rank's message for the bucket and issues the collective that exchanges it; `items` are what the
- * ranks have to pass alike for the bucket. Waits for no rank. Returns the statuses of kolo_iallreduce. */
-int kolo_compressed_issue(struct kolo_compressed *compressed, kolo_comm *comm,
+/* Makes this rank's message for the bucket, and keeps in the residuals what the message lacks: once for a step. */
+void kolo_compressed_encode(struct kolo_compressed *compressed, const struct kolo_compressed_bucket *bucket);
+
+/* Issues the collective that exchanges the bucket's messages; `items` are what the ranks have to pass alike for the
+ * bucket. Waits for no rank. Returns the statuses of kolo_iallreduce; after KOLO_ERR_SYSTEM it can be called again. */
+int kolo_compressed_issue(const struct kolo_compressed *compressed, kolo_comm *comm,
                           const struct kolo_compressed_bucket *bucket, struct kolo_items items, kolo_request **request);
 
 /* Sets the tensors, after the collective has succeeded, to op over all ranks' values, as their messages give them. */
