@@ -204,6 +204,31 @@ static void save_beside(struct rank *rank) {
     unlink(new), unlink(victim), unlink(place), unlink(path);
 }
 
+/* A table whose rows have the lengths of the saved ones in another order is another table. */
+static void load_other_lengths(struct rank *rank) {
+    static const size_t lengths[][2] = {{3, 5}, {5, 3}};
+    const float values[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    float pulled[8];
+    kolo_table_options options = KOLO_TABLE_OPTIONS_INIT;
+    options.rows = 2;
+    for (int other = 0; other < 2; other++) {
+        options.row_columns = lengths[other];
+        kolo_table *table = table_make(rank, &options);
+        if (!table)
+            return;
+        if (other)
+            expect_refused(rank, table, "other lengths", "row_columns");
+        else if (expect_status(rank, kolo_table_initialize(table, values, 0), 0, "kolo_table_initialize") &&
+                 expect_status(rank, kolo_table_save(table, path), 0, "kolo_table_save") &&
+                 expect_status(rank, kolo_table_wait(table), 0, "kolo_table_wait"))
+            expect_status(rank, kolo_table_load(table, path), 0, "kolo_table_load");
+        kolo_table_pull(table, 0, 2, pulled);
+        expect(rank, other || memcmp(pulled, values, sizeof values) == 0, "other rows than the saved ones");
+        kolo_table_destroy(table);
+    }
+    unlink(path);
+}
+
 static void fail_to_save(struct rank *rank) {
     const struct setup *setup = rank->team->argument;
     const kolo_table_options options = options_of(setup);
@@ -235,6 +260,8 @@ int main(int argc, char **argv) {
     static const kolo_table_rule rules[] = {KOLO_TABLE_ADD, KOLO_TABLE_ADAM};
     for (size_t i = 0; wants_ranks(1) && i < sizeof besides / sizeof *besides; i++)
         harness_run(&(struct team){.ranks = 1, .run = save_beside, .argument = &besides[i]});
+    if (wants_ranks(1))
+        harness_run(&(struct team){.ranks = 1, .run = load_other_lengths});
     for (int ranks = 1; ranks <= 4; ranks++)
         for (int s = 0; s < 3; s++)
             for (int rule = 0; rule < 2; rule++) {

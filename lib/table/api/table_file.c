@@ -12,7 +12,8 @@
  * The first node saves.
  *
  * The file, in the machine's byte order: a header, then the values and state of each piece in order, each rounded up to
- * 8 bytes. The header has a checksum of that, so that a file that is cut short or damaged is refused. */
+ * 8 bytes. The header has a checksum of that, so that a file that is cut short or damaged is refused. Where rows differ
+ * in length the checksum begins with their places. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -55,9 +56,10 @@ struct kolo_table_saving {
     int status;
 };
 
-/* A checksum that is as fast as the disk: FNV-1a over 8-byte words, eight side by side. */
-static uint64_t checksum_of(const uint8_t *bytes, size_t count) {
-    uint64_t lanes[8], sum = UINT64_C(0xcbf29ce484222325);
+/* A checksum that is as fast as the disk: FNV-1a over 8-byte words, eight side by side. sum: of what is before. */
+static uint64_t checksum_on(uint64_t sum, const void *from, size_t count) {
+    const uint8_t *bytes = from;
+    uint64_t lanes[8];
     for (int i = 0; i < 8; i++)
         lanes[i] = sum + (uint64_t)i;
     size_t at = 0;
@@ -72,6 +74,14 @@ static uint64_t checksum_of(const uint8_t *bytes, size_t count) {
     for (; at < count; at++)
         sum = (sum ^ bytes[at]) * UINT64_C(0x100000001b3);
     return sum;
+}
+
+static uint64_t checksum_of(const struct kolo_table *table, const uint8_t *body, size_t bytes) {
+    const struct kolo_pieces *pieces = &table->pieces;
+    uint64_t sum = UINT64_C(0xcbf29ce484222325);
+    if (!pieces->per_row)
+        sum = checksum_on(sum, pieces->first_element, (pieces->rows + 1) * sizeof *pieces->first_element);
+    return checksum_on(sum, body, bytes);
 }
 
 static size_t saved_bytes(const struct kolo_table *table, size_t count) {
@@ -118,7 +128,7 @@ static struct file_header describe(struct kolo_table *table) {
 static int write_file(struct kolo_table_saving *saving) {
     struct file_header header;
     memcpy(&header, saving->file, sizeof header);
-    header.checksum = checksum_of(saving->file + sizeof header, header.body_bytes);
+    header.checksum = checksum_of(saving->table, saving->file + sizeof header, header.body_bytes);
     memcpy(saving->file, &header, sizeof header);
     int rc = kolo_new_file_write(&saving->new, saving->path, saving->file, saving->bytes);
     KOLO_POINT("table_file.renaming");
@@ -315,8 +325,10 @@ static int check_file(struct kolo_table *table, const char *path, const uint8_t 
         return refuse(table, path, "elements of a piece (split_bytes)", theirs.piece_columns, ours.piece_columns);
     if (theirs.state_bytes != ours.state_bytes || theirs.body_bytes != ours.body_bytes)
         return refuse(table, path, "bytes of state", theirs.state_bytes, ours.state_bytes);
-    if (bytes != sizeof ours + ours.body_bytes || checksum_of(file + sizeof ours, ours.body_bytes) != theirs.checksum)
-        return KOLO_REFUSE(table->comm, "kolo_table_load", "%s is damaged", path);
+    if (bytes != sizeof ours + ours.body_bytes ||
+        checksum_of(table, file + sizeof ours, ours.body_bytes) != theirs.checksum)
+        return KOLO_REFUSE(table->comm, "kolo_table_load", "%s is damaged%s", path,
+                           table->pieces.per_row ? "" : ", or of a table with other row_columns");
     return 0;
 }
 
