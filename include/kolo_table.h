@@ -239,7 +239,8 @@ KOLO_API int kolo_table_save(kolo_table *table, const char *path);
 
 /* Sets rows and state to what a table of the same rows, columns, dtype, rule and split_bytes has saved, whatever its
  * shards, placement and ranks. Collective; before anybody pushes; rank 0 reads the file, on several machines the lowest
- * rank of each. KOLO_ERR_ARG: another table's file, or none, or a damaged one; on all ranks. */
+ * rank of each. KOLO_ERR_ARG: another table's file, or none, or a damaged one, or machines have different files; on all
+ * ranks, and no row has changed. */
 KOLO_API int kolo_table_load(kolo_table *table, const char *path);
 
 #endif

@@ -147,6 +147,36 @@ void nodes_save_and_load(struct rank *rank, const kolo_table_options *options) {
     free(values);
 }
 
+void nodes_load_differently(struct rank *rank, const kolo_table_options *options) {
+    char paths[3][96]; /* the last one is of no file */
+    const size_t elements = options->rows * options->columns;
+    float *values = malloc(elements * sizeof *values);
+    int pid = (int)getpid();
+    kolo_broadcast(rank->comm, &pid, 1, KOLO_I32, 0);
+    kolo_table *table = table_make(rank, options);
+    for (int i = 0; table && i < 3; i++) {
+        snprintf(paths[i], sizeof paths[i], "/tmp/kolo-nodes-load-%d-%d", i, pid);
+        for (size_t element = 0; element < elements; element++)
+            values[element] = (float)i;
+        expect_status(rank, kolo_table_initialize(table, values, 0), 0, "kolo_table_initialize");
+        if (i < 2 && expect_status(rank, kolo_table_save(table, paths[i]), 0, "kolo_table_save"))
+            expect_status(rank, kolo_table_wait(table), 0, "kolo_table_wait");
+        kolo_barrier(rank->comm);
+    }
+    const bool is_last = info_of(rank->comm).node == kolo_comm_nodes(rank->comm) - 1;
+    for (int way = 1; table && way < 3; way++) {
+        expect_status(rank, kolo_table_load(table, paths[is_last ? way : 0]), KOLO_ERR_ARG, "another file");
+        if (way == 1)
+            expect_message(rank, "another file", "the file's checksum is ", " on rank 0", NULL);
+        kolo_table_pull(table, 0, options->rows, values);
+        expect(rank, values[0] == 2, "a load that failed: a row is %g", (double)values[0]);
+    }
+    kolo_barrier(rank->comm);
+    kolo_table_destroy(table);
+    unlink(paths[0]), unlink(paths[1]);
+    free(values);
+}
+
 void nodes_push_clocks(struct rank *rank, const kolo_table_options *options) {
     kolo_table *table = table_make(rank, options);
     if (!table)

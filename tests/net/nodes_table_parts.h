@@ -20,5 +20,8 @@ void nodes_push_clocks(struct rank *rank, const kolo_table_options *options);
 /* A table is saved between two clocks, and another one, of other shards, has that afterwards. */
 void nodes_save_and_load(struct rank *rank, const kolo_table_options *options);
 
+/* The nodes' files of one name differ, or one has none: no rank loads. */
+void nodes_load_differently(struct rank *rank, const kolo_table_options *options);
+
 /* Staleness 0: result 0 is a hash of the table after some clocks. */
 void nodes_record_bits(struct rank *rank, const kolo_table_options *options);

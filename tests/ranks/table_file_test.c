@@ -122,6 +122,8 @@ static void load(struct rank *rank) {
     float *values = malloc(ROWS * COLUMNS * sizeof *values);
     if (!table || !expect(rank, kolo_table_load(table, path) == 0, "kolo_table_load: %s", kolo_error_message()))
         goto leave;
+    expect_status(rank, kolo_table_load(table, rank->rank == rank->ranks - 1 ? NULL : path), KOLO_ERR_ARG,
+                  "no path on the last rank");
     kolo_table_pull(table, 0, ROWS, values);
     for (uint64_t i = 0; i < ROWS * COLUMNS && setup->rule == KOLO_TABLE_ADD; i++) {
         float sum = 0;

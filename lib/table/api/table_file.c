@@ -22,6 +22,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/sharing.h"
 #include "table/api/table_calls.h"
 #include "base/file.h"
 #include "base/new_file.h"
@@ -350,26 +351,53 @@ static uint8_t *read_file(const struct kolo_table *table, const char *path, size
     return NULL;
 }
 
-static int load_here(struct kolo_table *table, const char *path) {
+/* Reads the file and checks it; NULL, with *rc set, where it is not to be loaded. */
+static uint8_t *read_checked(struct kolo_table *table, const char *path, int *rc) {
     const struct file_header ours = describe(table);
     size_t bytes;
-    int rc;
-    uint8_t *file = read_file(table, path, sizeof ours + ours.body_bytes + 1, &bytes, &rc);
-    if (rc == 0)
-        rc = check_file(table, path, file, bytes);
-    if (rc == 0)
-        for_each_piece(table, file + sizeof ours, copy_in);
+    uint8_t *file = read_file(table, path, sizeof ours + ours.body_bytes + 1, &bytes, rc);
+    if (*rc == 0)
+        *rc = check_file(table, path, file, bytes);
+    if (*rc == 0)
+        return file;
     free(file);
-    return rc;
+    return NULL;
+}
+
+static struct kolo_item item_of(const void *context, size_t index) {
+    (void)index;
+    return kolo_item_number("the file's checksum", *(const uint64_t *)context);
+}
+
+/* Several nodes: whether the leaders have read the same. The other ranks say what rank 0 says. */
+static int agree_on_file(struct kolo_table *table, const uint8_t *file) {
+    struct file_header header = {0};
+    uint64_t checksum;
+    if (file)
+        memcpy(&header, file, sizeof header);
+    checksum = header.checksum;
+    const int rc = kolo_broadcast(table->comm, &checksum, 1, KOLO_U64, 0);
+    if (rc < 0)
+        return rc;
+    if (file)
+        checksum = header.checksum;
+    return kolo_items_agree(table->comm, "kolo_table_load", &(struct kolo_items){1, item_of, &checksum});
 }
 
 int kolo_table_load(kolo_table *table, const char *path) {
+    uint8_t *file = NULL;
     int rc = kolo_table_check(__func__, table);
-    if (rc == 0 && (!path || !*path))
-        rc = KOLO_REFUSE(table->comm, __func__, "path is %s", path ? "empty" : "NULL");
     if (rc < 0)
         return rc;
-    if (table->rank == 0)
-        rc = load_here(table, path);
-    return kolo_table_agree_on(__func__, table, KOLO_CALL_TABLE_LOAD, 0, rc);
+    if (!path || !*path)
+        rc = KOLO_REFUSE(table->comm, __func__, "path is %s", path ? "empty" : "NULL");
+    else if (table->rank == 0)
+        file = read_checked(table, path, &rc);
+    rc = kolo_table_agree_on(__func__, table, KOLO_CALL_TABLE_LOAD, 0, rc);
+    if (rc == 0 && table->nodes)
+        rc = agree_on_file(table, file);
+    if (rc == 0 && file)
+        for_each_piece(table, file + sizeof(struct file_header), copy_in);
+    free(file);
+    return rc < 0 ? rc : kolo_table_agree_on(__func__, table, KOLO_CALL_TABLE_LOAD, 0, 0);
 }
