@@ -1,6 +1,7 @@
 /* A table as its own rank holds it. table/table_layout.h has what the ranks share. */
 #pragma once
 
+#include "base/new_file.h"
 #include "comm/comm.h"
 #include "shm/region.h"
 #include "table/table_layout.h"
@@ -60,6 +61,8 @@ struct kolo_table {
     uint64_t saves;                   /* calls of kolo_table_save */
     uint32_t saver;                   /* the worker that does the last save */
     struct kolo_table_saving *saving; /* the save that this rank's thread writes; NULL: none */
+    int save_status;                  /* of the first save that has failed since kolo_table_wait told of one; 0: none */
+    char save_message[KOLO_NEW_FILE_TEXT_BYTES];
     uint64_t pulled_again, left_out;
 
     /* Rows that are named several times in one push, see access.c. */

@@ -173,7 +173,7 @@ static int check(kolo_waiter *waiter, const struct kolo_wait *wait) {
     if (wait->bell == &table->header->saver_bell &&
         kolo_load_acquire(&table->members[wait->peer].state) != KOLO_TABLE_PRESENT && !kolo_wait_reached(wait))
         return kolo_fail(KOLO_ERR_PEER_DEAD, "rank %u: rank %u ended while it saved the table", comm->global_rank,
-                         wait->peer);
+                         kolo_rank_global(comm, wait->peer));
     if (wait->waited_ns < kolo_waiter_timeout_ns(waiter) || kolo_wait_reached(wait))
         return 0;
     if (awaits_nodes)

@@ -210,7 +210,7 @@ static const struct control {
     {"deaths are not looked for", "asp-3", "piece.writing", 1, 5, be_blind, NULL, "status -4"},
     {"another rank is blamed", "bsp-3", "synchronous.ending", 1, 2, misname, NULL, "does not name who died"},
     {"a file is cut short", "ssp-save", "clock.ended", 2, 5, NULL, cut_short, "the file: "},
-    {"the saver is stuck", "ssp-save", "clock.ended", 2, 5, NULL, get_stuck, "the rank that wrote the file has said"},
+    {"the saver is stuck", "ssp-save", "clock.ended", 2, 5, NULL, get_stuck, "rank 0, which saved, has said why"},
     {"a descriptor is left", "bsp-3", "synchronous.ending", 1, 2, keep_descriptor, NULL, "descriptors, "},
 };
 

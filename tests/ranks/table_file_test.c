@@ -243,6 +243,14 @@ static void fail_to_save(struct rank *rank) {
     expect(rank, rank->rank > 0 || strstr(kolo_error_message(), "/proc/no/such/folder"),
            "\"%s\" does not name the file", kolo_error_message());
     expect(rank, kolo_table_wait(table) == 0, "the second kolo_table_wait: %s", kolo_error_message());
+    expect_status(rank, kolo_table_save(table, "/proc/no/such/folder"), 0, "a save that fails");
+    expect_status(rank, kolo_table_save(table, path), 0, "a save after one that fails");
+    if (expect_status(rank, kolo_table_wait(table), KOLO_ERR_SYSTEM, "kolo_table_wait after both"))
+        expect_message(rank, "after both", rank->rank ? "rank 0, which saved" : "/proc/no/such/folder", NULL);
+    expect_status(rank, kolo_table_wait(table), 0, "kolo_table_wait once more");
+    kolo_barrier(rank->comm);
+    if (rank->rank == 0)
+        unlink(path);
     if (rank->rank == 0 && mkfifo(path, 0600) < 0)
         abort();
     kolo_barrier(rank->comm);

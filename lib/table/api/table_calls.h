@@ -26,7 +26,7 @@ int kolo_table_agree_on(const char *function, const kolo_table *table, unsigned 
 /* Ends the making of a table, whose status on this rank is `rc`. Returns 0 if this node has the table. */
 int kolo_table_conclude(struct kolo_table *table, int rc);
 
-/* Waits until the last save is written, if there has been one, and returns its status. */
+/* Waits until the last save is written, and returns the status of the first that has failed since the last call. */
 int kolo_table_file_wait(struct kolo_table *table);
 
 /* Waits for this rank's thread, if it has one, before the table goes. */

@@ -18,6 +18,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -215,11 +216,40 @@ static uint32_t choose_saver(struct kolo_table *table) {
     return (uint32_t)(kolo_load_acquire(word) & ((1 << RANK_BITS) - 1));
 }
 
+/* Keeps the status of a save that has failed until kolo_table_wait tells it: of several the first one. */
+static void keep_failure(struct kolo_table *table, int status, const char *what) {
+    if (table->save_status)
+        return;
+    table->save_status = status;
+    snprintf(table->save_message, sizeof table->save_message, "%s", what);
+}
+
+/* Waits until the last save is written. */
+static int await_written(struct kolo_table *table) {
+    if (!table->is_saving)
+        return 0;
+    const int rc = kolo_wait_for(table, &table->header->written, table->saves << STATUS_BITS,
+                                 &table->header->saver_bell, table->saver);
+    table->is_saving = rc == KOLO_ERR_TIMEOUT;
+    if (rc < 0)
+        return rc;
+    const int status = -(int)(kolo_load_acquire(&table->header->written) & ((1 << STATUS_BITS) - 1));
+    char elsewhere[64];
+    snprintf(elsewhere, sizeof elsewhere, "rank %u, which saved, has said why",
+             kolo_rank_global(table->comm, table->saver));
+    if (status < 0)
+        keep_failure(table, status, table->saving ? table->saving->new.message : elsewhere);
+    kolo_table_file_end(table);
+    return 0;
+}
+
 /* Says that this worker has come, once all that it has pushed is applied. */
 static int come(struct kolo_table *table) {
-    int rc = kolo_table_file_wait(table);
-    if (table->is_saving) /* otherwise the last save is over, whatever its status */
+    int rc = await_written(table);
+    if (table->is_saving)
         return rc;
+    if (rc == KOLO_ERR_PEER_DEAD) /* the last save is over, and this one begins */
+        keep_failure(table, rc, "the rank that saved has ended");
     rc = kolo_table_is_synchronous(table) ? kolo_clocks_wait(table) : kolo_shards_settle_own(table);
     if (rc < 0)
         return rc;
@@ -279,19 +309,11 @@ int kolo_table_save(kolo_table *table, const char *path) {
 }
 
 int kolo_table_file_wait(struct kolo_table *table) {
-    if (!table->is_saving)
-        return 0;
-    const int rc = kolo_wait_for(table, &table->header->written, table->saves << STATUS_BITS,
-                                 &table->header->saver_bell, table->saver);
-    table->is_saving = rc == KOLO_ERR_TIMEOUT;
+    const int rc = await_written(table), status = table->save_status;
     if (rc < 0)
         return rc;
-    const int status = -(int)(kolo_load_acquire(&table->header->written) & ((1 << STATUS_BITS) - 1));
-    char message[KOLO_NEW_FILE_TEXT_BYTES] = "the rank that wrote the file has said why";
-    if (table->saving)
-        memcpy(message, table->saving->new.message, sizeof message);
-    kolo_table_file_end(table);
-    return status ? KOLO_FAIL_IN(table->comm, "kolo_table_save", status, "%s", message) : 0;
+    table->save_status = 0;
+    return status ? KOLO_FAIL_IN(table->comm, "kolo_table_save", status, "%s", table->save_message) : 0;
 }
 
 void kolo_table_file_end(struct kolo_table *table) {
