@@ -206,6 +206,23 @@ static void save_beside(struct rank *rank) {
     unlink(new), unlink(victim), unlink(place), unlink(path);
 }
 
+/* The program goes to another folder while a file is written. */
+static void save_and_leave(struct rank *rank) {
+    kolo_table_options options = options_of(&(struct setup){.staleness = 0});
+    options.rows = 100000; /* so that writing takes a while */
+    kolo_table *table = table_make(rank, &options);
+    if (!table)
+        return;
+    const char *name = strrchr(path, '/') + 1;
+    int rc = chdir("/tmp");
+    expect_status(rank, kolo_table_save(table, name), 0, "kolo_table_save");
+    rc = rc == 0 ? chdir("/") : rc;
+    expect_status(rank, kolo_table_wait(table), 0, "kolo_table_wait");
+    expect(rank, rc == 0 && access(path, F_OK) == 0, "the file is not where the program was");
+    unlink(path);
+    kolo_table_destroy(table);
+}
+
 /* A table whose rows have the lengths of the saved ones in another order is another table. */
 static void load_other_lengths(struct rank *rank) {
     static const size_t lengths[][2] = {{3, 5}, {5, 3}};
@@ -270,8 +287,10 @@ int main(int argc, char **argv) {
     static const kolo_table_rule rules[] = {KOLO_TABLE_ADD, KOLO_TABLE_ADAM};
     for (size_t i = 0; wants_ranks(1) && i < sizeof besides / sizeof *besides; i++)
         harness_run(&(struct team){.ranks = 1, .run = save_beside, .argument = &besides[i]});
-    if (wants_ranks(1))
+    if (wants_ranks(1)) {
         harness_run(&(struct team){.ranks = 1, .run = load_other_lengths});
+        harness_run(&(struct team){.ranks = 1, .run = save_and_leave});
+    }
     for (int ranks = 1; ranks <= 4; ranks++)
         for (int s = 0; s < 3; s++)
             for (int rule = 0; rule < 2; rule++) {

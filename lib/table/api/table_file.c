@@ -157,6 +157,17 @@ static void free_saving(struct kolo_table_saving *saving) {
     free(saving);
 }
 
+/* The path for the thread that writes: the program may be in another folder by then. NULL: no memory. */
+static char *lasting_path(const char *path) {
+    char *folder = *path == '/' ? NULL : getcwd(NULL, 0), *lasting = NULL;
+    if (!folder) /* or the folder is gone: the path leads nowhere */
+        return strdup(path);
+    if (asprintf(&lasting, "%s/%s", folder, path) < 0)
+        lasting = NULL;
+    free(folder);
+    return lasting;
+}
+
 static struct kolo_table_saving *prepare(struct kolo_table *table, const char *path) {
     struct kolo_table_saving *saving = calloc(1, sizeof *saving);
     if (!saving)
@@ -165,7 +176,7 @@ static struct kolo_table_saving *prepare(struct kolo_table *table, const char *p
     saving->table = table;
     saving->number = table->saves;
     saving->bytes = sizeof header + header.body_bytes;
-    saving->path = strdup(path);
+    saving->path = lasting_path(path);
     saving->file = malloc(saving->bytes);
     if (!saving->path || !saving->file) {
         free_saving(saving);
