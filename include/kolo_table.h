@@ -194,7 +194,7 @@ KOLO_API int kolo_table_wait(kolo_table *table);
 KOLO_API int kolo_table_serve(kolo_table *table);
 
 /* Sets it from the next update on, whoever applies that; staleness 0: from the end of this clock on, and every worker
- * sets it.
+ * sets it. Nothing changes where one is set in a later clock already. On other machines it counts from the next round.
  * KOLO_ERR_ARG: below 0, or not finite. */
 KOLO_API int kolo_table_set_learning_rate(kolo_table *table, double learning_rate);
 

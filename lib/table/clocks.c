@@ -1,4 +1,4 @@
-/* Ends workers' clocks, and runs servers. */
+/* Ends workers' clocks, runs servers, and sets the learning rate. */
 #include "table/clocks.h"
 
 #include "base/clock.h"
@@ -350,4 +350,71 @@ int kolo_clocks_serve(struct kolo_table *table) {
         if (rc < 0 && rc != KOLO_ERR_TIMEOUT) /* a server may wait for as long as workers compute */
             return rc;
     }
+}
+
+/* The learning rate. `rate_set` of the header says whose set of it counts: its clock plus one, how many sets of that
+ * clock came before, and the rank, of all nodes. It only ever rises, so that all nodes come to the same. A rank writes
+ * its rate before it raises the word. Who has raised it copies the rate to where pushes read it, until the word is
+ * still the same afterwards: of two that do so at once, the later one leaves the rate that counts. */
+
+enum { RATE_RANK_BITS = 10, RATE_CLOCK_SHIFT = 30 };
+
+static_assert(KOLO_RANKS_MAX <= 1 << RATE_RANK_BITS, "the word has room for each rank");
+
+static uint32_t setter_of(uint64_t set) {
+    return (uint32_t)(set & ((1 << RATE_RANK_BITS) - 1));
+}
+
+static uint64_t rate_of(const struct kolo_table *table, uint64_t set) {
+    const uint32_t rank = setter_of(set);
+    if (table->nodes && table->nodes->node_of[rank] != table->node)
+        return kolo_load_acquire(&table->header->others_rate);
+    return kolo_load_acquire(&table->members[table->nodes ? kolo_nodes_local_rank(table->nodes, rank) : rank].rate);
+}
+
+uint64_t kolo_rate_get(const struct kolo_table *table, uint64_t *set) {
+    *set = kolo_load_acquire(&table->header->rate_set);
+    return rate_of(table, *set);
+}
+
+static void copy_rate(struct kolo_table *table) {
+    kolo_atomic_u64 *word = &table->header->rate_set;
+    uint64_t copied;
+    do {
+        copied = kolo_load_acquire(word);
+        kolo_store_release(&table->header->learning_rate, rate_of(table, copied));
+        kolo_fence_full(); /* pairs with the compare-and-swap of another rank */
+    } while (kolo_load_acquire(word) != copied);
+}
+
+void kolo_rate_set(struct kolo_table *table, uint64_t bits) {
+    const bool has_clock = kolo_table_is_worker(table) && table->options.staleness != KOLO_STALENESS_UNBOUNDED;
+    uint64_t found, made;
+    do {
+        found = kolo_load_acquire(&table->header->rate_set);
+        const uint64_t now = found >> RATE_CLOCK_SHIFT, own = table->clock + 1;
+        if (has_clock && now > own)
+            return;
+        if (now >= own && rate_of(table, found) == bits) /* as where every worker sets it */
+            break;
+        made = (found >> RATE_RANK_BITS) + 1;
+        if (now < own)
+            made = own << (RATE_CLOCK_SHIFT - RATE_RANK_BITS);
+        made = made << RATE_RANK_BITS | table->comm->global_rank;
+        kolo_store_release(&table->self->rate, bits);
+    } while (!kolo_compare_and_swap(&table->header->rate_set, found, made));
+    copy_rate(table);
+}
+
+void kolo_rate_take(struct kolo_table *table, uint64_t set, uint64_t bits) {
+    uint64_t found;
+    if (set == 0 || setter_of(set) >= table->comm->global_size)
+        return;
+    do { /* also for the same set: a rank of this node may have ended before it copied its rate */
+        found = kolo_load_acquire(&table->header->rate_set);
+        if (found > set)
+            return;
+        kolo_store_release(&table->header->others_rate, bits);
+    } while (!kolo_compare_and_swap(&table->header->rate_set, found, set));
+    copy_rate(table);
 }

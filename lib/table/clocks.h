@@ -50,6 +50,13 @@ int kolo_clocks_serve(struct kolo_table *table);
 /* Makes this rank leave the table. */
 void kolo_clocks_leave(struct kolo_table *table);
 
+/* Sets the learning rate, to the bits of a double, unless one of a later clock is set. */
+void kolo_rate_set(struct kolo_table *table, uint64_t bits);
+
+/* Returns the rate; *set: which set of it this is, for kolo_rate_take of other nodes, whose thread calls it. */
+uint64_t kolo_rate_get(const struct kolo_table *table, uint64_t *set);
+void kolo_rate_take(struct kolo_table *table, uint64_t set, uint64_t bits);
+
 /* Staleness 0. */
 
 /* Reserves memory for this worker's updates of elements first .. end - 1. KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM. */

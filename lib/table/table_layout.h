@@ -29,8 +29,11 @@ struct kolo_shared_table_header {
     uint64_t shards, rows, memory_bytes;
     int64_t staleness;
 
-    /* Written by any rank: the bits of a double. */
+    /* Written by any rank, as clocks.c says: the bits of a double; which set of it counts, raised by compare-and-swap;
+     * and what the leader's thread has got last from other nodes. */
     KOLO_ALIGNED kolo_atomic_u64 learning_rate;
+    kolo_atomic_u64 rate_set;
+    kolo_atomic_u64 others_rate;
 
     /* For staleness 0: the clocks that have ended for all workers, by compare-and-swap, see table/clocks.h. */
     KOLO_ALIGNED kolo_atomic_u64 closed;
@@ -44,10 +47,6 @@ struct kolo_shared_table_header {
     kolo_atomic_u64 saver; /* by compare-and-swap: the number of the save, in the upper bits, and the rank that saves,
                               in the lower 16 */
     kolo_bell saver_bell;
-
-    /* The clock of the worker that has set the learning rate, plus one: of several nodes' rates that of the latest
-     * clock counts. */
-    kolo_atomic_u64 rate_clock;
 
     /* Written once, by compare-and-swap: KOLO_TABLE_MADE, or KOLO_TABLE_FAILED plus the negated status. */
     kolo_atomic_u64 outcome;
@@ -91,6 +90,7 @@ struct kolo_shared_table_rank {
     kolo_atomic_u64 state;  /* KOLO_TABLE_*; likewise */
     kolo_atomic_u64 events; /* of a server: any rank adds, after there is something for the server to do */
     kolo_atomic_u64 saves;  /* calls of kolo_table_save, by its rank, once all that it had pushed is applied */
+    kolo_atomic_u64 rate;   /* the last learning rate that this rank has set */
     kolo_bell bell;         /* of `reached`, `events` and `saves` */
 
     /* Written by this rank, for kolo_table_get_stats and observers. */

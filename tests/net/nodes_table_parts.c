@@ -48,6 +48,45 @@ void nodes_set_rate(struct rank *rank, const kolo_table_options *options) {
     free(values);
 }
 
+/* Waits until what is set is everywhere. */
+static void pass_rounds(struct rank *rank, kolo_table *table, const kolo_table_options *options) {
+    const bool is_unbounded = options->staleness == KOLO_STALENESS_UNBOUNDED;
+    for (int i = 0; i < 3; i++)
+        expect_status(rank, is_unbounded ? kolo_table_wait(table) : kolo_table_clock(table), 0, "a round");
+    kolo_barrier(rank->comm);
+}
+
+void nodes_agree_on_rate(struct rank *rank, const kolo_table_options *options) {
+    kolo_table *table = table_make(rank, options);
+    if (!table)
+        return;
+    const float one = 1;
+    float before = 0, after, rates[HARNESS_RANKS_MAX];
+    int owner = -1;
+    uint64_t row = 0;
+    while (kolo_table_owner(table, row, 0, &owner) == 0 && owner != rank->rank)
+        row++;
+    for (int step = 1; step <= 3; step++) {
+        kolo_table_set_learning_rate(table, 1.0 / (1 + rank->rank));
+        if (step > 1)
+            kolo_barrier(rank->comm); /* rank 0 sets another one in the same clock, twice */
+        for (int i = 0; step > 1 && rank->rank == 0 && i < 2; i++)
+            kolo_table_set_learning_rate(table, 1.0 / (64 * step + i));
+        pass_rounds(rank, table, options);
+        expect_status(rank, kolo_table_push_rows(table, &row, 1, &one), 0, "kolo_table_push_rows");
+        pass_rounds(rank, table, options);
+        kolo_table_pull(table, row, 1, &after);
+        const float rate = before - after;
+        before = after;
+        kolo_allgather(rank->comm, &rate, rates, 1, KOLO_F32);
+        for (int i = 1; i < rank->ranks; i++)
+            expect(rank, rates[i] - rates[0] < 1e-5f && rates[0] - rates[i] < 1e-5f,
+                   "step %d: the rate is %g for rank %d and %g for rank 0", step, (double)rates[i], i,
+                   (double)rates[0]);
+    }
+    kolo_table_destroy(table);
+}
+
 static kolo_table_stats stats_of(kolo_table *table) {
     kolo_table_stats stats = {.stats_bytes = sizeof stats};
     kolo_table_get_stats(table, &stats);

@@ -10,6 +10,9 @@ void nodes_begin_with_values(struct rank *rank, const kolo_table_options *option
 /* Staleness 0 and SGD: in clock 1 the rate is the one that rank 0 has set, on all nodes. */
 void nodes_set_rate(struct rank *rank, const kolo_table_options *options);
 
+/* SGD: ranks set rates in one clock, and rank 0 sets another two there: the same one counts on all nodes. */
+void nodes_agree_on_rate(struct rank *rank, const kolo_table_options *options);
+
 /* Each rank pushes every second row, several times: what a clock sends is what lib/table/nodes/rounds.h says. */
 void nodes_count_bytes(struct rank *rank, const kolo_table_options *options);
 

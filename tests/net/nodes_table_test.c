@@ -216,6 +216,13 @@ static void run_layout(const int *layout, int ranks) {
     setup.options.learning_rate = 0.5;
     setup.part = nodes_set_rate;
     run_setup(&setup, layout);
+    setup.part = nodes_agree_on_rate;
+    setup.options = table_options_of((uint64_t)ranks, 1, 0);
+    setup.options.rule = KOLO_TABLE_SGD;
+    for (int way = 0; way < 3; way++) {
+        setup.options.staleness = way < 2 ? way : KOLO_STALENESS_UNBOUNDED;
+        run_setup(&setup, layout);
+    }
 }
 
 /* KOLO_NET_ORDER is the all-reduce's: tables have the same bits with either. */

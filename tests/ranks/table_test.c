@@ -223,6 +223,34 @@ static void pass_clocks(struct rank *rank) {
     kolo_table_destroy(table);
 }
 
+/* A worker that is left behind in clock 0 sets that clock's rate when clock 4 has another. */
+static void set_late(struct rank *rank) {
+    kolo_table_options options = table_options_of(1, 1, 0);
+    options.backup_workers = 1;
+    options.rule = KOLO_TABLE_SGD;
+    kolo_table *table = table_make(rank, &options);
+    if (!table)
+        return;
+    float value = 1;
+    for (int clock = 0; clock < (rank->rank ? 1 : 5); clock++) {
+        if (rank->rank)
+            kolo_barrier(rank->comm);
+        const double rate = clock == 4 ? 0.125 : 1;
+        expect_status(rank, kolo_table_set_learning_rate(table, rate), 0, "kolo_table_set_learning_rate");
+        if (rank->rank == 0)
+            kolo_table_push(table, 0, 1, &value);
+        if (rank->rank == 0 && clock == 4)
+            kolo_barrier(rank->comm);
+        if (rank->rank || clock == 4)
+            kolo_barrier(rank->comm);
+        expect_status(rank, kolo_table_clock(table), 0, "kolo_table_clock");
+    }
+    kolo_barrier(rank->comm);
+    kolo_table_pull(table, 0, 1, &value);
+    expect(rank, value == -4.125f, "the row is %g, not -4.125", (double)value);
+    kolo_table_destroy(table);
+}
+
 /* The last rank names another table or root than the others, or makes another call: all hear of it. */
 static void name_others(struct rank *rank) {
     const int way = *(const int *)rank->team->argument;
@@ -257,6 +285,7 @@ static void run_waits(void) {
     harness_run(&(struct team){.ranks = 3, .run = refuse_differences});
     harness_run(&(struct team){.ranks = 3, .run = push_after_timeout});
     harness_run(&(struct team){.ranks = 3, .run = pass_clocks});
+    harness_run(&(struct team){.ranks = 2, .run = set_late});
     harness_run(&(struct team){.ranks = 1, .run = push_often});
     for (int way = 0; way < 3; way++)
         harness_run(&(struct team){.ranks = 3, .run = name_others, .argument = &way});

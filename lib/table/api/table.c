@@ -207,8 +207,7 @@ int kolo_table_set_learning_rate(kolo_table *table, double learning_rate) {
         return KOLO_REFUSE(table->comm, __func__, "%g: must be 0 or more, and finite", learning_rate);
     uint64_t bits;
     memcpy(&bits, &learning_rate, sizeof bits);
-    kolo_store_release(&table->header->learning_rate, bits);
-    kolo_store_release(&table->header->rate_clock, table->clock + 1);
+    kolo_rate_set(table, bits);
     return 0;
 }
 

@@ -175,9 +175,8 @@ static int await_clock(struct kolo_rounds *rounds) {
  * message that comes with it. */
 static struct kolo_round_notice make_notice(const struct kolo_rounds *rounds) {
     const struct kolo_table *table = &rounds->view;
-    struct kolo_round_notice notice = {.slowest = UINT64_MAX,
-                                       .rate_clock = kolo_load_acquire(&table->header->rate_clock),
-                                       .rate = kolo_load_relaxed(&table->header->learning_rate)};
+    struct kolo_round_notice notice = {.slowest = UINT64_MAX};
+    notice.rate = kolo_rate_get(table, &notice.rate_set);
     for (uint32_t worker = 0; worker < table->workers; worker++) {
         const uint64_t state = kolo_load_acquire(&table->members[worker].state);
         const uint64_t word = kolo_load_acquire(&table->members[worker].clock), clock = word / 2;
@@ -205,13 +204,8 @@ static int exchange_notices(struct kolo_rounds *rounds) {
     const int rc = kolo_alltoall(rounds->leaders, rounds->told, rounds->heard, KOLO_NOTICE_WORDS, KOLO_U64);
     if (rc < 0)
         return rc;
-    for (uint32_t i = 0; i < rounds->peers; i++) {
-        const struct kolo_round_notice *heard = &rounds->heard[i];
-        if (heard->rate_clock > kolo_load_relaxed(&table->header->rate_clock)) {
-            kolo_store_release(&table->header->learning_rate, heard->rate);
-            kolo_store_release(&table->header->rate_clock, heard->rate_clock);
-        }
-    }
+    for (uint32_t i = 0; i < rounds->peers; i++)
+        kolo_rate_take(table, rounds->heard[i].rate_set, rounds->heard[i].rate);
     rounds->sent_bytes += (rounds->peers - 1) * sizeof rounds->notice;
     return 0;
 }

@@ -52,7 +52,7 @@ struct kolo_round_notice {
     uint64_t dead;
     uint64_t slowest, slowest_rank, fastest; /* clocks of workers that are there; UINT64_MAX, and 0: none is */
     uint64_t folded;                         /* staleness 0: workers whose updates are in the pending ones */
-    uint64_t rate_clock, rate;               /* of kolo_shared_table_header */
+    uint64_t rate_set, rate;                 /* of kolo_rate_get */
 };
 
 enum { KOLO_NOTICE_WORDS = sizeof(struct kolo_round_notice) / sizeof(uint64_t) };
