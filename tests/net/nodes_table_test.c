@@ -48,6 +48,7 @@ struct loss {
     uint64_t victims;      /* a bit for each */
     uint64_t disconnected; /* who is on the node of a leader that ends */
     int64_t staleness;
+    int backup_workers; /* with one worker on each node, so that none is left out; all shards are in several parts */
 };
 
 struct loss_setup {
@@ -110,6 +111,8 @@ static void lose(struct rank *rank) {
     kolo_table_options options = table_options_of(40, 30, loss->staleness);
     uint64_t random = setup->seed + (uint64_t)rank->rank;
     options.placement = (kolo_placement)(setup->seed % KOLO_PLACEMENTS);
+    options.backup_workers = loss->backup_workers;
+    options.shards = loss->backup_workers ? 7 : 0;
     nodes_place(&rank->options, setup->node_of[rank->rank]);
     kolo_table *table = NULL;
     if (!expect_status(rank, kolo_comm_create(&rank->comm, &rank->options), 0, "kolo_comm_create") ||
@@ -124,7 +127,7 @@ static void lose(struct rank *rank) {
                              random_below(&random, MEANWHILE_US));
     if (is_victim)
         sleep_ms(1000); /* a failure of another victim's may have come first */
-    else if (loss->staleness == 0 || is_disconnected)
+    else if ((loss->staleness == 0 && loss->backup_workers == 0) || is_disconnected)
         expect_status(rank, status, KOLO_ERR_PEER_DEAD, "kolo_table_clock of those that cannot go on");
     else if (expect_status(rank, status, 0, "kolo_table_clock of those that are left"))
         check_rows(rank, table, &options, left, rank->ranks - left);
@@ -137,11 +140,12 @@ static void lose(struct rank *rank) {
 
 static void run_losses(void) {
     static const struct loss losses[] = {
-        {{1, 1}, 2, 0, 0},    {{2, 1, 3}, 4, 0, 0},
-        {{1, 2}, 4, 0, 0},    {{2, 1, 2}, 4, 0, 1},
-        {{1, 2}, 1, 0, 2},    {{1, 2, 1}, 1, 0, 1},
-        {{1, 2, 1}, 2, 4, 3}, {{1, 2, 1}, 4, 0, 1},
-        {{1, 1, 2}, 3, 0, 2}, {{1, 1, 1}, 4, 0, KOLO_STALENESS_UNBOUNDED},
+        {{1, 1}, 2, 0, 0, 0},    {{2, 1, 3}, 4, 0, 0, 0},
+        {{1, 2}, 4, 0, 0, 0},    {{2, 1, 2}, 4, 0, 1, 0},
+        {{1, 2}, 1, 0, 2, 0},    {{1, 2, 1}, 1, 0, 1, 0},
+        {{1, 2, 1}, 2, 4, 3, 0}, {{1, 2, 1}, 4, 0, 1, 0},
+        {{1, 1, 2}, 3, 0, 2, 0}, {{1, 1, 1}, 4, 0, KOLO_STALENESS_UNBOUNDED, 0},
+        {{1, 1}, 2, 0, 0, 1},
     };
     const int times = arguments.calls ? (int)arguments.calls : arguments.quick ? 2 : 12;
     for (size_t i = 0; i < sizeof losses / sizeof *losses; i++)

@@ -359,14 +359,12 @@ static int make(struct kolo_table *table) {
     return rc < 0 ? rc : share(table, pieces_bytes, pushes_bytes);
 }
 
-/* Counts the workers of this node, and how many of them a clock can do without. */
+/* Counts the workers of this node, which may be fewer than backup_workers: one at least ends a clock. */
 static void set_workers(struct kolo_table *table) {
     const uint32_t workers = table->comm->global_size - table->servers;
     table->workers = table->nodes ? kolo_nodes_ranks_below(table->nodes, table->node, workers) : workers;
     if (table->nodes)
         table->options.hogwild = 0; /* what is pending is added up piece by piece */
-    if (table->nodes && table->options.backup_workers >= (int)table->workers)
-        table->options.backup_workers = table->workers ? (int)table->workers - 1 : 0;
 }
 
 int kolo_table_create(kolo_comm *comm, const kolo_table_options *options, kolo_table **made) {
