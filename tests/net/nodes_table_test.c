@@ -145,7 +145,7 @@ static void run_losses(void) {
         {{1, 2}, 1, 0, 2, 0},    {{1, 2, 1}, 1, 0, 1, 0},
         {{1, 2, 1}, 2, 4, 3, 0}, {{1, 2, 1}, 4, 0, 1, 0},
         {{1, 1, 2}, 3, 0, 2, 0}, {{1, 1, 1}, 4, 0, KOLO_STALENESS_UNBOUNDED, 0},
-        {{1, 1}, 2, 0, 0, 1},
+        {{1, 1}, 2, 0, 0, 1},    {{1, 1, 1}, 2, 0, 0, 1},
     };
     const int times = arguments.calls ? (int)arguments.calls : arguments.quick ? 2 : 12;
     for (size_t i = 0; i < sizeof losses / sizeof *losses; i++)

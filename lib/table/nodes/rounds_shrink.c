@@ -61,33 +61,62 @@ static int adopt(struct kolo_rounds *rounds, const struct kolo_round_peer *gone)
     return 0;
 }
 
-static int append(struct kolo_rounds *rounds, struct kolo_round_message *message, const struct kolo_round_peer *old) {
-    const int rc = kolo_round_reserve(rounds, message, message->used + old->to);
-    if (rc == 0 && old->to > 0) {
-        memcpy(message->bytes + message->used, rounds->up.bytes + old->to_at, old->to);
-        message->used += old->to;
-    }
-    return rc;
+/* Whether what was for a node goes to that peer now. */
+static bool is_for(const struct kolo_rounds *rounds, const struct state *states, uint32_t count, uint32_t node,
+                   const struct kolo_round_peer *peer) {
+    const struct state *state = state_of(states, count, node);
+    if (peer->node == rounds->view.node)
+        return false;
+    return state ? node == peer->node && !(state->round == rounds->round && state->is_applied)
+                 : peer->node == states[0].node;
 }
 
-/* Sorts the taken updates by the nodes that are left: sets to and to_at of peers[0 .. count-1]. */
+/* Joins the lists for a peer, each of which is in the order of shards and pieces, to one in that order. */
+static int join(struct kolo_rounds *rounds, const struct state *states, uint32_t count, struct kolo_round_message *to,
+                const struct kolo_round_peer *peer) {
+    const struct kolo_pieces *pieces = &rounds->view.pieces;
+    for (;;) {
+        struct kolo_round_peer *from = NULL;
+        struct kolo_round_entry entry, least = {0};
+        uint32_t least_shard = UINT32_MAX;
+        for (uint32_t old = 0; old < rounds->peers; old++) {
+            struct kolo_round_peer *was = &rounds->peer[old];
+            if (was->next == was->to || !is_for(rounds, states, count, was->node, peer))
+                continue;
+            if (!kolo_round_entry(&rounds->view, rounds->up.bytes + was->to_at + was->next, was->to - was->next, true,
+                                  &entry))
+                return KOLO_ERR_SYSTEM;
+            const uint32_t shard = kolo_piece_shard(pieces, entry.piece);
+            if (shard >= least_shard) /* no two nodes had the same shard */
+                continue;
+            from = was;
+            least = entry;
+            least_shard = shard;
+        }
+        if (!from)
+            return 0;
+        const int rc = kolo_round_reserve(rounds, to, to->used + least.bytes);
+        if (rc < 0)
+            return rc;
+        memcpy(to->bytes + to->used, rounds->up.bytes + from->to_at + from->next, least.bytes);
+        to->used += least.bytes;
+        from->next += least.bytes;
+    }
+}
+
+/* Sorts the taken updates by the nodes that are left: sets to and to_at of peers[0 .. count-1]. The first is heir. */
 static int reroute(struct kolo_rounds *rounds, const struct state *states, struct kolo_round_peer *peers,
                    uint32_t count) {
     struct kolo_round_message routed = {0};
-    const uint32_t heir = peers[0].node, own = rounds->view.node;
     int rc = kolo_round_reserve(rounds, &routed, 1);
+    for (uint32_t old = 0; old < rounds->peers && rc == 0; old++) {
+        rounds->peer[old].next = 0;
+        if (peers[0].node == rounds->view.node && !state_of(states, count, rounds->peer[old].node))
+            rc = adopt(rounds, &rounds->peer[old]);
+    }
     for (uint32_t i = 0; i < count && rc == 0; i++) {
         peers[i].to_at = routed.used;
-        for (uint32_t old = 0; old < rounds->peers && rc == 0; old++) {
-            const struct kolo_round_peer *was = &rounds->peer[old];
-            const struct state *state = state_of(states, count, was->node);
-            const bool is_wanted = state && !(state->round == rounds->round && state->is_applied);
-            if (was->node == peers[i].node ? is_wanted && was->node != own
-                                           : !state && peers[i].node == heir && heir != own)
-                rc = append(rounds, &routed, was);
-            else if (!state && i == 0 && heir == own)
-                rc = adopt(rounds, was);
-        }
+        rc = join(rounds, states, count, &routed, &peers[i]);
         peers[i].to = routed.used - peers[i].to_at;
     }
     if (rc < 0) {
