@@ -56,7 +56,7 @@ struct kolo_shared_table_header {
     kolo_atomic_u64 taking;               /* rounds that have begun to take what is pending */
     kolo_atomic_u64 ended;                /* KOLO_ROUNDS_* */
     kolo_atomic_u64 status;               /* the negated status with which the rounds have failed; before `ended` */
-    kolo_atomic_u64 culprit;              /* the rank at fault, plus one; 0: not known */
+    kolo_atomic_u64 culprit;              /* the rank at fault, plus one; 0: not known. And KOLO_ROUNDS_REFUSED */
     kolo_bell rounds_bell;                /* of `arrived` and `ended` */
     kolo_atomic_u64 sent_bytes, net_sent_bytes, applied; /* for kolo_table_get_stats */
 
@@ -76,6 +76,8 @@ struct kolo_shared_table_header {
 enum { KOLO_TABLE_MADE = 1, KOLO_TABLE_FAILED };
 
 enum { KOLO_ROUNDS_GO_ON, KOLO_ROUNDS_OVER, KOLO_ROUNDS_FAILED };
+
+#define KOLO_ROUNDS_REFUSED (UINT64_C(1) << 32) /* what the culprit has sent makes no sense */
 
 enum { KOLO_TABLE_PRESENT, KOLO_TABLE_LEFT, KOLO_TABLE_DEAD };
 

@@ -135,8 +135,9 @@ static int find_disconnected(struct kolo_table *table) {
             return kolo_failure_look(table->comm, table->rank, 0); /* it tells which rank has ended, and how */
         if (culprit == 0)
             return kolo_fail(status, "rank %u: the table cannot exchange updates with other nodes any more", rank);
-        return kolo_fail(status, "rank %u: the table cannot exchange updates with the node of rank %u any more", rank,
-                         (uint32_t)culprit - 1);
+        return kolo_fail(status, "rank %u: the table cannot exchange updates with the node of rank %u any more%s", rank,
+                         (uint32_t)culprit - 1,
+                         culprit & KOLO_ROUNDS_REFUSED ? ": what it has sent makes no sense" : "");
     }
     if (!is_leader_gone || ended == KOLO_ROUNDS_OVER)
         return 0;

@@ -75,7 +75,9 @@ int kolo_round_take(struct kolo_rounds *rounds) {
     return rc;
 }
 
-static int refuse_message(const struct kolo_rounds *rounds) {
+/* What peer `peer` has sent is no message. kolo_table's calls say so, which is why this thread notes it. */
+static int refuse_message(struct kolo_rounds *rounds, uint32_t peer) {
+    rounds->refused = peer + 1;
     return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: a table's exchange: another node has sent what makes no sense",
                      rounds->view.comm->global_rank);
 }
@@ -96,7 +98,7 @@ bool kolo_round_entry(const struct kolo_table *table, const uint8_t *at, size_t 
     return entry->bytes <= left;
 }
 
-int kolo_round_put(struct kolo_rounds *rounds, const uint8_t *at, size_t left, bool are_updates) {
+int kolo_round_put(struct kolo_rounds *rounds, uint32_t peer, const uint8_t *at, size_t left, bool are_updates) {
     struct kolo_table *table = &rounds->view;
     uint32_t held = KOLO_NO_WAIT;
     struct kolo_round_entry entry;
@@ -104,7 +106,7 @@ int kolo_round_put(struct kolo_rounds *rounds, const uint8_t *at, size_t left, b
     int rc = 0;
     for (; left > 0 && rc == 0; at += entry.bytes, left -= entry.bytes) {
         if (!kolo_round_entry(table, at, left, are_updates, &entry)) {
-            rc = refuse_message(rounds);
+            rc = refuse_message(rounds, peer);
             break;
         }
         const uint32_t shard = kolo_piece_shard(&table->pieces, entry.piece);
@@ -201,7 +203,7 @@ int kolo_round_apply(struct kolo_rounds *rounds) {
     if (!kolo_table_is_synchronous(table)) {
         for (uint32_t i = 0; i < rounds->peers && rc == 0; i++)
             if (i != rounds->self)
-                rc = kolo_round_put(rounds, rounds->received.bytes + rounds->peer[i].from_at, rounds->peer[i].from,
+                rc = kolo_round_put(rounds, i, rounds->received.bytes + rounds->peer[i].from_at, rounds->peer[i].from,
                                     true);
         return rc;
     }
@@ -212,7 +214,7 @@ int kolo_round_apply(struct kolo_rounds *rounds) {
             rc = join_shard(rounds, shard);
     for (uint32_t i = 0; i < rounds->peers && rc == 0; i++)
         if (i != rounds->self && rounds->peer[i].next != rounds->peer[i].from)
-            rc = refuse_message(rounds);
+            rc = refuse_message(rounds, i);
     return rc;
 }
 
@@ -246,7 +248,7 @@ int kolo_round_receive(struct kolo_rounds *rounds) {
     for (uint32_t i = 0; i < rounds->peers && rc == 0; i++) {
         const uint32_t node = rounds->peer[i].node;
         if (i != rounds->self)
-            rc = kolo_round_put(rounds, rounds->all.bytes + rounds->told_at[node], rounds->told_bytes[node], false);
+            rc = kolo_round_put(rounds, i, rounds->all.bytes + rounds->told_at[node], rounds->told_bytes[node], false);
     }
     return rc;
 }

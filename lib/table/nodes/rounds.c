@@ -378,6 +378,8 @@ static void tell_failure(struct kolo_rounds *rounds, int status) {
     uint32_t culprit = 0;
     while (culprit < rounds->peers && rounds->peer[culprit].node != node)
         culprit++;
+    if (rounds->refused)
+        culprit = rounds->refused - 1;
     kolo_failure_relay(rounds->leaders,
                        &(struct kolo_failure_report){.status = status,
                                                      .cause = report.cause,
@@ -398,7 +400,7 @@ static void end(struct kolo_rounds *rounds, int status) {
                       ? 0
                       : kolo_nodes_rank(table->nodes, rounds->peer[failure.rank].node, 0) + 1;
     kolo_store_relaxed(&header->status, (uint64_t)-status);
-    kolo_store_relaxed(&header->culprit, culprit);
+    kolo_store_relaxed(&header->culprit, culprit | (culprit && rounds->refused ? KOLO_ROUNDS_REFUSED : 0));
     kolo_publish(&table->waiter, &header->ended, status < 0 ? KOLO_ROUNDS_FAILED : KOLO_ROUNDS_OVER,
                  &header->rounds_bell);
     kolo_waits_call_servers(table);

@@ -85,6 +85,7 @@ struct kolo_rounds {        /* pages of arrays that no node needs cost nothing *
     uint64_t round;
     enum kolo_round_step step; /* the last step done in this round */
     uint32_t peers, self;
+    uint32_t refused; /* the peer whose message makes no sense, plus one; 0: none */
     struct kolo_round_peer peer[KOLO_RANKS_MAX];
     struct kolo_round_notice notice, told[KOLO_RANKS_MAX], heard[KOLO_RANKS_MAX];
     size_t told_bytes[KOLO_RANKS_MAX], told_at[KOLO_RANKS_MAX]; /* by node: of its part of `all` */
@@ -122,8 +123,8 @@ struct kolo_round_entry {
 bool kolo_round_entry(const struct kolo_table *table, const uint8_t *at, size_t left, bool is_update,
                       struct kolo_round_entry *entry);
 
-/* Writes entries into pieces: updates by the rule, or values and state from owners. */
-int kolo_round_put(struct kolo_rounds *rounds, const uint8_t *at, size_t bytes, bool are_updates);
+/* Writes a peer's entries into pieces: updates by the rule, or values and state from owners. */
+int kolo_round_put(struct kolo_rounds *rounds, uint32_t peer, const uint8_t *at, size_t bytes, bool are_updates);
 
 /* Takes the role of a shard, and waits for it if another rank has it. */
 int kolo_round_take_role(struct kolo_rounds *rounds, uint32_t shard);

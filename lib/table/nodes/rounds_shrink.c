@@ -146,7 +146,7 @@ static int tell_again(struct kolo_rounds *rounds, const uint8_t *bytes, uint64_t
     if (bytes)
         memcpy(to->bytes, bytes, most);
     rc = kolo_broadcast(rounds->leaders, to->bytes, most, KOLO_U8, (int)teller - 1);
-    return rc == 0 && is_behind ? kolo_round_put(rounds, to->bytes, most, false) : rc;
+    return rc == 0 && is_behind ? kolo_round_put(rounds, (uint32_t)teller - 1, to->bytes, most, false) : rc;
 }
 
 /* Sends or takes again the pieces of the round that some nodes have ended. */
