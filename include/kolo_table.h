@@ -149,9 +149,10 @@ KOLO_API int kolo_table_pull_rows(kolo_table *table, const uint64_t *ids, size_t
  * some pieces of it are applied and others are not.
  *     So pushes need no second form in the background: if another rank is writing the shard, updates go into a queue,
  * which that rank empties. While a queue is full the call waits, or empties it itself.
- *     KOLO_ERR_ARG, KOLO_ERR_STATE as above. KOLO_ERR_TIMEOUT: a rank that applies updates is stopped; some
- * pieces are pushed then, and others are not. KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM: there is no memory for what is pushed
- * in this clock (staleness 0), or for the list of rows; nothing is pushed. A server pushes nothing: KOLO_ERR_ARG. */
+ *     KOLO_ERR_ARG, KOLO_ERR_STATE as above. KOLO_ERR_TIMEOUT: a rank that applies updates is stopped.
+ * KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM: there is no memory for a queue (staleness > 0). In these two cases some pieces
+ * are pushed, and others are not. The same statuses where there is no memory for what is pushed in this clock
+ * (staleness 0), or for the list of rows: nothing is pushed. A server pushes nothing: KOLO_ERR_ARG. */
 KOLO_API int kolo_table_push(kolo_table *table, uint64_t first, uint64_t rows, const void *updates);
 
 /* The same for the rows `ids[0 .. count-1]`; the updates of a row that is named several times are summed first, in
