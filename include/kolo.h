@@ -29,8 +29,9 @@
  * Errors: after any error but KOLO_ERR_ARG and KOLO_ERR_UNSUPPORTED the communicator is broken for every rank, unless
  * the function's comment says that it stays usable; that is the same on all ranks, too. The call's buffers are the
  * caller's again (kolo_memory.h names one exception), and the contents of the output buffer are undefined. Of a broken
- * communicator only the queries, kolo_comm_failure, kolo_comm_shrink, kolo_comm_abort, kolo_comm_destroy, kolo_free and
- * kolo_request_* may be called; all other calls return KOLO_ERR_STATE. kolo_error_message() says what happened.
+ * communicator only the queries, kolo_comm_failure, kolo_comm_shrink, kolo_comm_set_*, kolo_comm_eventfd,
+ * kolo_comm_destroy, kolo_free and kolo_request_* may be called; all other calls return KOLO_ERR_STATE.
+ * kolo_error_message() says what happened.
  *
  * Deadlines count only time in which the waiting process could run. A job that is stopped as a whole (Ctrl-Z, a
  * suspended virtual machine) therefore goes on when it is continued. If one rank alone is stopped, the others return

@@ -19,16 +19,17 @@ typedef struct kolo_options {
     size_t options_bytes;     /* sizeof(kolo_options); set by KOLO_OPTIONS_INIT */
     int rank;                 /* 0 .. size-1. -1: KOLO_RANK, else the launcher's variable */
     int size;                 /* 1 .. KOLO_RANKS_MAX. -1: KOLO_SIZE, else the launcher's variable */
-    const char *job;          /* a name that all ranks share; letters, digits, '.', '_', '-'. NULL: KOLO_JOB, else the
-                                 launcher's */
+    const char *job;          /* a name that all ranks share: up to 127 letters, digits, '.', '_', '-'. NULL: KOLO_JOB,
+                                 else the launcher's */
     int shm_fd;               /* instead of a job name: an inherited descriptor of an empty shared file, which stays
                                  the caller's. -1: KOLO_SHM_FD, unless job is given */
     kolo_algorithm algorithm; /* for all calls; rank 0's choice binds all ranks. AUTO: KOLO_ALGO, else by plan */
     int64_t timeout_ms;       /* longest wait for a peer within a call; 0: no limit. -1: KOLO_TIMEOUT_MS, else 300000 */
     int64_t create_timeout_ms; /* longest wait for all ranks to come; 0: no limit. -1: KOLO_CREATE_TIMEOUT_MS, else
                                   60000 */
-    size_t slot_bytes;         /* of one of the four slots through which a rank's data goes; rank 0's choice binds all
-                                  ranks. 0: KOLO_SLOT_BYTES, else by the number of ranks */
+    size_t slot_bytes;         /* of one of the four slots through which a rank's data goes, rounded up to whole pages,
+                                  at most 2^30; rank 0's choice binds all ranks. 0: KOLO_SLOT_BYTES, else by ranks and
+                                  threads */
     const char *rendezvous;    /* "HOST:PORT" of rank 0's machine, where ranks on several machines meet; "": all ranks
                                   are on this machine. NULL: KOLO_RENDEZVOUS, unless shm_fd is given, else the
                                   launcher's */
@@ -46,7 +47,7 @@ typedef struct kolo_options {
  * one rank. The caller owns *comm and ends it with kolo_comm_destroy. Communicators of the same job name are created
  * one after another. KOLO_ERR_ARG: an option or variable is wrong. KOLO_ERR_TIMEOUT: the message lists the ranks that
  * never came. KOLO_ERR_NO_SPACE: the message gives need and limit. KOLO_ERR_MISMATCH: two ranks have the same number,
- * or name different sizes. KOLO_ERR_VERSION, KOLO_ERR_PEER_DEAD, KOLO_ERR_SYSTEM: see kolo_types.h. */
+ * or name different sizes. KOLO_ERR_UNSUPPORTED, VERSION, PEER_DEAD, SYSTEM: see kolo_types.h. */
 KOLO_API int kolo_comm_create(kolo_comm **comm, const kolo_options *options);
 
 /* Leaves the communicator and frees it, with its buffers of kolo_alloc; requests in flight fail. Waits for no rank; on
@@ -60,7 +61,7 @@ KOLO_API int kolo_comm_destroy(kolo_comm *comm);
  * after the abort. `code` is for the caller to choose; kolo_comm_failure shows it. Waits for nobody; a request that a
  * progress thread is carrying out completes within 10 ms. The caller's own later calls return KOLO_ERR_STATE. Another
  * thread of this process may be in a call on the communicator meanwhile, whose wait then ends.
- * KOLO_ERR_STATE: it was broken before, or inherited through fork. */
+ * KOLO_ERR_ARG: comm is NULL. KOLO_ERR_STATE: it was broken before, or inherited through fork. */
 KOLO_API int kolo_comm_abort(kolo_comm *comm, int code);
 
 /* What the program does while a call on the communicator waits. No hook calls kolo on this communicator.
@@ -181,12 +182,12 @@ typedef struct kolo_grow_options {
 #define KOLO_GROW_INIT                                                                                                 \
     { sizeof(kolo_grow_options), -1, -1, NULL, NULL }
 
-/* Takes in the processes that wait at the listener; does not wait for any to come. Collective. If some are taken,
- * *grown is a communicator of comm's ranks, in their order, followed by the new ones. Then `comm` is broken for all its
- * ranks, as by kolo_comm_abort, and its owner still destroys it. If no process waits, *grown becomes NULL. All ranks of
- * `comm` move to *grown or all stay, even if some end meanwhile. KOLO_ERR_ARG: grown is NULL, or an option is wrong.
- * KOLO_ERR_UNSUPPORTED: as kolo_comm_listen. Another error: no process was taken in (they may ask again), and `comm`
- * stays usable unless kolo_comm_failure says that it is broken. */
+/* Takes in the processes that wait at the listener, 64 at most; does not wait for any to come. Collective. If some are
+ * taken, *grown is a communicator of comm's ranks, in their order, followed by the new ones. Then `comm` is broken for
+ * all its ranks, as by kolo_comm_abort, and its owner still destroys it. If no process waits, *grown becomes NULL. All
+ * ranks of `comm` move to *grown or all stay, even if some end meanwhile. KOLO_ERR_ARG: grown is NULL, or an option is
+ * wrong. KOLO_ERR_UNSUPPORTED: as kolo_comm_listen. Another error: no process was taken in (they may ask again), and
+ * `comm` stays usable unless kolo_comm_failure says that it is broken. */
 KOLO_API int kolo_comm_grow(kolo_comm *comm, const kolo_grow_options *options, kolo_comm **grown);
 
 /* How to join. Begin with KOLO_JOIN_INIT. */

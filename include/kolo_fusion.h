@@ -82,12 +82,12 @@ KOLO_API int kolo_bucket_wait(kolo_buckets *buckets);
 
 /* Compression: instead of a tensor's elements each rank sends something shorter, and all tensors get the same bits on
  * all ranks, and from run to run: op over the ranks of what was sent.
- *     BF16, F16: half of the bytes, a kolo_allreduce of that type: the sum is rounded once more, and that is not fed
- * back. Numbers beyond what the type holds, of F16 65504, become infinite. ONEBIT: a 30th; of 512 elements each is
- * received as their mean magnitude, with its sign. TOPK: per element that is sent 8 bytes; of equals those with the
- * lowest indices are sent; at most 2^32 - 1 elements in a tensor. Messages of these two go from each rank to all ranks,
- * which add them up in the order that kolo_allreduce has on one machine, whichever ranks share one. A rank of n
- * receives n - 1 of them: with 60 ranks ONEBIT, and with 1 / compression_share ranks TOPK, is no shorter than
+ *     BF16, F16: half of the bytes, between machines 3/4, by a kolo_allreduce of that type: the sum is rounded once
+ * more, and that is not fed back. Numbers beyond what the type holds, of F16 65504, become infinite. ONEBIT: a 30th; of
+ * 512 elements each is received as their mean magnitude, with its sign. TOPK: per element that is sent 8 bytes; of
+ * equals those with the lowest indices are sent; at most 2^32 - 1 elements in a tensor. Messages of these two go from
+ * each rank to all ranks, which add them up in the order that kolo_allreduce has on one machine, whichever ranks share
+ * one. A rank of n receives n - 1: with 60 ranks ONEBIT, and with 1 / compression_share ranks TOPK, is no shorter than
  * KOLO_COMPRESSION_NONE. With error feedback each rank keeps a residual for each tensor, as long as the tensor: what
  * its messages have left out, which it adds to the tensor's next message. So over many steps nothing is lost. A
  * residual belongs to a model's state as an optimizer's does; after an error it is undefined, and to be loaded again

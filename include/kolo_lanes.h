@@ -3,8 +3,8 @@
  * A rank that has many processors, such as a whole NUMA node, cannot move its data with one of them. With
  * kolo_options.threads = T, or KOLO_THREADS=T, a communicator has T lanes, numbered from 0. There are two ways to use
  * them, and they may take turns:
- *   - The program does nothing more. In calls that move much data kolo uses T-1 threads of its own, which it starts
- * with the first such call. They run on the processors on which the thread that created the communicator was allowed to
+ *   - The program does nothing more. In calls of 512 KiB or more kolo uses T-1 threads of its own, which it starts with
+ *     the first such call. They run on the processors on which the thread that created the communicator was allowed to
  *     run then, catch no signals, and sleep between calls. So rank and processors are bound as for T threads (kolorun
  *     --bind, numactl), and no narrower.
  *   - The program calls with T threads of its own, e.g. in an OpenMP parallel region: each rank's T threads make the

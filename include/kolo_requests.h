@@ -100,8 +100,8 @@ KOLO_API int kolo_request_wait_any(kolo_request **requests, size_t count, int *i
 
 /* *fd = an eventfd that is readable when a request of the communicator has completed since it was last read: for event
  * loops, with a progress thread. Reading it gives the number of them, as 8 bytes, and does not block. The same one with
- * each call; it belongs to the communicator, whose kolo_comm_destroy closes it. KOLO_ERR_STATE: inherited through fork.
- * KOLO_ERR_SYSTEM. */
+ * each call; it belongs to the communicator, whose kolo_comm_destroy closes it. KOLO_ERR_ARG: NULL argument.
+ * KOLO_ERR_STATE: inherited through fork. KOLO_ERR_SYSTEM. */
 KOLO_API int kolo_comm_eventfd(kolo_comm *comm, int *fd);
 
 #endif

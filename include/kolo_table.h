@@ -97,13 +97,15 @@ typedef struct kolo_table_options {
     int64_t staleness;            /* clocks; default 0 */
     int backup_workers;           /* staleness 0: a clock ends when all workers but so many have ended it; what the
                                      others push in that clock is left out (kolo_table_stats counts it). Default 0 */
-    int hogwild;                  /* 1: with ADD, or SGD without momentum, of F32 or F64: pushes add to rows in place,
-                                     element by element, in no order; rows are not atomic. staleness > 0. Default 0 */
+    int hogwild;                  /* 1: with ADD, or SGD without momentum or weight decay, of F32 or F64: pushes add to
+                                     rows in place, element by element, in no order; rows are not atomic.
+                                     staleness > 0. Default 0 */
     kolo_placement placement;     /* default RANGE */
-    int shards;         /* parts of the table, each written by one rank at a time; default 0: one for each owner */
+    int shards;         /* parts of the table, each written by one rank at a time, 65536 at most; default 0: one for
+                           each owner */
     int servers;        /* ranks from size - servers on are servers, and own the shards; default 0: all ranks are
                            workers, and own them */
-    size_t split_bytes; /* longer rows are split into pieces of so many bytes; default 65536 */
+    size_t split_bytes; /* longer rows are split into pieces of so many bytes, at least 64; default 65536 */
     size_t queue_bytes; /* of pushes that one worker has under way to one shard, staleness > 0; at least four
                            pieces; default 0: 64 KiB, or that */
 } kolo_table_options;
@@ -194,12 +196,13 @@ KOLO_API int kolo_table_wait(kolo_table *table);
 /* A server's part: applies what is pushed until all workers have left or ended. On a worker KOLO_ERR_ARG. */
 KOLO_API int kolo_table_serve(kolo_table *table);
 
-/* Sets it from the next update on, whoever applies that; staleness 0: from the end of this clock on, and every worker
- * sets it. Nothing changes where one is set in a later clock already. On other machines it counts from the next round.
- * KOLO_ERR_ARG: below 0, or not finite. */
+/* Sets the learning rate from the next update on, whoever applies that; staleness 0: from the end of this clock on, and
+ * every worker sets it. Nothing changes where one is set in a later clock already. On other machines it counts from the
+ * next round. Blocks for nobody. KOLO_ERR_ARG: below 0, or not finite. KOLO_ERR_STATE as kolo_table_pull. */
 KOLO_API int kolo_table_set_learning_rate(kolo_table *table, double learning_rate);
 
-/* The rank that owns element `first` of row `row`. */
+/* *rank = the rank that owns element `first` of row `row`. Blocks for nobody. KOLO_ERR_ARG: no such element, or NULL.
+ * KOLO_ERR_STATE as kolo_table_pull. */
 KOLO_API int kolo_table_owner(const kolo_table *table, uint64_t row, size_t first, int *rank);
 
 /* What a rank, and the table, have done so far. The caller sets stats_bytes. */
@@ -224,6 +227,8 @@ typedef struct kolo_table_stats {
     uint64_t net_sent_bytes; /* the same with all headers */
 } kolo_table_stats;
 
+/* Fills *stats, also of a broken table. Blocks for nobody. KOLO_ERR_ARG: NULL argument, or stats_bytes was not set.
+ * KOLO_ERR_STATE: inherited through fork. */
 KOLO_API int kolo_table_get_stats(const kolo_table *table, kolo_table_stats *stats);
 
 /* Saves the table in file `path`, in a consistent cut: every push of the clocks before this one, and none of this one
@@ -243,7 +248,7 @@ KOLO_API int kolo_table_save(kolo_table *table, const char *path);
 /* Sets rows and state to what a table of the same rows, columns, dtype, rule and split_bytes has saved, whatever its
  * shards, placement and ranks. Collective; before anybody pushes; rank 0 reads the file, on several machines the lowest
  * rank of each. KOLO_ERR_ARG: another table's file, or none, or a damaged one, or machines have different files; on all
- * ranks, and no row has changed. */
+ * ranks, and no row has changed. KOLO_ERR_SYSTEM: out of memory, on all ranks. Others as kolo_allreduce. */
 KOLO_API int kolo_table_load(kolo_table *table, const char *path);
 
 #endif

@@ -106,8 +106,8 @@ KOLO_API int kolo_profile_section_get(const char *path, size_t index, kolo_profi
 KOLO_API int kolo_profile_format(const kolo_profile_section *section, char text[KOLO_PROFILE_TEXT_BYTES]);
 
 /* A name of this user's in /dev/shm by which the ranks of a job meet. It is removed as soon as all ranks have come. If
- * rank 0 is killed before that, it stays until a job of the same name replaces it or kolo_job_name_remove removes it.
- */
+ * rank 0 is killed before that, it stays until the user's next job that meets by a name, or kolo_job_name_remove,
+ * removes it. */
 typedef struct kolo_job_name {
     size_t job_name_bytes; /* sizeof(kolo_job_name); set by the caller */
     char path[256];

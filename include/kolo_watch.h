@@ -25,16 +25,16 @@ typedef struct kolo_watch kolo_watch; /* communicators that were found, each wit
  *     - the pid of a process that started ranks (kolorun, mpirun, a shell): those of all processes below it;
  *     - the name of a job, KOLO_JOB;
  *     - NULL: all jobs of this user, of which there may be none.
- * The caller owns *watch and ends it with kolo_watch_close. KOLO_ERR_ARG: NULL, or it can be none of these.
+ * The caller owns *watch and ends it with kolo_watch_close. KOLO_ERR_ARG: watch is NULL, or target none of these.
  * KOLO_ERR_SYSTEM: out of memory. */
 KOLO_API int kolo_watch_open(kolo_watch **watch, const char *target);
 
 /* Looks for the target's communicators and tables, and returns how many communicators there are to read; *tables
- * becomes how many tables; NULL: not wanted. It finds all communicators of a process except those of one rank, which
- * have no segment. Later calls drop those that were over at their last reading, and add new ones behind the others. So
- * an index may change. It fails only if no communicator is left. KOLO_ERR_ARG: there is no such process, or it has no
- * communicator. KOLO_ERR_SYSTEM: it is another user's, or cannot be read. KOLO_ERR_VERSION: it runs another version of
- * kolo, which the message names. */
+ * becomes how many tables; NULL: not wanted. It finds a process's communicators except those of one rank, which have no
+ * segment, and, beyond 32, those that met by names of their own. Later calls drop those that were over at their last
+ * reading, and add new ones behind the others. So an index may change. It fails only if no communicator is left.
+ * KOLO_ERR_ARG: there is no such process, or it has no communicator. KOLO_ERR_SYSTEM: it is another user's, or cannot
+ * be read. KOLO_ERR_VERSION: it runs another version of kolo, which the message names. */
 KOLO_API int kolo_watch_search(kolo_watch *watch, int *tables);
 
 /* Closes the watch and frees it. NULL is fine. */

@@ -64,8 +64,8 @@ static int resolve_rendezvous(struct kolo_settings *settings, const kolo_options
     return rc;
 }
 
-/* Finds where the ranks of this machine meet: by the first of the options' job, the options' descriptor, KOLO_JOB,
- * KOLO_SHM_FD, the launcher's job. */
+/* Finds where the ranks of this machine meet: by the first of the options' job, the options' descriptor, KOLO_SHM_FD,
+ * KOLO_JOB, the launcher's job. */
 static int resolve_meeting(struct kolo_settings *settings, const kolo_options *options) {
     struct kolo_place *place = &settings->place;
     const char *job = options->job;
