@@ -293,7 +293,7 @@ static void print_plans_json(const report *seen) {
 static void print_env(void) {
     enum { INDENT = 4 };
     kolo_variable variable = {.variable_bytes = sizeof variable};
-    char text[512];
+    char text[1024];
     size_t i = 0;
     for (; kolo_variable_get(i, &variable) == KOLO_OK && variable.meaning; i++) {
         printf("%s%s%s\n%*s", variable.name, variable.value ? "=" : "", variable.value ? variable.value : "", INDENT,
