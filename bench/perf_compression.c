@@ -40,6 +40,8 @@ static command_line line = {
               "steps.\n",
     .options = table,
     .options_count = sizeof(table) / sizeof(table[0]),
+    .after = "Example:\n"
+             "  kolorun -n 2 kolo-perf-compression -b 64M --share 0.001",
 };
 
 /* What one compression takes of a step. */

@@ -71,8 +71,10 @@ static void command_help_print(const command_line *line) {
         print_option(&line->options[i], has_letters, column);
     for (int i = 0; i < COMMON_OPTIONS; i++)
         print_option(&command_options_common[i], has_letters, column);
-    putchar('\n');
-    wrapped_text_print(line->after, 0, 0);
+    if (line->after) {
+        putchar('\n');
+        wrapped_text_print(line->after, 0, 0);
+    }
 }
 
 enum { MESSAGE_BYTES = 512, WORD_BYTES = 64 };

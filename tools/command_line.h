@@ -51,7 +51,7 @@ typedef struct command_option {
 typedef struct command_line {
     const char *program;
     const char *before; /* what --help says before the options and behind them, as in printed_text.h */
-    const char *after;
+    const char *after;  /* NULL: nothing */
     const command_option *options;
     int options_count;                 /* 64 at most */
     int arguments_max;                 /* how many words that are no options there may be */

@@ -15,6 +15,7 @@ SCRIPTS = [*((str(ROOT / "tools" / name),) for name in ("check", "quickstart")),
 COLUMNS_MAX = 80
 GROUP_MAX = 20  # options that one reads through without a heading
 TOOLS = {pathlib.Path(path).name: path for path in os.environ["TOOLS"].split(":")}
+PROGRAMS = [(str(path),) for path in sorted(pathlib.Path(launching.KOLORUN).parent.glob("kolo*"))]  # all that are built
 
 
 def run(tool, *arguments):
@@ -37,19 +38,19 @@ class Help(unittest.TestCase):
         return done.stdout
 
     def test_lines_fit_the_terminal(self):
-        for command in (*((tool,) for tool in TOOLS.values()), *SCRIPTS):
+        for command in (*PROGRAMS, *SCRIPTS):
             with self.subTest(command):
                 for line in self.text(command).splitlines():
                     self.assertLessEqual(len(line), COLUMNS_MAX, line)
 
     def test_many_options_are_in_groups(self):
-        for command in (*((tool,) for tool in TOOLS.values()), *SCRIPTS):
+        for command in (*PROGRAMS, *SCRIPTS):
             with self.subTest(command):
                 for group in re.split(r"(?m)^\S.*\n", self.text(command)):
                     self.assertLessEqual(len(re.findall(r"(?m)^ {2,6}-", group)), GROUP_MAX, group)
 
     def test_there_is_an_example(self):
-        for command in (*((tool,) for tool in TOOLS.values()), *SCRIPTS):
+        for command in (*PROGRAMS, *SCRIPTS):
             with self.subTest(command):
                 self.assertRegex(self.text(command), r"(?mi)^examples?\b")
 
