@@ -34,16 +34,14 @@ static const command_option table[] = {
      "ranks of N threads, 1 to 64, which make each call together, each thread in a lane (kolo_lanes.h) and on a core: "
      "the ranks have equal parts of the machine's cores; a table by lanes (default: one thread a rank)",
      TO_INTEGERS(options.lanes, options.lanes_count, 1, KOLO_THREADS_MAX)},
-    {"--algorithm A[,A...]",
-     "auto (what the plan chooses), or algorithms by name (default: auto and each of them; "
-     "with --lanes auto)",
+    {"--algorithm A[,A...]", "(default: auto, which is what the plan chooses, and each of them; with --lanes auto)",
      TO_CHOICES(options.algorithms, options.algorithms_count, algorithm_name)},
     {"--min BYTES", "smallest message (default: 8); K, M, G are powers of 1024, as in 64K",
      TO_BYTES(options.min_bytes, 1, MESSAGE_BYTES_MAX)},
     {"--max BYTES", "largest message, always shown, up to 4G (default: 64M)",
      TO_BYTES(options.max_bytes, 1, MESSAGE_BYTES_MAX)},
     {"--factor N", "from one size to the next, 2 or more (default: 8)", TO_COUNT(options.factor, 2, COUNT_MAX)},
-    {"--dtype TYPE", "elements: f32, bf16, ... (default: f32)", TO_CHOICE(options.dtype, dtype_name)},
+    {"--dtype TYPE", "(default f32): elements", TO_CHOICE(options.dtype, dtype_name)},
     {"--in-place", "send and recv are the same buffer", TO_FLAG(options.in_place)},
     {"--slot-bytes BYTES", "of a chunk slot (default: the library's)",
      TO_BYTES(options.slot_bytes, 4096, SLOT_BYTES_MAX)},

@@ -46,8 +46,10 @@ class Bash(unittest.TestCase):
             helped = subprocess.run([path, "--help"], capture_output=True, text=True, check=True, timeout=10).stdout
             options = set(re.findall(r"(?m)^ {2,}(?:-\w+, +)*(--[a-z][a-z-]+)", helped))
             self.assertGreater(len(options), 3)
-            with self.subTest(tool):
+            with self.subTest(tool), tempfile.TemporaryDirectory(prefix="kolo-completion-") as folder:
                 self.assertEqual(options, set(self.offered(tool, "--")))
+                choices = {choice for option in options for choice in self.offered(tool, option, "=", "", folder=folder)}
+                self.assertEqual(set(), choices - set(re.findall(r"[\w.+-]+", helped)))
 
     @unittest.skipUnless("kolo-perf" in TOOLS, "kolo-perf is not built")
     def test_values(self):
