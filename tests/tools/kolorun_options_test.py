@@ -1,6 +1,7 @@
 """kolorun's command line: what it prints on request, and what it says to a wrong one."""
 
 import pathlib
+import subprocess
 import tempfile
 
 import launching
@@ -23,6 +24,10 @@ class Options(launching.LaunchingTest):
                          "-x, --export VAR[=VALUE]", "-wdir, --wdir DIR", "--report-bindings"):
                 self.assertIn(text, done.stdout)
             self.assertLessEqual(max(map(len, done.stdout.splitlines())), 80)
+        with tempfile.TemporaryDirectory(prefix="kolo-options-") as folder:
+            made = next(line for line in done.stdout.splitlines() if "> FILE" in line)  # the secret, as kolo reads it
+            subprocess.run(["sh", "-c", f"umask 022; {made}"], check=True, cwd=folder)
+            self.assertEqual(0o600, pathlib.Path(folder, "FILE").stat().st_mode & 0o777)
 
     def test_np(self):
         for words in (("-np", "2"), ("--np", "2"), ("--np=2",), ("-n2",), ("--ranks", "2")):

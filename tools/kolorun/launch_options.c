@@ -153,7 +153,7 @@ static command_line line = {
         "\n"
         "Several machines: the ranks must share a secret, which no command line shows. KOLO_SECRET_FILE names a "
         "file with it, of mode 0600, on each machine:\n"
-        "  head -c 32 /dev/urandom | base64 > FILE\n"
+        "  (umask 077; head -c 32 /dev/urandom | base64 > FILE)\n"
         "A kolorun whose rank fails ends its own ranks; those elsewhere notice within a second.\n"
         "\n"
         "Exit code: 0 if every rank ended with 0 (with --on-failure continue or restart: if any did); else that of "

@@ -78,9 +78,9 @@ static const command_option table[] = {
     {"--collective LIST", "(default: all of them; others have one algorithm, and nothing to choose)",
      TO_CHOICES(options.collectives, options.collectives_count, name_collective)},
     {"--ranks LIST",
-     "rank counts to measure, as in 2,4,6 (default: the powers of two up to the number of CPUs, and twice that "
-     "number). A profile is used for exactly the rank counts in it. If the file already is a profile of this machine, "
-     "its other sections are kept",
+     "rank counts to measure, as in 2,4,6 (default: the powers of two up to twice the number of CPUs). A profile is "
+     "used for exactly the rank counts in it. If the file already is a profile of this machine, its other sections are "
+     "kept",
      TO_INTEGERS(options.ranks, options.rank_counts, 2, KOLO_RANKS_MAX)},
     {"--output FILE", "where to write (default: where kolo looks, $XDG_CONFIG_HOME/kolo/tune or ~/.config/kolo/tune)",
      TO_TEXT(options.output)},

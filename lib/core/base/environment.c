@@ -43,7 +43,7 @@ static const struct descriptor table[KOLO_VARIABLES] = {
                            "instruction sets to use: avx512bf16, avx512, avx2, neon, portable, comma-separated",
                            "all that the CPU has"},
     [KOLO_VARIABLE_SLOT_BYTES] = {"KOLO_SLOT_BYTES", "bytes of one chunk slot, of 4 a rank; rank 0 decides",
-                                  "256 KiB; less from 257 ranks on"},
+                                  "256 KiB; less from 257 ranks times threads on"},
     [KOLO_VARIABLE_SINGLE_COPY] = {"KOLO_SINGLE_COPY",
                                    "bytes of a block from which scatter, allgather and all-to-all read it out of the"
                                    " other ranks' memory, where the kernel lets them: auto, off, or a number; rank 0"
