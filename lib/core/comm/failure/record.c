@@ -64,7 +64,7 @@ static void put_calls(FILE *out, const kolo_comm *comm, uint32_t rank) {
         if (!kolo_history_read(signal, &comm->segment.histories[rank], number, &call))
             continue;
         fprintf(out, "%s\n     ", between);
-        put_call(out, comm, &call, number <= ended);
+        put_call(out, comm, &call, number <= ended || call.ended_ns); /* it may just have ended */
         between = ",";
     }
     fprintf(out, "]}");
