@@ -3,7 +3,9 @@
 import asyncio
 import ctypes
 import gc
+import itertools
 import os
+import sys
 import time
 import unittest
 import weakref
@@ -12,6 +14,31 @@ import kolo4py as kolo
 import python_ranks
 
 HAS_THREAD = os.environ.get("KOLO_PROGRESS") == "1"
+
+
+class Raised(Exception):
+    """By a handler of a signal."""
+
+
+def is_raised_at(line, call, *arguments):
+    """Whether the call has come to so many lines of the package: there it is ended, as a handler of a signal may."""
+    left = line
+
+    def trace(frame, event, _):
+        nonlocal left
+        left -= event == "line" and os.path.dirname(frame.f_code.co_filename) == os.path.dirname(kolo.__file__)
+        if left < 0:
+            raise Raised
+        return trace
+
+    sys.settrace(trace)
+    try:
+        call(*arguments)
+    except Raised:
+        return True
+    finally:
+        sys.settrace(None)
+    return False
 
 
 class Requests(python_ranks.RankTest):
@@ -85,6 +112,24 @@ class Requests(python_ranks.RankTest):
         del forgotten
         group.close()
         self.assertEqual({}, group._handle.flying)
+
+    def test_a_handler_raises_anywhere(self):
+        """The package has every request that the library has begun, and frees it once."""
+        alone = self.comm.split(self.comm.rank)
+        x, waited = (ctypes.c_int * 1)(1), 0
+        alone.barrier(async_=True).wait()  # with the first one all ranks learn whether there is a thread
+        for line in itertools.count():
+            began = not is_raised_at(line, lambda: alone.all_reduce(x, x, async_=True))
+            for request in list(alone._handle.flying):
+                is_over = not is_raised_at(waited, request.wait)
+                self.assertIs(x, request.wait())
+                waited += 1
+            if began and is_over:
+                break
+        alone.barrier()
+        self.assertEqual((waited + 2, {}), (alone.stats["calls"], alone._handle.flying))
+        self.assertGreater(waited, 10)
+        alone.close()
 
     def test_after_the_end(self):
         group = self.comm.dup()

@@ -93,13 +93,18 @@ class Caller:
         if self.has_thread and self._background is None:
             with handle.undivided(begun=False):  # no thread or no descriptor is left: the others are told
                 self._background = Background(handle)
-        address = ctypes.c_void_p()
-        status = self._function(_library.background(call.name))(handle.comm, *call.arguments, ctypes.addressof(address))
-        if status:
-            with handle.undivided(begun=False):
-                handle.fail(status)
-        return Request(handle, address, call.result, call.keep, self._background,
-                       call.name in MESSAGES)
+        function = self._function(_library.background(call.name))
+        request: "Request[Any]" = Request(handle, call.result, call.keep, self._background, call.name in MESSAGES)
+        try:
+            handle.flying[request] = None  # before it is: a handler may raise as soon as the library has begun it
+            status = function(handle.comm, *call.arguments, ctypes.addressof(request.address))
+            if status:
+                with handle.undivided(begun=False):
+                    handle.fail(status)
+        finally:
+            if not request.address:
+                handle.flying.pop(request, None)
+        return request
 
     def make(self, call: Call, async_: bool) -> "Union[Any, Request[Any]]":
         return self.begin(call) if async_ else self.now(call)

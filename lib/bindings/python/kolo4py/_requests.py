@@ -79,13 +79,14 @@ class Request(Generic[T]):
     wait for each request. `wait` returns what the call would have returned, and raises what it would have raised, as
     often as it is asked."""
 
-    def __init__(self, handle: "Handle", address: ctypes.c_void_p, result: Any, keep: object,
-                 background: "Optional[Background]", is_message: bool) -> None:
-        self._handle, self._address, self._result, self._keep = handle, address, result, keep
+    def __init__(self, handle: "Handle", result: Any, keep: object, background: "Optional[Background]",
+                 is_message: bool) -> None:
+        self.address = ctypes.c_void_p()  # which the library fills in
+        self._handle, self._result, self._keep = handle, result, keep
         self._background, self.is_message = background, is_message
+        self._status: "List[int]" = []  # one number, from when the library has freed it
         self._error: Optional[Error] = None
         self.issued = next(_issued)
-        handle.flying[self] = None
 
     @property
     def has_thread(self) -> bool:
@@ -95,10 +96,10 @@ class Request(Generic[T]):
     def done(self) -> bool:
         """Whether it is complete. Without a progress thread the question carries out the communicator's oldest request,
         and waits for the other ranks."""
-        if not self._address:
+        if self._status:
             return True
         flag = ctypes.c_int()
-        self._handle.library.kolo_request_test(self._address, ctypes.byref(flag))
+        self._handle.library.kolo_request_test(self.address, ctypes.byref(flag))
         self._handle.fail(0)  # what a handler has raised meanwhile
         return bool(flag.value)
 
@@ -114,10 +115,10 @@ class Request(Generic[T]):
     def wait(self, timeout: Optional[float] = None) -> T:
         """Blocks until it is complete. With a timeout, in seconds, for which the communicator needs a progress thread:
         raises TimeoutError when it has passed; the request goes on, and can be waited for again."""
-        if timeout is not None and not self._background and self._address:
+        if timeout is not None and not self._background and not self._status:
             raise ArgumentError("a timeout needs a communicator with progress=True")
         self.wait_for_thread(timeout)
-        if self._address:
+        if self in self._handle.flying:
             self.collect()
             self._handle.fail(0)  # what a handler has raised meanwhile
         if self._error is not None:
@@ -130,7 +131,7 @@ class Request(Generic[T]):
     def wait_for_thread(self, timeout: Optional[float] = None) -> None:
         """If there is one: until it has completed the request, whatever the outcome."""
         background = self._background
-        if not self._address or not background:
+        if self._status or not background:
             return
         end = None if timeout is None else time.monotonic() + timeout
         while not self.done():
@@ -140,18 +141,18 @@ class Request(Generic[T]):
             background.sleep(min(left, SLICE_S))
 
     def collect(self) -> None:
-        """Takes the status of a complete request, and frees it."""
+        """Takes the status of a complete request, and frees it. Another call goes on where a handler has ended one: handlers
+        run between two instructions of Python, and the status is stored in the one that frees the request."""
         handle = self._handle
-        status = handle.library.kolo_request_wait(self._address)
-        message = _library.message() if status < 0 else ""
-        self._address = ctypes.c_void_p()
-        handle.flying.pop(self, None)
+        if not self._status:
+            self._status.extend(map(handle.library.kolo_request_wait, (self.address,)))
+        if self._status[0] < 0:
+            self._error = handle.error(self._status[0], _library.message())
         self._keep = None
-        if status < 0:
-            self._error = handle.error(status, message)
+        handle.flying.pop(self, None)
 
     def __await__(self) -> Generator[Any, None, T]:
-        if self._address and not self._background:
+        if not self._status and not self._background:
             raise ArgumentError("await needs a communicator with progress=True")
         while not self.done() and self._background:
             yield from self._background.until_done(self)
