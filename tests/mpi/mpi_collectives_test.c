@@ -199,6 +199,24 @@ static void run_addresses(void) {
     MPI_Type_free(&relative);
 }
 
+/* One made of a datatype that the MPI has for Fortran, which nobody may free. */
+static void run_fortran_type(void) {
+    double numbers[4];
+    MPI_Datatype real, pair;
+    MPI_Type_create_f90_real(15, 200, &real);
+    MPI_Type_contiguous(2, real, &pair);
+    MPI_Type_commit(&pair);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    for (int round = 0; round < 5; round++) {
+        for (int i = 0; i < 4; i++)
+            numbers[i] = world_rank ? -1 : round + i;
+        MPI_Bcast(numbers, 2, pair, 0, MPI_COMM_WORLD);
+        expect(numbers[0] == round && numbers[3] == round + 3, "numbers of Fortran's: %g, %g", numbers[0], numbers[3]);
+    }
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Type_free(&pair);
+}
+
 int main(int argc, char **argv) {
     job_begin(&argc, &argv, MPI_THREAD_SINGLE);
     for (int i = 1; i < argc; i++) {
@@ -216,6 +234,7 @@ int main(int argc, char **argv) {
     run_derived(MPI_COMM_WORLD, "world", quick ? 2 : 20);
     run_communicators();
     run_addresses();
+    run_fortran_type();
     watch(LIMIT_S, "what kolo leaves to the MPI");
     run_own_operations();
     run_between_communicators();

@@ -64,6 +64,12 @@ static void compare_numbers(const struct mpi_constants *table) {
     compare("MPI_COMBINER_NAMED", table->combiner_named, MPI_COMBINER_NAMED);
     compare("MPI_COMBINER_DUP", table->combiner_dup, MPI_COMBINER_DUP);
     compare("MPI_COMBINER_CONTIGUOUS", table->combiner_contiguous, MPI_COMBINER_CONTIGUOUS);
+    compare("MPI_COMBINER_F90_REAL", table->combiner_f90_real, MPI_COMBINER_F90_REAL);
+    compare("MPI_COMBINER_F90_COMPLEX", table->combiner_f90_real + 1, MPI_COMBINER_F90_COMPLEX);
+    compare("MPI_COMBINER_F90_INTEGER", table->combiner_f90_integer, MPI_COMBINER_F90_INTEGER);
+#if MPI_VERSION > 4 || (MPI_VERSION == 4 && MPI_SUBVERSION > 0)
+    compare("MPI_COMBINER_VALUE_INDEX", table->combiner_value_index, MPI_COMBINER_VALUE_INDEX);
+#endif
     compare("MPI_ERR_OTHER", table->err_other, MPI_ERR_OTHER);
     compare("MPI_IN_PLACE", table->in_place, (intptr_t)MPI_IN_PLACE);
     compare("MPI_STATUS_IGNORE", table->status_ignore, (intptr_t)MPI_STATUS_IGNORE);

@@ -17,7 +17,9 @@ struct mpi_constants {
     int comm_type_shared;
     int ident; /* of MPI_Group_compare */
     int combiner_named, combiner_dup, combiner_contiguous;
-    int err_other, err_proc_failed; /* the second only where there is MPIX_Comm_revoke */
+    int combiner_f90_real, combiner_f90_integer; /* that of complex numbers is between them */
+    int combiner_value_index;                    /* of MPI 4.1 */
+    int err_other, err_proc_failed;              /* the second only where there is MPIX_Comm_revoke */
     intptr_t in_place, status_ignore;
     mpi_word comm_null, comm_world, comm_self, info_null, errors_return, type_null, op_null;
     mpi_word ops[MPI_OPS];

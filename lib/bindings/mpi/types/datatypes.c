@@ -115,6 +115,12 @@ static bool get_parts(mpi_word handle, const struct making *making, mpi_word *pa
                                       integers, addresses, parts) == 0;
 }
 
+/* Nobody may free what the MPI has made by itself; not all of it has a name. */
+static bool is_predefined(int combiner) {
+    return combiner == mpi_host.is.combiner_named || combiner == mpi_host.is.combiner_value_index ||
+           (combiner >= mpi_host.is.combiner_f90_real && combiner <= mpi_host.is.combiner_f90_integer);
+}
+
 /* Whether a type is made of one other, again and again without gaps: then that is in *inner, and the caller's if
  * *owned. */
 static bool is_repeated(mpi_word handle, mpi_word *inner, bool *owned) {
@@ -127,7 +133,7 @@ static bool is_repeated(mpi_word handle, mpi_word *inner, bool *owned) {
     if (!get_parts(handle, &making, parts))
         return false;
     *inner = mpi_word_load(parts);
-    *owned = !(get_making(*inner, &making) && making.combiner == mpi_host.is.combiner_named);
+    *owned = !(get_making(*inner, &making) && is_predefined(making.combiner));
     return true;
 }
 
