@@ -1,5 +1,6 @@
 #include "mpi_calls.h"
 
+#include <dlfcn.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -90,6 +91,23 @@ static void run_rooted_between(const struct halves *halves) {
            "a reduction between communicators gave %d", sum);
 }
 
+/* What comes from the other half is divided among this one's ranks, each of which passes a count for each of these. */
+static void run_divided_between(const struct halves *halves) {
+    typedef int function(const void *, void *, const MPI_Count *, MPI_Datatype, MPI_Op, MPI_Comm);
+    function *const reduce_scatter = (function *)dlsym(RTLD_DEFAULT, "MPI_Reduce_scatter_c");
+    MPI_Count counts[16];
+    int sent[64], got[16] = {0};
+    for (int i = 0; i < 16; i++)
+        counts[i] = i < halves->size ? halves->other_size : (MPI_Count)1 << 40;
+    for (int i = 0; i < halves->size * halves->other_size; i++)
+        sent[i] = world_rank;
+    if (!reduce_scatter)
+        return;
+    const int code = reduce_scatter(sent, got, counts, MPI_INT, MPI_SUM, halves->both);
+    expect(code == MPI_SUCCESS && got[0] == sum_of_ranks(halves->other_first, halves->other_size),
+           "a reduction with large counts between communicators: code %d, %d", code, got[0]);
+}
+
 void run_between_communicators(void) {
     struct halves halves;
     if (world_size < 2)
@@ -110,6 +128,7 @@ void run_between_communicators(void) {
         for (int i = 0; i < halves.other_size; i++)
             expect(all[i] == halves.other_first + i, "an all-gather between communicators gave %d", all[i]);
         run_rooted_between(&halves);
+        run_divided_between(&halves);
     }
     MPI_Comm merged;
     int highest = -1;

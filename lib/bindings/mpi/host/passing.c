@@ -14,23 +14,20 @@ static bool fits(mpi_count count) {
     return count <= INT_MAX && count >= INT_MIN;
 }
 
-/* One for each rank from which data come, or to which they go. */
-static int peers(mpi_word comm) {
-    int inter = 0, size = 0;
-    mpi_host.Comm_test_inter(comm, &inter);
-    if (inter)
-        mpi_host.Comm_remote_size(comm, &size);
+/* How many counts each list has. -1: what is there for each rank is not significant. */
+static int list_length(const struct mpi_call *call) {
+    int inter = 0, rank = 0, size = 0;
+    mpi_host.Comm_test_inter(call->comm, &inter);
+    if (call->function == MPI_Gatherv_INDEX || call->function == MPI_Scatterv_INDEX) {
+        mpi_host.Comm_rank(call->comm, &rank);
+        if (call->root != (inter ? mpi_host.is.root : rank))
+            return -1;
+    }
+    if (inter && call->function != MPI_Reduce_scatter_INDEX) /* which divides what comes among this side's ranks */
+        mpi_host.Comm_remote_size(call->comm, &size);
     else
-        mpi_host.Comm_size(comm, &size);
+        mpi_host.Comm_size(call->comm, &size);
     return size;
-}
-
-static bool is_significant(const struct mpi_call *call) {
-    int rank = 0;
-    if (call->function != MPI_Gatherv_INDEX && call->function != MPI_Scatterv_INDEX)
-        return true;
-    mpi_host.Comm_rank(call->comm, &rank);
-    return call->root == rank || call->root == mpi_host.is.root;
 }
 
 /* False: they do not fit. */
@@ -46,7 +43,6 @@ static bool narrow_numbers(struct mpi_numbers *numbers, int size) {
     return all_fit;
 }
 
-/* size -1: what it has for each rank is not significant. */
 static bool narrow_buffer(struct mpi_buffer *buffer, int size) {
     const bool counts_fit = narrow_numbers(&buffer->counts, size), places_fit = narrow_numbers(&buffer->places, size);
     return counts_fit && places_fit && fits(buffer->count);
@@ -82,7 +78,7 @@ static int pass(const struct mpi_call *call) {
 static int pass_narrowed(const struct mpi_call *call) {
     struct mpi_call narrow = *call;
     const bool has_counts = call->send.counts.values || call->recv.counts.values;
-    const int size = has_counts && is_significant(call) ? peers(call->comm) : -1;
+    const int size = has_counts ? list_length(call) : -1;
     const bool in_place = (intptr_t)call->send.address == mpi_host.is.in_place;
     const bool sent_fit = narrow_buffer(&narrow.send, in_place ? -1 : size);
     const bool taken_fit = narrow_buffer(&narrow.recv, size);
