@@ -2,6 +2,7 @@
 
     kolorun -n 2 python3 python_ranks.py MODULE...    the tests of several files, one after another"""
 
+import os
 import sys
 import unittest
 
@@ -16,6 +17,31 @@ def values_of(x):
     while found and isinstance(found[0], list):
         found = [value for row in found for value in row]
     return found
+
+
+class Raised(Exception):
+    """By a handler of a signal."""
+
+
+def is_raised_at(line, call, *arguments):
+    """Whether the call has come to so many lines of the package: there it is ended, as a handler of a signal may."""
+    left = line
+
+    def trace(frame, event, _):
+        nonlocal left
+        left -= event == "line" and os.path.dirname(frame.f_code.co_filename) == os.path.dirname(kolo.__file__)
+        if left < 0:
+            raise Raised
+        return trace
+
+    sys.settrace(trace)
+    try:
+        call(*arguments)
+    except Raised:
+        return True
+    finally:
+        sys.settrace(None)
+    return False
 
 
 class RankTest(unittest.TestCase):

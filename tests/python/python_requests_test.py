@@ -5,7 +5,6 @@ import ctypes
 import gc
 import itertools
 import os
-import sys
 import time
 import unittest
 import weakref
@@ -14,31 +13,6 @@ import kolo4py as kolo
 import python_ranks
 
 HAS_THREAD = os.environ.get("KOLO_PROGRESS") == "1"
-
-
-class Raised(Exception):
-    """By a handler of a signal."""
-
-
-def is_raised_at(line, call, *arguments):
-    """Whether the call has come to so many lines of the package: there it is ended, as a handler of a signal may."""
-    left = line
-
-    def trace(frame, event, _):
-        nonlocal left
-        left -= event == "line" and os.path.dirname(frame.f_code.co_filename) == os.path.dirname(kolo.__file__)
-        if left < 0:
-            raise Raised
-        return trace
-
-    sys.settrace(trace)
-    try:
-        call(*arguments)
-    except Raised:
-        return True
-    finally:
-        sys.settrace(None)
-    return False
 
 
 class Requests(python_ranks.RankTest):
@@ -119,9 +93,9 @@ class Requests(python_ranks.RankTest):
         x, waited = (ctypes.c_int * 1)(1), 0
         alone.barrier(async_=True).wait()  # with the first one all ranks learn whether there is a thread
         for line in itertools.count():
-            began = not is_raised_at(line, lambda: alone.all_reduce(x, x, async_=True))
+            began = not python_ranks.is_raised_at(line, lambda: alone.all_reduce(x, x, async_=True))
             for request in list(alone._handle.flying):
-                is_over = not is_raised_at(waited, request.wait)
+                is_over = not python_ranks.is_raised_at(waited, request.wait)
                 self.assertIs(x, request.wait())
                 waited += 1
             if began and is_over:

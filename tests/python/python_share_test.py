@@ -4,6 +4,7 @@ the memory is this process's own again afterwards."""
 import array
 import ctypes
 import gc
+import itertools
 import mmap
 import os
 import weakref
@@ -100,6 +101,23 @@ class Share(python_ranks.RankTest):
         shared.close()
         gc.collect()
         self.assertIsNone(kept())
+
+    def test_a_handler_raises_anywhere(self):
+        """What the library has mapped is kept."""
+        alone, memory = self.comm.split(self.comm.rank), pages()
+        address, seen = ctypes.addressof(ctypes.c_char.from_buffer(memory)), set()
+        for line in itertools.count():
+            if not python_ranks.is_raised_at(line, alone.share, memory):
+                break
+            is_kept = address in alone._handle.adopted
+            try:
+                alone._handle.give_back(address)
+                self.assertTrue(is_kept)
+                seen.add("shared")
+            except kolo.ArgumentError:
+                seen.add("not shared")
+        self.assertEqual({"shared", "not shared"}, seen)
+        alone.close()
 
     def test_closed_communicator(self):
         for keeps in (False, True):

@@ -5,6 +5,7 @@ arrays as one message, and buckets of arrays that become ready in another order 
 import array
 import ctypes
 import fractions
+import itertools
 import math
 import random
 import struct
@@ -142,6 +143,25 @@ class Optimizers(python_ranks.RankTest):
             straight.step(gradients)
             self.assertEqual(step + 1, second.step(gradients).steps)
         self.assertEqual(whole, parts)
+
+    def test_a_handler_raises_anywhere(self):
+        """The gradients of a segment that has begun are kept."""
+        alone, parameters, seen = self.comm.split(self.comm.rank), array.array("f", [1] * COUNT), set()
+        for line in itertools.count():
+            optimizer, gradients = kolo.Optimizer(alone, parameters), self.gradients(0, "f")
+            if not python_ranks.is_raised_at(line, optimizer.begin, 0, gradients):
+                break
+            is_kept = bool(optimizer._begun)
+            try:
+                optimizer.begin(0, gradients)
+                seen.add("not begun")
+            except kolo.Error:
+                self.assertTrue(is_kept)
+                seen.add("begun")
+            optimizer.step(gradients)
+        self.assertEqual({"begun", "not begun"}, seen)
+        optimizer.step(gradients)
+        alone.close()
 
     def test_groups(self):
         parameters = array.array("d", [1] * COUNT)

@@ -105,8 +105,8 @@ class Optimizer:
         view = self._view(gradients)
         first = self.segments[segment - 1] if segment else 0
         at = first * view.element.bytes
+        self._begun.append(view)  # before a handler may raise behind the call
         self._make("begin_segment", self._address, segment, view.address + at, self._parameters.address + at)
-        self._begun.append(view)
 
     def step(self, gradients: Any) -> Step:
         """Averages the gradients over all ranks and updates the parameters, the same bits on every rank."""

@@ -116,10 +116,12 @@ class Shared:
         self.address = found.address
         self.bytes = found.items * found.element.bytes
         self._caller.settle(messages=True)
+        kept = self._handle.adopted.setdefault(self.address, found)  # before a handler may raise behind the call
         status = self._handle.library.kolo_share(self._handle.comm, self.address, self.bytes)
         if status:
+            if kept is found:
+                del self._handle.adopted[self.address]
             self._handle.fail(status)
-        self._handle.adopted[self.address] = found
         self._handle.fail(0)  # what a signal's handler has raised
 
     @property
