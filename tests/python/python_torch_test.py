@@ -41,6 +41,8 @@ class Tensors(python_ranks.RankTest):
     def test_refusals(self):
         with self.assertRaisesRegex(kolo.ArgumentError, r"x is not contiguous: pass x\.contiguous\(\)"):
             self.comm.all_reduce(torch.ones(4, 3).t())
+        with self.assertRaisesRegex(kolo.ArgumentError, r"x has the negative bit: pass x\.resolve_neg\(\)"):
+            self.comm.all_reduce(torch._neg_view(torch.ones(3)))
         with self.assertRaisesRegex(kolo.ArgumentError, r"x cannot be lent by DLPack: .*detach"):
             self.comm.all_reduce(torch.ones(4, requires_grad=True))
         self.assertTrue(self.comm.all_reduce(torch.tensor([True]), op="max").item())

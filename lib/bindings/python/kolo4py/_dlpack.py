@@ -57,6 +57,8 @@ def read(x: Any, name: str) -> "Tuple[int, _elements.Element, Tuple[int, ...], o
     device = x.__dlpack_device__()[0]
     if device != CPU:
         raise ArgumentError(f"{name} is on a device of DLPack's type {int(device)}: kolo takes memory of the CPU only")
+    if getattr(x, "is_neg", bool)():  # a tensor of PyTorch's whose memory has the negated values
+        raise ArgumentError(f"{name} has the negative bit: pass {name}.resolve_neg()")
     try:
         capsule = x.__dlpack__()
     except Exception as error:
