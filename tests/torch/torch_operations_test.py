@@ -184,6 +184,33 @@ class Ranks:
                 dist.reduce_scatter_tensor(output, whole)
         manager.wait()
         assert torch.equal(outputs[0], sums[1]) and torch.equal(outputs[1], sums[3]), outputs
+        with dist._coalescing_manager(device=torch.device("cpu"), async_ops=True) as manager:
+            first, second = (torch.full((100000,), float(self.rank)) for _ in range(2))
+            dist.broadcast(first, 0)
+            assert (first == 0).all(), first
+            time.sleep(0.3 * (self.rank == 0))
+            work = dist.broadcast(second, 0, async_op=True)
+            assert not work.is_completed()
+            future = work.get_future()
+        assert (future.wait()[-1] == 0).all() and work.is_completed()
+        manager.wait()
+        assert (second == 0).all(), second
+
+    def not_coalesced(self):
+        """Without what PyTorch does not end after an error."""
+        if self.size == 1:
+            return
+        following, previous = (self.rank + 1) % self.size, (self.rank - 1) % self.size
+        came = torch.zeros(1)
+        with unittest.TestCase().assertRaisesRegex(torch_ranks.BackendError, "tag -5"):
+            dist.batch_isend_irecv([dist.P2POp(dist.irecv, came, previous), dist.P2POp(dist.isend, came, following, tag=-5)])
+        getattr(dist.distributed_c10d._world, "pg_coalesce_state", {}).clear()
+        for _ in range(2):
+            x = torch.full((100000,), float(self.rank))
+            time.sleep(0.3 * (self.rank == 0))
+            dist.broadcast(x, 0)
+            assert (x == 0).all(), x
+        dist.send(torch.ones(1), following)  # for the receive before the error
 
     def messages(self):
         following, previous = (self.rank + 1) % self.size, (self.rank - 1) % self.size
@@ -311,8 +338,8 @@ def operations():
         for dtype in ALL:
             ranks.movements(dtype, make)
     ranks.reductions((500 * ranks.size, 3), lambda tensor: tensor.clone())
-    for part in (ranks.uneven, ranks.averages, ranks.coalesced, ranks.messages, ranks.message_beside_collective,
-                 ranks.objects, ranks.sparse, ranks.refusals, ranks.futures, ranks.inference):
+    for part in (ranks.uneven, ranks.averages, ranks.coalesced, ranks.not_coalesced, ranks.messages,
+                 ranks.message_beside_collective, ranks.objects, ranks.sparse, ranks.refusals, ranks.futures, ranks.inference):
         part()
     print(f"{ranks.cases} cases")
 

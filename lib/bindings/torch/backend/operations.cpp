@@ -44,9 +44,15 @@ class Issue {
             number_ = record_->begin(backend.group(), title, inputs, outputs);
     }
 
-    ~Issue() { /* thrown out of: the caller may do with its tensors what it likes */
-        if (work_ && work_ != backend_.coalesced_ && !is_issued_)
-            work_->settle_if_free();
+    /* Thrown out of: the caller may do with its tensors what it likes, and PyTorch does not end the coalescing.
+     * Messages before this one are not waited for, as the other rank may have failed, too. */
+    ~Issue() {
+        if (work_ && work_ == backend_.coalesced_ && !is_issued_) {
+            work_->close();
+            backend_.coalesced_.reset();
+        }
+        if (work_ && !is_issued_)
+            is_message_ ? static_cast<void>(work_->poll(false)) : work_->settle_if_free();
         if (record_ && !is_issued_ && backend_.has_failed())
             record_->write();
     }
@@ -660,6 +666,7 @@ void KoloBackend::startCoalescing() {
     TORCH_CHECK(!coalesced_, "kolo: operations are being coalesced already");
     comm();
     coalesced_ = c10::make_intrusive<KoloWork>(COALESCED, sequence_, Tensors());
+    coalesced_->open();
     watcher_->add(coalesced_);
 }
 
@@ -667,7 +674,7 @@ WorkPointer KoloBackend::endCoalescing() {
     const auto lock = alone();
     TORCH_CHECK(coalesced_, "kolo: no operations are being coalesced");
     const auto work = std::move(coalesced_);
-    if (work->has_recorded_messages)
+    if (work->close())
         work->settle_when_complete();
     return work;
 }

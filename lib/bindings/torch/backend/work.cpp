@@ -85,6 +85,18 @@ void KoloWork::give_up_claim() {
         claim_ = Claim::NONE;
 }
 
+bool KoloWork::is_open() {
+    std::lock_guard<std::mutex> lock(claim_mutex_);
+    return claim_ == Claim::ISSUER;
+}
+
+bool KoloWork::close() {
+    std::lock_guard<std::mutex> lock(claim_mutex_);
+    if (claim_ == Claim::ISSUER)
+        claim_ = Claim::NONE;
+    return future_ || has_recorded_messages;
+}
+
 bool KoloWork::isCompleted() {
     return poll(false);
 }
@@ -110,6 +122,13 @@ void KoloWork::settle_at_end() {
 }
 
 bool KoloWork::wait(std::chrono::milliseconds timeout) {
+    if (is_open()) {
+        collect();
+        raise_interruption();
+        if (error_)
+            std::rethrow_exception(error_);
+        return true;
+    }
     if (timeout == kNoTimeout || watcher_->is_here())
         settle_if_free();
     else
@@ -155,8 +174,7 @@ c10::intrusive_ptr<c10::ivalue::Future> KoloWork::getFuture() {
     return future;
 }
 
-void KoloWork::settle() {
-    std::exception_ptr error;
+void KoloWork::collect() {
     try {
         int first = 0;
         std::string message;
@@ -178,16 +196,21 @@ void KoloWork::settle() {
         for (const auto &function : when_received_)
             function();
     } catch (...) {
-        error = std::current_exception();
+        if (!error_)
+            error_ = std::current_exception();
     }
-    for (const auto &function : at_end_)
-        function(!error);
     requests_.clear();
     steps_.clear();
     when_received_.clear();
-    at_end_.clear();
     kept_.clear();
-    finish(error);
+}
+
+void KoloWork::settle() {
+    collect();
+    for (const auto &function : at_end_)
+        function(!error_);
+    at_end_.clear();
+    finish(error_);
     c10::intrusive_ptr<c10::ivalue::Future> future;
     {
         std::lock_guard<std::mutex> lock(claim_mutex_);
@@ -195,7 +218,7 @@ void KoloWork::settle() {
         future = future_;
     }
     if (future)
-        error ? future->setError(error) : future->markCompleted(outputs_);
+        error_ ? future->setError(error_) : future->markCompleted(outputs_);
     watcher_->remove(this); /* may be the last to refer to it */
 }
 

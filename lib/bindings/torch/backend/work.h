@@ -7,6 +7,7 @@
  *     the caller of wait(), which waits for the requests;
  *     a caller of isCompleted() who finds them complete;
  *     the watcher, for a work whose future somebody wants, or for which somebody waits with a timeout.
+ * While operations are added to a work, who issues has the claim.
  *
  * kolo_request_test and kolo_request_wait are called in any thread, also while another one is in a call on the
  * communicator: with a progress thread kolo allows that (kolo_requests.h).
@@ -94,6 +95,12 @@ class KoloWork : public c10d::Work {
     }
     kolo_received *received(); /* place for what a receive tells */
     bool has_recorded_messages = false;
+    /* Between these, nobody settles it, and who waits waits for the operations so far. close: whether the watcher is to
+     * settle it. */
+    void open() {
+        claim(Claim::ISSUER);
+    }
+    bool close();
     void watch_with(std::shared_ptr<Watcher> watcher) {
         watcher_ = std::move(watcher);
     }
@@ -107,8 +114,10 @@ class KoloWork : public c10d::Work {
     void give_up_claim(); /* the watcher's */
 
   private:
-    enum class Claim { NONE, WAITER, WATCHER };
+    enum class Claim { NONE, WAITER, WATCHER, ISSUER };
     bool claim(Claim by);
+    bool is_open();
+    void collect(); /* waits for the requests */
     bool requests_are_done() const;
     void settle();
     void await_settled(std::chrono::milliseconds timeout);
@@ -119,6 +128,7 @@ class KoloWork : public c10d::Work {
     std::vector<std::function<void()>> when_received_;
     std::vector<std::function<void(bool)>> at_end_;
     std::deque<kolo_received> received_;
+    std::exception_ptr error_; /* the first */
     std::shared_ptr<Watcher> watcher_;
     c10::intrusive_ptr<c10::ivalue::Future> future_;
     const uint64_t sequence_;
