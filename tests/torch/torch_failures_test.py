@@ -162,13 +162,20 @@ def timed_out_never():
     torch_ranks.init_with_timeout(3)
     backend = kolo4py.torch.backend()
     change = getattr(backend, "_set_default_timeout", backend.set_timeout)
+    x = torch.ones(1)
     if dist.get_rank() == 0:
         threading.Timer(0.3, change, [datetime.timedelta(seconds=60)]).start()
+        work, begun = dist.all_reduce(x, async_op=True), time.monotonic()
+        with unittest.TestCase().assertRaisesRegex(RuntimeError, "[Tt]imed out"):
+            work.wait(datetime.timedelta(seconds=2))
+        assert 2 <= time.monotonic() - begun < 2 + TOLD_S_MAX
+        torch_ranks.await_all("waited")
     else:
         change(datetime.timedelta(seconds=60))
-        time.sleep(4)
-    x = torch.ones(1)
-    dist.all_reduce(x, async_op=True).wait()
+        torch_ranks.await_all("waited")
+        time.sleep(2)
+        work = dist.all_reduce(x, async_op=True)
+    work.wait()
     assert x.item() == 2
 
 

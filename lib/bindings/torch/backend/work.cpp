@@ -135,7 +135,7 @@ bool KoloWork::wait(std::chrono::milliseconds timeout) {
         settle_when_complete();
     await_settled(timeout);
     raise_interruption();
-    return Work::wait(timeout); /* rethrows */
+    return Work::wait(std::chrono::milliseconds(1)); /* rethrows, or says that it has timed out */
 }
 
 /* While another thread settles it. */
