@@ -14,6 +14,7 @@ import operator
 import os
 import random
 import re
+import resource
 import select
 import signal
 import sys
@@ -177,6 +178,22 @@ def timed_out_never():
         work = dist.all_reduce(x, async_op=True)
     work.wait()
     assert x.item() == 2
+
+
+def unwatched():
+    """No thread can be started to watch a work, or it can have no descriptor: the work can be waited for all the same."""
+    dist.init_process_group("kolo")
+    for kind in (resource.RLIMIT_NOFILE, resource.RLIMIT_AS):
+        x, limits = torch.ones(1), resource.getrlimit(kind)
+        work = dist.all_reduce(x, async_op=True)
+        resource.setrlimit(kind, (3, limits[1]))
+        with unittest.TestCase().assertRaisesRegex(RuntimeError, "open files|temporarily unavailable"):
+            work.get_future()
+        resource.setrlimit(kind, limits)
+        work.wait()
+        assert x.item() == 2
+    work = dist.all_reduce(x, async_op=True)
+    assert work.get_future().wait()[0].item() == 4
 
 
 def interrupted(wait, code):
@@ -591,7 +608,7 @@ class Failures(torch_ranks.JobTest):
 
     def test_ends(self):
         for ending in (aborted, aborted_while_it_waits, timed_out, timed_out_later, timed_out_never,
-                       different_calls, over):
+                       different_calls, over, unwatched):
             with self.subTest(ending=ending.__name__):
                 self.run_ranks(ending, 2)
 

@@ -161,12 +161,12 @@ c10::intrusive_ptr<c10::ivalue::Future> KoloWork::getFuture() {
         std::lock_guard<std::mutex> lock(claim_mutex_);
         if (!future_) {
             future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
-            is_to_be_watched = claim_ == Claim::NONE;
-            if (is_to_be_watched)
-                claim_ = Claim::WATCHER;
-            else if (is_settled_)
+            if (is_settled_)
                 exception_ ? future_->setError(exception_) : future_->markCompleted(outputs_);
         }
+        is_to_be_watched = claim_ == Claim::NONE;
+        if (is_to_be_watched)
+            claim_ = Claim::WATCHER;
         future = future_;
     }
     if (is_to_be_watched)
@@ -305,16 +305,26 @@ void Watcher::watch(KoloWork *work) {
         work->settle_at_end();
         return;
     }
-    watched_.push_back(c10::intrusive_ptr<KoloWork>::reclaim_copy(work));
-    if (!pid_) {
-        int event_fd = -1;
-        check(kolo_comm_eventfd(communicator_->comm, &event_fd));
-        wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        TORCH_CHECK(wake_fd_ >= 0, "kolo: no descriptor is left for an eventfd");
-        pid_ = getpid();
-        std::thread([self = shared_from_this(), event_fd] { self->run(event_fd); }).detach();
+    try {
+        if (!pid_)
+            start_thread();
+    } catch (...) {
+        lock.unlock();
+        work->give_up_claim();
+        throw;
     }
+    watched_.push_back(c10::intrusive_ptr<KoloWork>::reclaim_copy(work));
     eventfd_write(wake_fd_, 1);
+}
+
+void Watcher::start_thread() {
+    int event_fd = -1;
+    check(kolo_comm_eventfd(communicator_->comm, &event_fd));
+    if (wake_fd_ < 0) /* else a thread could not be started */
+        wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    TORCH_CHECK(wake_fd_ >= 0, "kolo: no descriptor is left for an eventfd");
+    std::thread([self = shared_from_this(), event_fd] { self->run(event_fd); }).detach();
+    pid_ = getpid();
 }
 
 void Watcher::run(int event_fd) {

@@ -161,6 +161,7 @@ class Watcher : public std::enable_shared_from_this<Watcher> {
     void stop();
 
   private:
+    void start_thread(); /* throws if none is left, or no descriptor */
     void run(int event_fd);
     void halt();
     void end_thread(std::unique_lock<std::mutex> &lock);
