@@ -296,6 +296,12 @@ class Ranks:
             with unittest.TestCase().assertRaisesRegex((RuntimeError, ValueError), message):
                 call()
 
+    def negated(self):
+        """Outputs in whose memory PyTorch has the negated values."""
+        outputs = [torch._neg_view(torch.zeros(3)) for _ in range(self.size)]
+        dist.all_gather(outputs, torch.full((3,), self.rank + 1.0))
+        assert all((output == rank + 1).all() for rank, output in enumerate(outputs)), outputs
+
     def inference(self):
         """Tensors that were made in inference mode, with holes, in operations that end outside of it."""
         total, following = sum(range(1, self.size + 1)), (self.rank + 1) % self.size
@@ -339,7 +345,8 @@ def operations():
             ranks.movements(dtype, make)
     ranks.reductions((500 * ranks.size, 3), lambda tensor: tensor.clone())
     for part in (ranks.uneven, ranks.averages, ranks.coalesced, ranks.not_coalesced, ranks.messages,
-                 ranks.message_beside_collective, ranks.objects, ranks.sparse, ranks.refusals, ranks.futures, ranks.inference):
+                 ranks.message_beside_collective, ranks.objects, ranks.sparse, ranks.refusals, ranks.futures, ranks.inference,
+                 ranks.negated):
         part()
     print(f"{ranks.cases} cases")
 

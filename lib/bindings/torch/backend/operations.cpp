@@ -16,6 +16,11 @@
 
 namespace kolo_torch {
 
+/* Whether a call can be made in place. PyTorch's bits for negative and conjugate say that memory has something else. */
+static bool is_plain(const at::Tensor &tensor) {
+    return tensor.is_contiguous() && !tensor.is_neg() && !tensor.is_conj();
+}
+
 /* One operation while it is issued: keeps other threads out. */
 class Issue {
   public:
@@ -104,7 +109,7 @@ class Issue {
 
     /* Where the call finds what is in the tensor. */
     at::Tensor input(const at::Tensor &tensor) {
-        if (!tensor.is_contiguous())
+        if (!is_plain(tensor))
             return copied(tensor);
         keep(tensor);
         return tensor;
@@ -119,7 +124,7 @@ class Issue {
     /* Where the call leaves what is to be in the tensor, and, if is_read, finds what is in it. */
     at::Tensor output(const at::Tensor &tensor, bool is_read) {
         at::assert_no_internal_overlap(tensor);
-        return is_read || tensor.is_contiguous() ? input(tensor) : whole_of(tensor);
+        return is_read || is_plain(tensor) ? input(tensor) : whole_of(tensor);
     }
 
     void written(const at::Tensor &tensor, const at::Tensor &whole) {
@@ -130,7 +135,7 @@ class Issue {
     /* Messages go on beside the collectives, so that they have no place in the order of steps: what the tensor has now.
      */
     at::Tensor message(const at::Tensor &tensor) {
-        if (tensor.is_contiguous())
+        if (is_plain(tensor))
             return input(tensor);
         const PlainMemory guard;
         return whole_of(tensor).copy_(tensor);
@@ -316,7 +321,7 @@ struct Outputs {
         bool in_place = true;
         for (const at::Tensor &tensor : tensors) {
             at::assert_no_internal_overlap(tensor);
-            in_place = in_place && tensor.is_contiguous();
+            in_place = in_place && is_plain(tensor);
         }
         if (in_place)
             blocks = blocks_of(tensors);
