@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,6 +14,7 @@
 
 #include "base/clock.h"
 #include "kolo.h"
+#include "net/connect/handshake.h"
 #include "ranks/oracle.h"
 
 uint64_t fixture_seed = 1;
@@ -66,7 +66,7 @@ uint8_t *fixture_payload(uint32_t from, uint32_t to, uint64_t ticket, uint32_t b
 static void connect_over_tcp(int buffer_bytes, int fds[2]) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t bytes = sizeof address;
-    const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+    const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     fds[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     require(listener >= 0 && fds[0] >= 0, "socket");
     if (buffer_bytes) {
@@ -79,7 +79,7 @@ static void connect_over_tcp(int buffer_bytes, int fds[2]) {
     fds[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK); /* an engine takes both kinds */
     require(fds[1] >= 0, "accept");
     for (int i = 0; i < 2; i++)
-        require(setsockopt(fds[i], IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) == 0, "TCP_NODELAY");
+        require(kolo_socket_prepare(fds[i]) == 0, "kolo_socket_prepare");
     close(listener);
 }
 

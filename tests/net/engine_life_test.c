@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -321,6 +323,16 @@ static void test_destroy_in_flight(void **state) {
     fixture_with_each(&side, destroy_in_flight);
 }
 
+/* The kernel must not take a stream that the flow control holds back for a dead one. */
+static void expect_no_limits(int fd) {
+    int limit_ms = -1, keepalive = -1;
+    socklen_t bytes = sizeof limit_ms;
+    assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit_ms, &bytes), 0);
+    assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &keepalive, &bytes), 0);
+    assert_int_equal(limit_ms, 0);
+    assert_int_equal(keepalive, 0);
+}
+
 static void closes_sockets(kolo_engine_kind kind) {
     int pairs[2][2];
     const struct kolo_engine_options options = {.kind = kind, .nodes = 1, .streams_max = 1, .silence_ns = 100 * SECOND};
@@ -328,6 +340,7 @@ static void closes_sockets(kolo_engine_kind kind) {
     for (int i = 0; i < 2; i++) {
         fixture_sockets(SOCKETS_TCP, 0, pairs[i]);
         assert_int_equal(kolo_engine_add(side.engine, 0, pairs[i][1]), 0);
+        expect_no_limits(pairs[i][1]);
     }
     int extra[2];
     fixture_sockets(SOCKETS_TCP, 0, extra);

@@ -3,6 +3,8 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -204,6 +206,14 @@ int kolo_engine_create(kolo_engine **created, const struct kolo_engine_options *
     return 0;
 }
 
+/* Lifts the kernel's limits (kolo_socket_prepare): the engine itself watches for silence, and the kernel takes a stream
+ * that the flow control holds back for a dead one. */
+static void lift_limits(int fd) {
+    static const int none = 0;
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &none, sizeof none);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &none, sizeof none);
+}
+
 int kolo_engine_add(kolo_engine *engine, uint32_t node, int fd) {
     struct kolo_neighbour *neighbour = &engine->neighbours[node];
     int rc = -ENOBUFS;
@@ -213,6 +223,7 @@ int kolo_engine_add(kolo_engine *engine, uint32_t node, int fd) {
     rc = -ENOMEM;
     if (!stream)
         goto close_it;
+    lift_limits(fd);
     stream->engine = engine;
     stream->neighbour = neighbour;
     stream->fd = fd;
