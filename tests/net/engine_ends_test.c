@@ -230,6 +230,41 @@ static void test_held_after_leave(void **state) {
     with_each(held_after_leave);
 }
 
+/* The end of a message comes slowly, longer after the last heartbeat than the silence. */
+static void slow_after_leave(kolo_engine_kind kind) {
+    enum { PIECE = 1000, PIECES = 9 };
+    const struct kolo_frame frame = data_frame(0, PIECES * PIECE);
+    uint8_t header[KOLO_FRAME_HEADER_BYTES], *payload = fixture_payload(0, 1, 0, frame.bytes);
+    open_side(kind, 1, 400 * MS);
+    side_expect(&side, 0, 0, frame.bytes);
+    side.closed = true;
+    kolo_frame_pack(&frame, header);
+    assert_int_equal(send(raw[DATA], header, sizeof header, 0), sizeof header);
+    put_control(KOLO_FRAME_LEAVE);
+    close(raw[CONTROL]);
+    raw[CONTROL] = -1;
+    for (int i = 0; i < 25; i++)
+        side_run_idle(&side); /* longer than the silence */
+    assert_int_equal(side.held, 1);
+    side.closed = false;
+    kolo_engine_resume(side.engine);
+    for (size_t i = 0; i < PIECES; i++) {
+        for (int j = 0; j < 5; j++)
+            side_run_idle(&side);
+        assert_int_equal(side.ended[0], 0);
+        assert_int_equal(send(raw[DATA], payload + i * PIECE, PIECE, 0), PIECE);
+    }
+    free(payload);
+    close_raw();
+    expect_end(0);
+    assert_true(side_has(&side, 0, 0));
+}
+
+static void test_slow_after_leave(void **state) {
+    (void)state;
+    with_each(slow_after_leave);
+}
+
 static void refused(kolo_engine_kind kind) {
     open_side(kind, 1, 10 * SECOND);
     side.verdict = KOLO_ERR_MISMATCH;
@@ -537,6 +572,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_place_later),
         cmocka_unit_test(test_held_without_leave),
         cmocka_unit_test(test_held_after_leave),
+        cmocka_unit_test(test_slow_after_leave),
         cmocka_unit_test(test_refused_frame),
         cmocka_unit_test(test_end_at_every_byte),
         cmocka_unit_test(test_end_after_much),

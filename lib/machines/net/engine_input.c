@@ -18,6 +18,12 @@ static void compact_staging(struct kolo_stream *stream) {
     stream->staged_end = bytes;
 }
 
+/* True once heartbeats end, which come until the neighbour leaves. Before that data does not count as heard: where
+ * heartbeats do not come, news of a failure would not come either. */
+static bool speaks_by_data(const struct kolo_stream *stream) {
+    return stream->neighbour->streams[0]->fd < 0;
+}
+
 void kolo_input_start(struct kolo_stream *stream) {
     const bool to_payload = stream->input == KOLO_INPUT_PAYLOAD && !stream->engine->closing;
     if (stream->receiving || stream->input == KOLO_INPUT_ENDED ||
@@ -32,7 +38,7 @@ void kolo_input_start(struct kolo_stream *stream) {
         .msg_iov = stream->input_parts,
         .msg_iovlen = (size_t)(part - stream->input_parts),
     };
-    stream->input_whole = to_payload && stream->rest_bytes >= KOLO_STAGING_BYTES;
+    stream->input_whole = to_payload && stream->rest_bytes >= KOLO_STAGING_BYTES && !speaks_by_data(stream);
     stream->receiving = true;
     stream->engine->backend->receive(stream);
 }
@@ -148,7 +154,7 @@ void kolo_input_done(struct kolo_stream *stream, int result) {
         return;
     }
     size_t bytes = (size_t)result;
-    if (stream->control) /* heartbeats always come: if they do not, news of a failure would not come either */
+    if (stream->control || speaks_by_data(stream))
         stream->neighbour->heard_ns = stream->engine->now_ns;
     stream->engine->counts.received_bytes += bytes;
     KOLO_POINT("engine.received");

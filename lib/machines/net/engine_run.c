@@ -351,8 +351,10 @@ static void judge_closing(struct kolo_neighbour *neighbour) {
 
 static void judge(struct kolo_neighbour *neighbour) {
     struct kolo_engine *engine = neighbour->engine;
-    if (!engine->watches || !can_be_heard(neighbour))
+    if (!engine->watches)
         return;
+    if (!can_be_heard(neighbour))
+        neighbour->heard_ns = engine->now_ns;
     if (engine->now_ns < silence_due_ns(neighbour)) {
         engine->timer_ns = smaller(engine->timer_ns, silence_due_ns(neighbour));
         return;
