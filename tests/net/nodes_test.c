@@ -24,7 +24,8 @@ enum {
     COUNT_MAX = 90000,
     SLOT_BYTES = 4096,
     CODE = 7,
-    CALLS_BEFORE = 3
+    CALLS_BEFORE = 3,
+    LATE_MS = 700
 };
 
 /* The ranks of each node; 0: no more nodes. */
@@ -376,6 +377,38 @@ static void end_badly(struct rank *rank) {
     rank->comm = NULL;
 }
 
+/* Rank 1 of another node is late: how often rank 0 says so, and whom it names. */
+static void await_late(struct rank *rank) {
+    char log[8192] = "";
+    const int file = memfd_create("log", MFD_CLOEXEC), terminal = dup(STDERR_FILENO);
+    int32_t one = 1;
+    setenv("KOLO_LOG", "warn,stall:100", 1);
+    if (!create(rank))
+        return;
+    fflush(stderr);
+    dup2(file, STDERR_FILENO);
+    if (rank->rank == 1)
+        sleep_ms(LATE_MS);
+    const int64_t begin_ns = now_ns();
+    const int status = kolo_allreduce(rank->comm, &one, &one, 1, KOLO_I32, KOLO_SUM);
+    const int64_t wait_ms = (now_ns() - begin_ns) / 1000000;
+    fflush(stderr);
+    dup2(terminal, STDERR_FILENO);
+    expect_status(rank, status, 0, "kolo_allreduce with a late node");
+    int warnings = 0, most = 0;
+    const ssize_t length = pread(file, log, sizeof log - 1, 0);
+    for (const char *at = log; (at = strstr(at, "has waited")); at++)
+        warnings++;
+    for (int64_t ms = 100; ms <= wait_ms && rank->rank == 0; ms *= 2)
+        most++;
+    expect(rank, length >= 0 && warnings <= most && warnings >= most / 2, "%d warnings in %lld ms:\n%s", warnings,
+           (long long)wait_ms, log);
+    expect(rank, warnings == 0 || strstr(log, "(allreduce of 1 i32, sum) for node 1 (rank 1); begun"),
+           "the warning is:\n%s", log);
+    kolo_comm_destroy(rank->comm);
+    rank->comm = NULL;
+}
+
 static void run_team(int ranks, const struct setup *setup, void (*run)(struct rank *)) {
     if (!wants_ranks(ranks))
         return;
@@ -479,5 +512,7 @@ int main(int argc, char **argv) {
     run_orders();
     run_family();
     run_endings();
+    if (!arguments.threads) /* which share what they write to */
+        run_layout(layouts[0], &(struct setup){0}, await_late);
     return harness_end();
 }

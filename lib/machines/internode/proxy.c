@@ -472,6 +472,7 @@ static int drive_until(struct kolo_proxy *proxy, struct kolo_wait *wait) {
     struct kolo_awake awake;
     const int64_t start_ns = kolo_awake_begin(&awake, kolo_waiter_timeout_ns(waiter));
     uint32_t yields = kolo_wait_may_yield(waiter) ? 0 : proxy->yields_max;
+    bool slept = false;
     while (!kolo_wait_reached(wait) && !is_threads(proxy)) { /* bounded by check, which fails at the deadline */
         wait->waited_ns = kolo_awake_ns(&awake) - start_ns;
         const bool spins = wait->waited_ns < proxy->spin_ns, sleeps = !spins && yields >= proxy->yields_max;
@@ -483,7 +484,8 @@ static int drive_until(struct kolo_proxy *proxy, struct kolo_wait *wait) {
             yields = waiter->sleeps_left > 0 ? proxy->yields_max : yields;
         }
         const int64_t sleep_ns = kolo_wait_work(waiter);
-        waiter->slept += sleeps;
+        waiter->slept += sleeps && !slept;
+        slept |= sleeps;
         drive(proxy, sleeps ? sleep_ns : 0);
     }
     return 0;

@@ -388,16 +388,6 @@ void kolo_failure_relay(kolo_comm *comm, const struct kolo_failure_report *repor
     KOLO_POINT("failure.relayed");
 }
 
-/* Returns the node that is late according to the lane that `wait` waits for, plus one; 0: none. */
-static uint64_t late_node(const kolo_comm *comm, const struct kolo_wait *wait) {
-    for (uint32_t i = 0; i < KOLO_LANES_MAX; i++) {
-        const struct kolo_shared_lane *lane = &comm->segment.internode->lanes[i];
-        if (wait->flag == &lane->done)
-            return kolo_load_relaxed(&lane->late);
-    }
-    return 0;
-}
-
 static bool has_departed(const kolo_comm *comm, uint32_t rank) {
     return kolo_load_acquire(&comm->segment.members[rank].state) == KOLO_MEMBER_DEPARTED; /* pairs with destroy */
 }
@@ -496,10 +486,9 @@ static struct kolo_failure_report find_cause(kolo_comm *comm, const struct kolo_
         return (struct kolo_failure_report){0};
     const uint32_t late = kolo_progress_report_last(comm, peer);
     const char activity = kolo_liveness_activity(&comm->liveness, late);
-    const uint64_t node = on_others ? late_node(comm, wait) : 0;
-    if (node && node <= comm->nodes->nodes && activity != 'T')
-        return (struct kolo_failure_report){
-            .status = KOLO_ERR_TIMEOUT, .cause = KOLO_CAUSE_STALLED, .node = (uint32_t)node};
+    const uint32_t node = kolo_progress_report_node(comm, wait);
+    if (node && activity != 'T')
+        return (struct kolo_failure_report){.status = KOLO_ERR_TIMEOUT, .cause = KOLO_CAUSE_STALLED, .node = node};
     return (struct kolo_failure_report){.status = KOLO_ERR_TIMEOUT,
                                         .rank = late,
                                         .cause = activity == 'T' ? KOLO_CAUSE_STOPPED : KOLO_CAUSE_STALLED,

@@ -141,6 +141,14 @@ uint32_t kolo_progress_report_last(const kolo_comm *comm, uint32_t peer) {
     return last;
 }
 
+uint32_t kolo_progress_report_node(const kolo_comm *comm, const struct kolo_wait *wait) {
+    uint64_t node = 0;
+    for (uint32_t i = 0; wait->peer == KOLO_PEER_PROXY && i < KOLO_LANES_MAX; i++)
+        if (wait->flag == &comm->segment.internode->lanes[i].done)
+            node = kolo_load_relaxed(&comm->segment.internode->lanes[i].late);
+    return comm->nodes && node <= comm->nodes->nodes ? (uint32_t)node : 0;
+}
+
 const char *kolo_progress_report_activity(char activity) {
     switch (activity) {
     case 'T':
@@ -178,15 +186,19 @@ static void warn(kolo_comm *comm, const struct kolo_wait *wait) {
     const uint32_t late = kolo_progress_report_last(comm, kolo_peer_rank(wait->peer));
     const char activity = kolo_liveness_activity(&comm->liveness, late);
     const uint64_t calls = kolo_load_acquire(&comm->segment.signals[late].calls);
-    char call[KOLO_CALL_TEXT_BYTES], where[600];
+    const uint32_t node = kolo_progress_report_node(comm, wait);
+    char call[KOLO_CALL_TEXT_BYTES], whom[200], where[600];
     kolo_call_key_describe(kolo_channels_busy(&comm->channels) ? comm->channels.own : kolo_call_key_now(comm), call);
     list_ranks(comm, where, sizeof where);
+    if (node && activity != 'T')
+        snprintf(whom, sizeof whom, "node %u (rank %u)", node - 1, kolo_nodes_rank(comm->nodes, node - 1, 0));
+    else
+        snprintf(whom, sizeof whom, "rank %u (pid %u), which is %s and %s %" PRIu64, kolo_rank_global(comm, late),
+                 comm->segment.members[late].process.pid, kolo_progress_report_activity(activity),
+                 calls < comm->call.number ? "has come as far as call" : "is in call", calls);
     kolo_log(comm->log_level, KOLO_LOG_WARN, (int)comm->global_rank,
-             "has waited %.1f s in call %" PRIu64 " (%s) for rank %u (pid %u), which is %s and %s %" PRIu64
-             "; begun so far: %s",
-             (double)wait->waited_ns * 1e-9, comm->call.number, call, kolo_rank_global(comm, late),
-             comm->segment.members[late].process.pid, kolo_progress_report_activity(activity),
-             calls < comm->call.number ? "has come as far as call" : "is in call", calls, where);
+             "has waited %.1f s in call %" PRIu64 " (%s) for %s; begun so far: %s", (double)wait->waited_ns * 1e-9,
+             comm->call.number, call, whom, where);
 }
 
 void kolo_progress_report_warn(kolo_comm *comm, const struct kolo_wait *wait) {

@@ -26,6 +26,9 @@ void kolo_difference_find(kolo_comm *comm, uint64_t call, const uint32_t ranks[2
  * itself wait for another. In a send or receive, unless any rank will do, it is the one waited for in the end. */
 uint32_t kolo_progress_report_last(const kolo_comm *comm, uint32_t peer);
 
+/* Returns the node, plus one, that is late according to the lane for which `wait` waits; 0: none, or none is known. */
+uint32_t kolo_progress_report_node(const kolo_comm *comm, const struct kolo_wait *wait);
+
 /* Returns the words for what kolo_process_activity says: "stopped (by a signal such as SIGSTOP, or a debugger)". */
 const char *kolo_progress_report_activity(char activity);
 
