@@ -203,7 +203,7 @@ static const struct {
                {"engine.ended", "nodes-destroy-2x2"},
                {"engine.closed", "nodes-destroy-3x1"},
                {"engine.input_ended", "nodes-destroy-3x1"},
-               {"engine.waking", "nodes-destroy-2x2"},
+               {"engine.waking", "nodes-channels-3x1-many"},
                {"relay.ending", "nodes-second-3x1"}};
 
 /* Whether the case makes sure that its victims come to that point: waits get long, so that they look who lives, and
