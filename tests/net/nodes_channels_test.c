@@ -1,10 +1,14 @@
 /* Messages between two ranks of several nodes: the parts of tests/ranks/channel_parts.c and in_flight_parts.c, on 2 and
  * 3 nodes of several ranks; and what a mismatch, a death and a rank that has left leave. */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "channel_parts.h"
 #include "node_files.h"
@@ -14,6 +18,8 @@
 #else
 #define MEMORY_IS_LIMITED 0 /* emulators know no such limit, and clang's sanitizers do not outlive it */
 #endif
+
+enum { POPULATE_WRITE = 23 }; /* MADV_POPULATE_WRITE, which old headers do not have */
 
 enum { WITHIN_MS = 100, COMPUTING_MS = 600, TIMEOUT_MS = 1000, LARGE = 200000, MESSAGES_MAX = 1000000 };
 
@@ -27,6 +33,17 @@ struct setup {
     void (*part)(struct rank *rank);
     int victim; /* who dies in `death` */
 };
+
+static bool is_full; /* the shared memory of this process's node */
+
+/* In place of the C library's, which the library calls. */
+int madvise(void *address, size_t bytes, int advice) {
+    if (is_full && advice == POPULATE_WRITE) {
+        errno = EFAULT;
+        return -1;
+    }
+    return (int)syscall(SYS_madvise, address, bytes, advice);
+}
 
 static void run_part(struct rank *rank) {
     const struct setup *setup = rank->team->argument;
@@ -176,6 +193,30 @@ static void lack(struct rank *rank) {
            failure.rank, (int)failure.cause);
 }
 
+/* The last rank's node has no shared memory left for the message that rank 0 sends there. */
+static void full(struct rank *rank) {
+    const struct setup *setup = rank->team->argument;
+    const int last = rank->ranks - 1;
+    kolo_failure failure = {.failure_bytes = sizeof failure};
+    int32_t value = 0;
+    int first = 0, status = 0;
+    while (setup->node_of[first] != setup->node_of[last])
+        first++;
+    kolo_barrier(rank->comm);
+    is_full = setup->node_of[rank->rank] == setup->node_of[last];
+    if (rank->rank == 0)
+        status = kolo_send(rank->comm, &value, 1, KOLO_I32, last, 1);
+    else if (rank->rank == last)
+        status = kolo_recv(rank->comm, &value, 1, KOLO_I32, 0, 1, NULL);
+    if (status == 0)
+        status = kolo_barrier(rank->comm);
+    is_full = false;
+    if (expect_status(rank, status, KOLO_ERR_NO_SPACE, "a message for which there is no shared memory"))
+        expect_message(rank, "no shared memory", "no space for shared memory: enlarge it", "--shm-size", NULL);
+    expect_status(rank, kolo_comm_failure(rank->comm, &failure), 0, "kolo_comm_failure");
+    expect(rank, failure.rank == first, "rank %d is at fault", failure.rank);
+}
+
 /* Lays out the ranks of a team and says whether it is wanted; `number` chooses how nodes are linked. */
 static int prepare(size_t layout, size_t number, int *node_of) {
     const int ranks = nodes_lay_out(layouts[layout], node_of);
@@ -234,6 +275,8 @@ int main(int argc, char **argv) {
         run_layout(layout, lateness, layout, false);
         if (MEMORY_IS_LIMITED && !arguments.threads && layout == 2) /* the last two ranks are of one node */
             run_layout(layout, lack, 0, false);
+        if (!arguments.threads && layout % 2 == 0)
+            run_layout(layout, full, 0, false);
         for (int leads = 0; !arguments.threads && leads < 2; leads++)
             run_layout(layout, death, layout, leads);
     }

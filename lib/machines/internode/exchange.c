@@ -73,7 +73,8 @@ static void send_of_call(struct kolo_flight *flight, struct kolo_call_key key, u
     flight->sends++;
     kolo_exchange_note_sent(flight->state, node, flight->order.ticket);
     if (kolo_engine_send(flight->state->engine, node, &frame, payload) < 0)
-        kolo_exchange_note(flight->state, (struct kolo_exchange_trouble){.status = KOLO_ERR_SYSTEM, .node = node});
+        kolo_exchange_note(flight->state,
+                           (struct kolo_exchange_trouble){.status = KOLO_ERR_SYSTEM, .node = flight->state->node});
 }
 
 void kolo_exchange_send(struct kolo_flight *flight, uint32_t node, uint16_t kind, uint32_t part, const void *payload,

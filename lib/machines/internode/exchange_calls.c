@@ -118,7 +118,7 @@ static void tell(struct kolo_exchange_state *state, uint32_t node, const struct 
         .kind = KOLO_FRAME_BEGUN, .ticket = order->ticket, .stamp = order->stamp, .key = order->key};
     KOLO_POINT("exchange.announcing");
     if (kolo_engine_tell(state->engine, node, &frame, NULL) < 0)
-        kolo_exchange_note(state, (struct kolo_exchange_trouble){.status = KOLO_ERR_SYSTEM, .node = node});
+        kolo_exchange_note(state, (struct kolo_exchange_trouble){.status = KOLO_ERR_SYSTEM, .node = state->node});
 }
 
 /* Tells nodes that have sent data, and that have heard of nothing here for a while. */

@@ -142,22 +142,31 @@ static void check_ended(struct kolo_proxy *proxy) {
 
 /* Events of the engine. */
 
+/* Notes that the relay refuses a frame: that makes its sender fail, or this node where it has no memory for it. */
+static void note_refused(struct kolo_proxy *proxy, uint32_t node, int rc) {
+    const struct kolo_exchange_trouble own = {.status = rc, .node = proxy->comm->node},
+                                       theirs = {.status = KOLO_ERR_SYSTEM, .node = node};
+    kolo_exchange_note(proxy->exchange, rc == KOLO_ERR_NO_SPACE ? own : theirs);
+}
+
+static int place_chunk(struct kolo_proxy *proxy, uint32_t node, const struct kolo_frame *frame, void **where) {
+    const int rc = proxy->relay ? kolo_relay_place(proxy->relay, node, frame, where) : KOLO_ERR_VERSION;
+    if (rc != KOLO_ERR_NO_SPACE)
+        return rc;
+    note_refused(proxy, node, rc);
+    return KOLO_PLACE_LATER; /* never */
+}
+
 static int place(void *owner, uint32_t node, const struct kolo_frame *frame, void **where) {
     struct kolo_proxy *proxy = owner;
     *where = proxy->neighbours[node].control;
     if (frame->kind == KOLO_FRAME_CHUNK)
-        return proxy->relay ? kolo_relay_place(proxy->relay, node, frame, where) : KOLO_ERR_VERSION;
+        return place_chunk(proxy, node, frame, where);
     if (frame->kind < KOLO_FRAME_DATA)
         return frame->kind != KOLO_FRAME_FAILURE || frame->bytes == KOLO_REPORT_BYTES ? 0 : KOLO_ERR_VERSION;
     if (proxy->broken)
         return KOLO_PLACE_LATER;
     return kolo_exchange_place(proxy->exchange, node, frame, where);
-}
-
-/* Passes a frame to the relay. A frame that the relay refuses makes its sender fail. */
-static void relay_take(struct kolo_proxy *proxy, uint32_t node, const struct kolo_frame *frame) {
-    if (proxy->relay && kolo_relay_take(proxy->relay, node, frame, proxy->neighbours[node].control) < 0)
-        kolo_exchange_note(proxy->exchange, (struct kolo_exchange_trouble){.status = KOLO_ERR_SYSTEM, .node = node});
 }
 
 static void arrived(void *owner, uint32_t node, const struct kolo_frame *frame) {
@@ -169,7 +178,9 @@ static void arrived(void *owner, uint32_t node, const struct kolo_frame *frame) 
     } else if (frame->kind == KOLO_FRAME_FAILURE) {
         hear_failure(proxy, proxy->neighbours[node].control);
     } else if (is_relayed) {
-        relay_take(proxy, node, frame);
+        const int rc = proxy->relay ? kolo_relay_take(proxy->relay, node, frame, proxy->neighbours[node].control) : 0;
+        if (rc < 0)
+            note_refused(proxy, node, rc);
     } else if (frame->kind == KOLO_FRAME_CLOCK && !proxy->broken) {
         kolo_clock_hear(&proxy->clock, proxy->engine, node, frame);
     } else if (frame->kind == KOLO_FRAME_BEGUN && !proxy->broken) {

@@ -237,7 +237,10 @@ static void describe_report(const kolo_comm *comm, const struct kolo_failure_rep
         snprintf(text, bytes, "rank %d aborted the communicator with code %d", failure->rank, failure->code);
         break;
     default:
-        snprintf(text, bytes, "rank %d failed %s: %s", failure->rank, where, kolo_strerror(failure->status));
+        snprintf(text, bytes, "rank %d failed %s: %s%s", failure->rank, where, kolo_strerror(failure->status),
+                 failure->status == KOLO_ERR_NO_SPACE
+                     ? ": enlarge it on that rank's machine (docker run --shm-size, mount -o remount,size=)"
+                     : "");
     }
 }
 
