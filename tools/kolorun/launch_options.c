@@ -206,8 +206,8 @@ static void place_ranks(void) {
     if (typed.rank_counts == 0)
         command_line_refuse(&line, "the number of ranks is missing: -n N");
     count_ranks(one_node ? 1 : typed.nodes, one_node ? 0 : typed.node);
-    if (options.rendezvous == NULL)
-        options.rendezvous = rendezvous;
+    if (options.rendezvous == NULL && rendezvous != NULL)
+        options.rendezvous = strdup(rendezvous); /* launch_segment_create takes the variable away */
     if (typed.nodes <= 1)
         options.rendezvous = NULL;
     else if (options.rendezvous == NULL || strchr(options.rendezvous, ':') == NULL)
