@@ -330,7 +330,7 @@ static void run_way_back(struct rank *rank) {
     expect(rank, shared[0] == 1 + rank->rank && memcmp(shared, shared + 1, SHARED - 1) == 0, "the contents are lost");
 }
 
-static void run_grouped(const struct group *group) {
+static void run_grouped(void) {
     static const struct limit segment = {
         "a segment beyond the group's memory",          -1, 0, 0, false, KOLO_ERR_NO_SPACE,
         {"bytes needed", "memory has", "control group"}};
@@ -340,7 +340,6 @@ static void run_grouped(const struct group *group) {
         run_limit(&segment, by_descriptor, 8 * MIB); /* 64 MiB */
         run_limit(&buffers, by_descriptor, 65536);   /* 16 MiB, of 14 */
     }
-    harness_run(&(struct team){.ranks = 2, .slot_bytes = 4096, .run = run_way_back, .argument = group});
 }
 
 /* In a process of its own, which the group can be emptied of. */
@@ -354,7 +353,10 @@ static void run_group(void) {
             continue;
         snprintf(text, sizeof text, "%d", (int)getpid());
         if (write_text(group, kinds[i][1], "14680064") && write_text(group, "cgroup.procs", text)) {
-            run_grouped(&(struct group){group, kinds[i][2], 14680064});
+            run_grouped();
+            const struct group larger = {group, kinds[i][2], 64 * MIB}; /* as sanitizers need memory, too */
+            if (write_text(group, kinds[i][1], "67108864"))
+                harness_run(&(struct team){.ranks = 2, .run = run_way_back, .argument = &larger});
             write_text(kinds[i][0], "cgroup.procs", text);
             rmdir(group);
             return;
