@@ -25,7 +25,9 @@ enum {
     SLOT_BYTES = 4096,
     CODE = 7,
     CALLS_BEFORE = 3,
-    LATE_MS = 700
+    LATE_MS = 700,
+    COMPUTING_MS = 2000,
+    WITHIN_MS = 500
 };
 
 /* The ranks of each node; 0: no more nodes. */
@@ -377,6 +379,29 @@ static void end_badly(struct rank *rank) {
     rank->comm = NULL;
 }
 
+/* The last rank ends while the leader of its node computes, and the other node waits for both. */
+static void end_unseen(struct rank *rank) {
+    const struct setup *setup = rank->team->argument;
+    kolo_failure failure = {.failure_bytes = sizeof failure};
+    const int last = rank->ranks - 1;
+    if (!create(rank))
+        return;
+    expect_status(rank, sum_some(rank->comm, 1), 0, "kolo_allreduce before that");
+    if (rank->rank == last && setup->ending == END_DEATH)
+        raise(SIGKILL);
+    const int64_t begin_ns = now_ns();
+    if (rank->rank != last) {
+        sleep_ms(rank->rank == last - 1 ? COMPUTING_MS : 0);
+        expect_status(rank, sum_some(rank->comm, 1), KOLO_ERR_PEER_DEAD, "kolo_allreduce without the last rank");
+        kolo_comm_failure(rank->comm, &failure);
+        expect(rank, failure.rank == last, "rank %d is at fault: %s", failure.rank, failure.message);
+    }
+    if (rank->rank < last - 1)
+        expect_prompt(rank, now_ns() - begin_ns, WITHIN_MS, "the end of a rank");
+    kolo_comm_destroy(rank->comm);
+    rank->comm = NULL;
+}
+
 /* Rank 1 of another node is late: how often rank 0 says so, and whom it names. */
 static void await_late(struct rank *rank) {
     char log[8192] = "";
@@ -512,6 +537,10 @@ int main(int argc, char **argv) {
     run_orders();
     run_family();
     run_endings();
+    set_links(false, 1);
+    run_layout(layouts[1], &(struct setup){.ending = END_LEAVE, .odd = 3}, end_unseen);
+    if (!arguments.threads)
+        run_layout(layouts[1], &(struct setup){.ending = END_DEATH, .odd = 3}, end_unseen);
     if (!arguments.threads) /* which share what they write to */
         run_layout(layouts[0], &(struct setup){0}, await_late);
     return harness_end();

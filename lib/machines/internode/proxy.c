@@ -302,6 +302,16 @@ static bool publish_done(struct kolo_proxy *proxy) {
     return true;
 }
 
+/* Returns the call in which another node waits for this one (in an exchange of this lane), while the leader has begun
+ * neither call nor exchange; 0: none. It fails for certain if a rank has ended before it has begun that call, and
+ * nobody here may look meanwhile. */
+static uint64_t awaited_call(const struct kolo_proxy *proxy) {
+    const struct kolo_shared_signal *own = &proxy->comm->segment.signals[proxy->comm->rank];
+    const uint64_t ended = kolo_load_acquire(&own->ended), calls = kolo_load_acquire(&own->calls);
+    const bool all_begun = kolo_load_acquire(&proxy->ordered) <= proxy->begun; /* pairs with kolo_proxy_order */
+    return proxy->exchange->heard_count > 0 && ended == calls && all_begun ? calls + 1 : 0;
+}
+
 static void look_at_failure(struct kolo_proxy *proxy, int64_t now_ns) {
     if (now_ns < proxy->look_ns)
         return;
@@ -316,7 +326,7 @@ static void look_at_failure(struct kolo_proxy *proxy, int64_t now_ns) {
     if (!proxy->broken)
         kolo_clock_ask(&proxy->clock, proxy->engine, now_ns);
     struct kolo_failure_report found;
-    if (!proxy->broken && proxy->relay && kolo_relay_look(proxy->relay, &found))
+    if (!proxy->broken && proxy->relay && kolo_relay_look(proxy->relay, awaited_call(proxy), &found))
         find_failure(proxy, proxy->comm->node, found);
 }
 

@@ -476,9 +476,10 @@ int kolo_relay_take(struct kolo_relay *relay, uint32_t node, const struct kolo_f
 
 /* Ranks that have left or died. */
 
-bool kolo_relay_look(struct kolo_relay *relay, struct kolo_failure_report *found) {
+bool kolo_relay_look(struct kolo_relay *relay, uint64_t awaited, struct kolo_failure_report *found) {
     const kolo_comm *comm = relay->comm;
-    if (!kolo_load_relaxed(&relay->talks))
+    const bool talks = kolo_load_relaxed(&relay->talks);
+    if (!talks && awaited == 0)
         return false;
     if (comm->size > 1)
         kolo_liveness_look_at(&relay->liveness, comm->rank + 1, comm->size - 1);
@@ -487,16 +488,17 @@ bool kolo_relay_look(struct kolo_relay *relay, struct kolo_failure_report *found
         const uint32_t rank = kolo_nodes_rank(comm->nodes, comm->node, local);
         const struct kolo_ending ending = relay->liveness.watched[local].ending;
         const bool has_left = kolo_load_acquire(&comm->segment.members[local].state) == KOLO_MEMBER_DEPARTED;
-        if ((!has_left && ending.cause == KOLO_CAUSE_NONE) || *told & bit)
+        const bool is_missed = kolo_load_acquire(&comm->segment.signals[local].calls) < awaited && local != comm->rank;
+        if ((!has_left && ending.cause == KOLO_CAUSE_NONE) || (!is_missed && (!talks || *told & bit)))
             continue;
         kolo_relay_serve(relay); /* messages that the rank sent go first */
         *told |= bit;
-        if (!has_left) {
+        if (!has_left || is_missed) {
             *found = (struct kolo_failure_report){.status = KOLO_ERR_PEER_DEAD,
                                                   .rank = rank,
                                                   .reporter = comm->global_rank,
-                                                  .cause = ending.cause,
-                                                  .detail = ending.code};
+                                                  .cause = has_left ? KOLO_CAUSE_LEFT : ending.cause,
+                                                  .detail = has_left ? 0 : ending.code};
             return true;
         }
         for (uint32_t node = 0; node < relay->nodes; node++)

@@ -56,8 +56,9 @@ bool kolo_relay_talks(const struct kolo_relay *relay);
 /* Passes on what ranks of this node have published. */
 void kolo_relay_serve(struct kolo_relay *relay);
 
-/* Tells the other nodes which ranks have left, every 20 ms. True if a rank has died: *found says which, and how. */
-bool kolo_relay_look(struct kolo_relay *relay, struct kolo_failure_report *found);
+/* If it talks, tells the other nodes which ranks have left, every 20 ms. True if a rank has died, or, whether it talks
+ * or not, has ended before it has begun the call `awaited` (0: none): *found says which, and how. */
+bool kolo_relay_look(struct kolo_relay *relay, uint64_t awaited, struct kolo_failure_report *found);
 
 /* Finds the place of a chunk that arrives: 0 and *where, or KOLO_ERR_VERSION. */
 int kolo_relay_place(struct kolo_relay *relay, uint32_t node, const struct kolo_frame *frame, void **where);
