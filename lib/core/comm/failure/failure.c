@@ -171,6 +171,8 @@ static void describe_death(const struct kolo_failure_report *report, const char 
         snprintf(text, text_bytes, "%s %s; found by rank %u %s", culprit, end, report->reporter, where);
 }
 
+#define ENLARGE_IT ": enlarge it on that rank's machine (docker run --shm-size, mount -o remount,size=)"
+
 /* Fills in *failure, which is zeroed. */
 static void describe_report(const kolo_comm *comm, const struct kolo_failure_report *report, kolo_failure *failure) {
     char where[KOLO_CALL_TEXT_BYTES + 4], culprit[128];
@@ -238,9 +240,7 @@ static void describe_report(const kolo_comm *comm, const struct kolo_failure_rep
         break;
     default:
         snprintf(text, bytes, "rank %d failed %s: %s%s", failure->rank, where, kolo_strerror(failure->status),
-                 failure->status == KOLO_ERR_NO_SPACE
-                     ? ": enlarge it on that rank's machine (docker run --shm-size, mount -o remount,size=)"
-                     : "");
+                 failure->status == KOLO_ERR_NO_SPACE ? ENLARGE_IT : "");
     }
 }
 
