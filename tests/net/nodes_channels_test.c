@@ -204,9 +204,10 @@ static void full(struct rank *rank) {
         first++;
     kolo_barrier(rank->comm);
     is_full = setup->node_of[rank->rank] == setup->node_of[last];
-    if (rank->rank == 0)
+    status = kolo_barrier(rank->comm); /* before the message; who is late in it hears there that it failed */
+    if (status == 0 && rank->rank == 0)
         status = kolo_send(rank->comm, &value, 1, KOLO_I32, last, 1);
-    else if (rank->rank == last)
+    else if (status == 0 && rank->rank == last)
         status = kolo_recv(rank->comm, &value, 1, KOLO_I32, 0, 1, NULL);
     if (status == 0)
         status = kolo_barrier(rank->comm);
