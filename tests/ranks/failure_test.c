@@ -111,6 +111,7 @@ static void run_abort_by_thread(struct rank *rank) {
         const int status = kolo_barrier(rank->comm); /* rank 0 may have come, so that this one is complete */
         expect_status(rank, status ? status : kolo_barrier(rank->comm), KOLO_ERR_ABORTED, "kolo_barrier after it");
     }
+    kolo_comm_destroy(rank->comm);
 }
 
 /* One rank does not come in time: it stays away, or is stopped by the parent, until the others have given up. It finds
