@@ -38,11 +38,12 @@ def await_all(place, store=None):
 
 
 def init_with_timeout(seconds):
-    """init_process_group with a timeout that begins when all ranks are there. Without a store it would hold for the ranks'
-    meeting, too, to which a busy machine lets one come later."""
+    """init_process_group with a timeout that begins when all ranks are there and have loaded the backend. Without a store it
+    would hold for the ranks' meeting, too, to which a busy machine lets one come later."""
     rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), ranks, rank == 0,
                           datetime.timedelta(seconds=DEADLINE_S))
+    importlib.import_module("kolo4py.torch").load()
     await_all("start", store)
     dist.init_process_group("kolo", store=store, rank=rank, world_size=ranks,
                             timeout=datetime.timedelta(seconds=seconds))
