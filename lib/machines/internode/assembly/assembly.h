@@ -133,9 +133,6 @@ int kolo_assembly_answer(struct kolo_assembly *assembly, struct kolo_listener *l
 /* Ranks other than 0: waits for rank 0's next message, which must be of that kind. */
 int kolo_assembly_await(struct kolo_assembly *assembly, unsigned kind, struct kolo_assembly_message *message);
 
-/* Asks kolorun and the rejoin, if there are any. Returns 0, or the reason why this rank need not wait any more. */
-int kolo_assembly_look(struct kolo_assembly *assembly);
-
 /* Fails with "rank R: text", and keeps the text for the others. */
 int kolo_assembly_say(struct kolo_assembly *assembly, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4), cold));

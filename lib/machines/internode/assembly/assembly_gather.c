@@ -227,10 +227,6 @@ static void turn_away_rest(struct kolo_assembly *assembly, int status) {
 
 /* The others' part. */
 
-static int look(void *owner) {
-    return kolo_assembly_look(owner);
-}
-
 static int connect_to_zero(struct kolo_assembly *assembly) {
     const struct kolo_settings *settings = &assembly->settings;
     struct kolo_connecting wanted = {
@@ -241,8 +237,6 @@ static int connect_to_zero(struct kolo_assembly *assembly) {
         .deadline_ns = assembly->deadline_ns,
         .is_open = assembly->rejoin != NULL,
         .alert_fd = -1,
-        .look = look,
-        .owner = assembly,
     };
     struct kolo_introduction *self = &wanted.self;
     snprintf(self->job, sizeof self->job, "%s", settings->place.job_is_local ? "" : settings->place.job);
@@ -253,7 +247,7 @@ static int connect_to_zero(struct kolo_assembly *assembly) {
         return kolo_assembly_say(
             assembly, rc, "rank 0 was not reached within %" PRId64 " ms: %s (KOLO_CREATE_TIMEOUT_MS sets the time)",
             settings->create_timeout_ns / KOLO_NS_PER_MS, kolo_error_message());
-    if (rc == KOLO_ERR_PEER_DEAD && !assembly->rejoin && !assembly->reason[0])
+    if (rc == KOLO_ERR_PEER_DEAD && !assembly->rejoin)
         return kolo_assembly_say(assembly, rc, "rank 0 has ended, or has given up creating the communicator: %s",
                                  kolo_error_message());
     return rc;

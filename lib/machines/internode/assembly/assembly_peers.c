@@ -175,7 +175,8 @@ static int wait_ms_or_look(struct kolo_assembly *assembly, int64_t until_ns) {
     return wait_ms(assembly, looks ? assembly->look_ns : until_ns);
 }
 
-int kolo_assembly_look(struct kolo_assembly *assembly) {
+/* Asks kolorun and the rejoin, if there are any. Returns 0, or the reason why this rank need not wait any more. */
+static int look(struct kolo_assembly *assembly) {
     const struct kolo_settings *settings = &assembly->settings;
     const int64_t now_ns = kolo_awake_ns(&assembly->awake);
     char why[160];
@@ -246,7 +247,7 @@ static int heed(struct kolo_assembly *assembly, uint32_t rank, const struct kolo
 /* Rank 0: waits for at most wait_ns until something comes, and takes all that has come. */
 static int serve(struct kolo_assembly *assembly, int64_t wait_ns) {
     struct kolo_assembly_message message;
-    const int looked = kolo_assembly_look(assembly);
+    const int looked = look(assembly);
     if (looked < 0)
         return looked;
     for (uint32_t rank = 0; rank < assembly->size; rank++)
@@ -310,7 +311,7 @@ int kolo_assembly_await(struct kolo_assembly *assembly, unsigned kind, struct ko
     int64_t until_ns = assembly->deadline_ns;
     bool asked = false;
     int rc;
-    while ((rc = receive(assembly, 0, message)) == 0 && (rc = kolo_assembly_look(assembly)) == 0) {
+    while ((rc = receive(assembly, 0, message)) == 0 && (rc = look(assembly)) == 0) {
         struct pollfd polled = {.fd = assembly->peers[0].fd, .events = POLLIN};
         const int64_t now_ns = kolo_awake_ns(&assembly->awake);
         if (now_ns >= until_ns && asked)
@@ -341,7 +342,7 @@ int kolo_assembly_check(struct kolo_assembly *assembly) {
     struct kolo_assembly_message message;
     if (assembly->rank == 0)
         return serve(assembly, 0);
-    const int looked = kolo_assembly_look(assembly);
+    const int looked = look(assembly);
     if (looked < 0 || assembly->peers[0].fd < 0)
         return looked;
     const int rc = receive(assembly, 0, &message);

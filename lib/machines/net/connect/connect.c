@@ -278,9 +278,6 @@ int kolo_connect(const struct kolo_connecting *wanted, int *fd) {
             wait_until(&connector, 0, is_last ? until_ns : now_ns + pause_ns);
         if (connector.alerted)
             return 1;
-        const int looked = wanted->look ? wanted->look(wanted->owner) : 0;
-        if (looked < 0)
-            return looked;
         if (is_last && connector.reached && connector.refused_ns)
             return fail_left(&connector);
         if (is_last)

@@ -65,8 +65,6 @@ struct kolo_connecting {
     int64_t reach_ns;    /* the address itself must be reached within that, or 3 s where it refuses: KOLO_ERR_TIMEOUT;
                             0: by the deadline */
     int alert_fd;        /* 1 as soon as it is readable; -1: none */
-    int (*look)(void *owner); /* between attempts: a negative result ends them; NULL: none */
-    void *owner;
 };
 
 /* Connects to a listener, and proves that this process knows the secret. It begins again while no process listens
