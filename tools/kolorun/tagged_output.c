@@ -38,7 +38,7 @@ struct line_source {
 
 struct line_sink {
     int fd; /* -1: could not be written; what comes is thrown away */
-    bool coloured;
+    bool coloured, is_socket;
     struct bytes pending;
 };
 
@@ -164,9 +164,8 @@ static void stream_read(int stream) {
 static ssize_t sink_write(struct line_sink *sink) {
     const char *data = sink->pending.data + sink->pending.begin;
     const size_t count = bytes_used(&sink->pending) < PIPE_BUF ? bytes_used(&sink->pending) : PIPE_BUF;
-    ssize_t written = send(sink->fd, data, count, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (written < 0 && errno == ENOTSOCK)
-        written = write(sink->fd, data, count);
+    const ssize_t written =
+        sink->is_socket ? send(sink->fd, data, count, MSG_DONTWAIT | MSG_NOSIGNAL) : write(sink->fd, data, count);
     if (written < 0)
         return errno == EAGAIN || errno == EINTR ? 0 : -errno;
     sink->pending.begin += (size_t)written;
@@ -194,7 +193,10 @@ static void sink_open(struct line_sink *sink) {
     char path[32];
     struct stat found;
     sink->coloured = terminal_has_colour(sink->fd);
-    if (!isatty(sink->fd) && (fstat(sink->fd, &found) != 0 || !S_ISFIFO(found.st_mode)))
+    if (fstat(sink->fd, &found) != 0)
+        return;
+    sink->is_socket = S_ISSOCK(found.st_mode);
+    if (!isatty(sink->fd) && !S_ISFIFO(found.st_mode))
         return;
     snprintf(path, sizeof path, "/proc/self/fd/%d", sink->fd);
     const int fd = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
