@@ -433,7 +433,7 @@ def profiled_until_complete():
         torch_ranks.await_all("profiler")  # one may start seconds later
         begun = time.monotonic()
         if rank == 1:
-            dist.distributed_c10d._get_default_store().wait(["called 0"])
+            torch_ranks.await_ranks("called", [0])
             time.sleep(late_s)
         x = torch.ones(3)
         works = [dist.all_reduce(x, async_op=True), dist.all_reduce(strided(x), async_op=True), dist.barrier(async_op=True),

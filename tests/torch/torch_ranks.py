@@ -30,11 +30,17 @@ if VERSION < (2, 5):  # which loads no backends by itself
 BackendError = getattr(dist, "DistBackendError", RuntimeError)  # before 2.1 there is none
 
 
+def await_ranks(place, ranks, store=None):
+    """Returns when these ranks have come to await_all of that place."""
+    store = store or dist.distributed_c10d._get_default_store()
+    store.wait([f"{place} {rank}" for rank in ranks])
+
+
 def await_all(place, store=None):
     """Returns when each rank has come to this place of the program, without an operation of the backend."""
     store = store or dist.distributed_c10d._get_default_store()
     store.set(f"{place} {os.environ['RANK']}", "")
-    store.wait([f"{place} {rank}" for rank in range(int(os.environ["WORLD_SIZE"]))])
+    await_ranks(place, range(int(os.environ["WORLD_SIZE"])), store)
 
 
 def init_with_timeout(seconds):
