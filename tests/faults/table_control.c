@@ -42,8 +42,28 @@ static void note_takeover(const kolo_table *table) {
         found.taken[worker] = kolo_load_relaxed(&kolo_table_queue(table, worker, found.shard)->taken);
 }
 
+static void await_update(const kolo_table *table, uint32_t worker, uint32_t shard) {
+    enum { LOOKS = 1000 };
+    const struct timespec look = {.tv_nsec = 200000};
+    const struct kolo_shared_queue *queue = kolo_table_queue(table, worker, shard);
+    for (int i = 0; i < LOOKS && kolo_load_acquire(&queue->filled) == kolo_load_acquire(&queue->taken); i++)
+        nanosleep(&look, NULL);
+}
+
+/* Rank 0 holds its first role until the others have queued updates, however late they are: it dies when it applies
+ * theirs. */
+static void let_others_queue(const kolo_table *table, const char *point) {
+    static bool has_waited;
+    if (table->rank != 0 || has_waited || !is_at(point, "piece.writing"))
+        return;
+    has_waited = true;
+    for (uint32_t worker = 1; worker < table->workers; worker++)
+        await_update(table, worker, held_shard(table));
+}
+
 /* What is applied already is applied again: recover() is left out. */
 static void leave_out_recovery(const kolo_table *table, const char *point) {
+    let_others_queue(table, point);
     if (is_at(point, "shard.taken_over"))
         note_takeover(table);
     for (uint32_t worker = 0; worker < table->workers && is_at(point, "shard.recovering"); worker++)
@@ -52,6 +72,7 @@ static void leave_out_recovery(const kolo_table *table, const char *point) {
 
 /* An entry that is not applied is passed over: the piece's sequence is not looked at. */
 static void believe_applied(const kolo_table *table, const char *point) {
+    let_others_queue(table, point);
     if (is_at(point, "shard.taken_over"))
         note_takeover(table);
     if (!is_at(point, "shard.recovering") || !found.place)
@@ -80,15 +101,14 @@ static void die_in_a_row(const kolo_table *table, const char *point, bool clears
     static int noted;
     const struct timespec look = {.tv_nsec = 200000};
     struct kolo_shared_shard *shard = &table->shard[0];
+    let_others_queue(table, point);
     for (int i = 0; i < LOOKS && is_at(point, "shard.taking_over") && table->rank == 2 && !table_board->killed[1]; i++)
         nanosleep(&look, NULL); /* rank 1 takes over first */
     if (is_at(point, "shard.taken_over") && table->rank == 1 && held_shard(table) == 0)
         note_takeover(table);
     if (is_at(point, "shard.noted") && table->rank == 0 && kolo_load_relaxed(&shard->place) >> 48 == WORKER + 1 &&
         ++noted == 2) {
-        const struct kolo_shared_queue *queue = kolo_table_queue(table, 1, 0);
-        for (int i = 0; i < LOOKS && kolo_load_acquire(&queue->filled) == kolo_load_acquire(&queue->taken); i++)
-            nanosleep(&look, NULL);
+        await_update(table, 1, 0);
         die(table);
     }
     if (!is_at(point, "shard.noting_sequence") || !found.place)
