@@ -11,6 +11,7 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -229,7 +230,35 @@ static void run_messages(void) {
 static const struct limit works = {
     .what = "by descriptor, or in memory that no mount limits", .resource = -1, .rank = -1};
 
+/* /dev/shm fills up behind the creation. Calls that pass through slots fail on all ranks, and the others work; once
+ * there is room again, all do. */
+static void run_filled(struct rank *rank) {
+    const off_t left = *(const off_t *)rank->team->argument;
+    static float data[MIB / 8];
+    struct statvfs mount;
+    for (int full = 1; full >= 0; full--) {
+        const int fd = rank->rank == 0 ? open("/dev/shm/filling", O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
+        if (fd >= 0 && full) {
+            fstatvfs(fd, &mount);
+            expect(rank, posix_fallocate(fd, 0, (off_t)(mount.f_bavail * mount.f_bsize) - left) == 0, "filling");
+        }
+        if (fd >= 0)
+            close(fd);
+        if (rank->rank == 0 && !full)
+            unlink("/dev/shm/filling");
+        expect_status(rank, kolo_allreduce(rank->comm, data, data, 1, KOLO_F32, KOLO_SUM), 0, "8 bytes");
+        for (int times = 0; times < 2; times++) {
+            const int status = kolo_allreduce(rank->comm, data, data, MIB / 8, KOLO_F32, KOLO_SUM);
+            expect_status(rank, status, full ? KOLO_ERR_NO_SPACE : 0, "a mount that is full");
+            if (status < 0)
+                expect_message(rank, "a mount that is full", "kolo_allreduce", NULL);
+        }
+        expect_status(rank, kolo_barrier(rank->comm), 0, "a barrier");
+    }
+}
+
 static void run_mounts(void) {
+    static const off_t left[] = {0, 5 * MIB / 4};
     static const struct limit read_only = {
         "a read-only /dev/shm", -1, 0, -1, false, KOLO_ERR_SYSTEM, {"Read-only", "/dev/shm", "kolorun"}};
     static const struct limit absent = {
@@ -238,6 +267,8 @@ static void run_mounts(void) {
     run_limit(&works, false, 0);
     run_limit(&works, false, 10 * MIB); /* 80 MiB for two ranks */
     run_limit(&works, true, 10 * MIB);
+    for (size_t i = 0; i < sizeof left / sizeof *left; i++)
+        harness_run(&(struct team){.ranks = 2, .run = run_filled, .argument = &left[i]});
     umount("/dev/shm");
     expect(NULL, mount("tmpfs", "/dev/shm", "tmpfs", MS_RDONLY, "mode=1777") == 0, "mount: %s", strerror(errno));
     run_limit(&read_only, false, 0);

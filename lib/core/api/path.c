@@ -180,6 +180,21 @@ static int divide_and_run(struct path *path, kolo_comm *lane) {
 
 /* Begin and end. */
 
+/* Gives this rank's slots their memory, within the first call that passes through slots: a communicator that never
+ * makes one needs none. What that takes is not counted as the call's. */
+static int provide_slots(const struct kolo_descriptor *descriptor, kolo_comm *comm) {
+    const size_t bytes = KOLO_SLOTS * comm->segment.slot_bytes;
+    const uint64_t sent_bytes = comm->stats.sent_bytes, received_bytes = comm->stats.received_bytes;
+    int rc = kolo_segment_provide(comm->segment.slots + comm->rank * bytes, bytes);
+    if (rc < 0)
+        rc = KOLO_FAIL_IN(comm, descriptor->function, rc, "%s", kolo_error_message());
+    rc = kolo_status_agree(comm, descriptor->function, rc);
+    comm->segment.lacks_slots = rc < 0;
+    comm->stats.sent_bytes = sent_bytes;
+    comm->stats.received_bytes = received_bytes;
+    return rc;
+}
+
 /* Bytes that a rank sends at most, where no block has a count of its own. */
 static size_t sent_bytes(const struct path *path, const kolo_comm *comm) {
     const struct kolo_arguments *call = path->call;
@@ -209,7 +224,9 @@ static int begin_to_end(struct path *path, kolo_comm *comm) {
         comm->call.traces_stages = is_timed && kolo_traces();
         if (is_timed)
             kolo_history_begin(comm);
-        rc = divide_and_run(path, comm);
+        rc = __builtin_expect(comm->segment.lacks_slots, 0) ? provide_slots(descriptor, comm) : 0;
+        if (rc == 0)
+            rc = divide_and_run(path, comm);
         if (is_timed)
             kolo_history_end(comm);
     }

@@ -14,14 +14,8 @@
 #include "shm/layout.h"
 #include "sync/thread.h"
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
-
-#define HUGE_PAGE_BYTES ((size_t)2 << 20)
-
 /* What is copied between two looks at the memory that is left. */
-#define PIECE_BYTES (4 * HUGE_PAGE_BYTES)
+#define PIECE_BYTES (4 * KOLO_HUGE_PAGE_BYTES)
 
 /* One mapping of this process, a line of /proc/self/maps. */
 struct mapping {
@@ -102,7 +96,7 @@ int kolo_adoption_begin(const char *function, struct kolo_adopted *adopted, void
     if (rc < 0)
         return rc;
     *adopted = (struct kolo_adopted){memory, bytes, file.st_dev, file.st_ino};
-    madvise(memory, bytes, MADV_POPULATE_WRITE); /* no page faults later; kernels before 5.14 have them */
+    madvise(memory, bytes, KOLO_POPULATE_WRITE); /* no page faults later; kernels before 5.14 have them */
     /* The part is not needed at two addresses. Its second mapping stays where this call fails. */
     (void)!mmap(part, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     return 0;
@@ -113,7 +107,7 @@ int kolo_adoption_begin(const char *function, struct kolo_adopted *adopted, void
 static bool copy_pieces(uint8_t *copy, const uint8_t *memory, size_t bytes) {
     for (size_t piece; bytes; copy += piece, memory += piece, bytes -= piece) {
         piece = bytes < PIECE_BYTES ? bytes : PIECE_BYTES;
-        if (bytes > kolo_memory_available() || (madvise(copy, piece, MADV_POPULATE_WRITE) < 0 && errno != EINVAL))
+        if (bytes > kolo_memory_available() || (madvise(copy, piece, KOLO_POPULATE_WRITE) < 0 && errno != EINVAL))
             return false;
         memcpy(copy, memory, piece);
     }
@@ -122,15 +116,15 @@ static bool copy_pieces(uint8_t *copy, const uint8_t *memory, size_t bytes) {
 
 /* Returns a private copy of `memory`, at an address with the same place in a huge page. NULL: not enough memory. */
 static void *copy_apart(const void *memory, size_t bytes) {
-    uint8_t *space =
-        mmap(NULL, bytes + HUGE_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uint8_t *space = mmap(NULL, bytes + KOLO_HUGE_PAGE_BYTES, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (space == MAP_FAILED)
         return NULL;
-    const size_t before = ((uintptr_t)memory - (uintptr_t)space) % HUGE_PAGE_BYTES;
+    const size_t before = ((uintptr_t)memory - (uintptr_t)space) % KOLO_HUGE_PAGE_BYTES;
     uint8_t *copy = space + before;
     if (before)
         munmap(space, before);
-    munmap(copy + bytes, HUGE_PAGE_BYTES - before);
+    munmap(copy + bytes, KOLO_HUGE_PAGE_BYTES - before);
     if (copy_pieces(copy, memory, bytes))
         return copy;
     munmap(copy, bytes);

@@ -28,22 +28,24 @@
 #include "cpu/levels.h"
 #include "sync/wait.h"
 
-#define KOLO_LINE_BYTES     128
-#define KOLO_PAGE_BYTES     4096
-#define KOLO_LAYOUT         23u                          /* changes with every change to this file */
-#define KOLO_JOB_MAGIC      UINT64_C(0x6b6f6c6f2d6a6f62) /* "kolo-job" */
-#define KOLO_SEGMENT_MAGIC  UINT64_C(0x6b6f6c6f2d736567) /* "kolo-seg" */
-#define KOLO_SLOTS          4                            /* of a rank; kolo_comm.h says "four" */
-#define KOLO_STAMPS         5                            /* calls with steps whose stamps a rank keeps for others */
-#define KOLO_HISTORY        64                           /* last calls that a rank shows; a power of two */
-#define KOLO_PASS_LINES     56                           /* of passes in succession, see algo/lines.h */
-#define KOLO_LINES          8                            /* of a round */
-#define KOLO_LINE_PAYLOAD   56                           /* bytes of a line behind its round */
-#define KOLO_SLOT_BYTES_MAX (UINT64_C(1) << 30)
-#define KOLO_JOB_NAME_BYTES 128                   /* of a job's name, its NUL included */
-#define KOLO_REASON_BYTES   (2 * KOLO_LINE_BYTES) /* likewise of why a creation has failed */
-#define KOLO_RANK_WORDS     (KOLO_RANKS_MAX / 64) /* of a set with a bit a rank */
-#define KOLO_LANES_MAX      8                     /* of a node to the others */
+#define KOLO_LINE_BYTES      128
+#define KOLO_PAGE_BYTES      4096
+#define KOLO_HUGE_PAGE_BYTES ((size_t)2 << 20)
+#define KOLO_POPULATE_WRITE  23                           /* MADV_POPULATE_WRITE, which older headers lack */
+#define KOLO_LAYOUT          24u                          /* changes with every change to this file */
+#define KOLO_JOB_MAGIC       UINT64_C(0x6b6f6c6f2d6a6f62) /* "kolo-job" */
+#define KOLO_SEGMENT_MAGIC   UINT64_C(0x6b6f6c6f2d736567) /* "kolo-seg" */
+#define KOLO_SLOTS           4                            /* of a rank; kolo_comm.h says "four" */
+#define KOLO_STAMPS          5                            /* calls with steps whose stamps a rank keeps for others */
+#define KOLO_HISTORY         64                           /* last calls that a rank shows; a power of two */
+#define KOLO_PASS_LINES      56                           /* of passes in succession, see algo/lines.h */
+#define KOLO_LINES           8                            /* of a round */
+#define KOLO_LINE_PAYLOAD    56                           /* bytes of a line behind its round */
+#define KOLO_SLOT_BYTES_MAX  (UINT64_C(1) << 30)
+#define KOLO_JOB_NAME_BYTES  128                   /* of a job's name, its NUL included */
+#define KOLO_REASON_BYTES    (2 * KOLO_LINE_BYTES) /* likewise of why a creation has failed */
+#define KOLO_RANK_WORDS      (KOLO_RANKS_MAX / 64) /* of a set with a bit a rank */
+#define KOLO_LANES_MAX       8                     /* of a node to the others */
 
 #define KOLO_CELLS        15    /* of a ring: messages between two ranks that wait for nobody; see kolo_messages.h */
 #define KOLO_CELL_PAYLOAD 480   /* bytes of a message in a cell; see kolo_messages.h */
@@ -428,7 +430,8 @@ struct kolo_layout {
     size_t internode_slots;
     size_t rings;     /* see comm/channels/rings.h */
     size_t streams;   /* behind the rings, one for each rank of all nodes */
-    size_t allocated; /* bytes that have memory from the beginning, whole pages: those before the rings */
+    size_t created;   /* bytes that have memory from the beginning, whole pages: on one node those before the slots */
+    size_t allocated; /* bytes before the rings, whole pages: those have memory before a rank uses its slots */
     size_t bytes;     /* all bytes, whole pages */
 };
 

@@ -17,21 +17,16 @@
 #ifndef MFD_HUGE_2MB
 #define MFD_HUGE_2MB (21U << 26)
 #endif
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
-
-#define HUGE_PAGE_BYTES ((size_t)2 << 20)
 
 size_t kolo_region_part_bytes(size_t bytes, uint32_t parts) {
-    const size_t page_bytes = bytes >= HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES : KOLO_PAGE_BYTES;
+    const size_t page_bytes = bytes >= KOLO_HUGE_PAGE_BYTES ? KOLO_HUGE_PAGE_BYTES : KOLO_PAGE_BYTES;
     if (bytes > PTRDIFF_MAX / parts - page_bytes)
         return 0;
     return (bytes + page_bytes - 1) / page_bytes * page_bytes;
 }
 
 bool kolo_region_may_be_pooled(const struct kolo_region_shape *shape) {
-    return !shape->small_pages && !shape->unpooled && shape->part_bytes % HUGE_PAGE_BYTES == 0;
+    return !shape->small_pages && !shape->unpooled && shape->part_bytes % KOLO_HUGE_PAGE_BYTES == 0;
 }
 
 /* Returns a file of huge pages, or -1 if the pool has fewer than `bytes` left. A shared mapping reserves pages for the
@@ -97,7 +92,7 @@ static int refuse_memory(const char *function, size_t bytes, int error) {
 
 /* Each owner is the first to touch its part, so that the pages come from its own NUMA node. */
 static int fill(const char *function, uint8_t *memory, size_t bytes, int fd, off_t offset) {
-    if (bytes == 0 || madvise(memory, bytes, MADV_POPULATE_WRITE) == 0)
+    if (bytes == 0 || madvise(memory, bytes, KOLO_POPULATE_WRITE) == 0)
         return 0;
     int error = errno;
     if (error == EINVAL) /* a kernel before 5.14 */
@@ -108,7 +103,7 @@ static int fill(const char *function, uint8_t *memory, size_t bytes, int fd, off
 int kolo_region_populate(const char *function, uint8_t *memory, size_t bytes) {
     const uintptr_t begin = (uintptr_t)memory / KOLO_PAGE_BYTES * KOLO_PAGE_BYTES;
     const size_t all = kolo_whole_pages((uintptr_t)memory + bytes - begin);
-    if (bytes == 0 || madvise((void *)begin, all, MADV_POPULATE_WRITE) == 0 || errno == EINVAL)
+    if (bytes == 0 || madvise((void *)begin, all, KOLO_POPULATE_WRITE) == 0 || errno == EINVAL)
         return 0;
     return refuse_memory(function, bytes, errno);
 }
@@ -120,7 +115,7 @@ static size_t own_share(const struct kolo_region_shape *shape, size_t *offset) {
         *offset = shape->rank * shape->part_bytes;
         return shape->part_bytes;
     }
-    const size_t page_bytes = shape->part_bytes % HUGE_PAGE_BYTES == 0 ? HUGE_PAGE_BYTES : KOLO_PAGE_BYTES;
+    const size_t page_bytes = shape->part_bytes % KOLO_HUGE_PAGE_BYTES == 0 ? KOLO_HUGE_PAGE_BYTES : KOLO_PAGE_BYTES;
     const size_t pages = shape->part_bytes / page_bytes;
     *offset = pages * shape->rank / shape->ranks * page_bytes;
     return pages * (shape->rank + 1) / shape->ranks * page_bytes - *offset;
@@ -135,7 +130,7 @@ int kolo_region_map(struct kolo_region *region, int fd, const struct kolo_region
                          shape->function, bytes);
     if (base == MAP_FAILED)
         return kolo_fail_system(errno, "%s: mapping %zu bytes", shape->function, bytes);
-    if (!shape->small_pages && shape->part_bytes % HUGE_PAGE_BYTES == 0)
+    if (!shape->small_pages && shape->part_bytes % KOLO_HUGE_PAGE_BYTES == 0)
         madvise(base, bytes, MADV_HUGEPAGE); /* refused where the system has none for shared memory */
     KOLO_POINT("region.mapped");
     size_t offset, share_bytes = own_share(shape, &offset);

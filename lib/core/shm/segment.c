@@ -17,10 +17,6 @@
 #include "cpu/limits.h"
 #include "shm/guard.h"
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
-
 enum {
     CHECKED_BYTES_MIN = 1 << 20,
     KEPT_SHARE = 16 /* at most one in so many of the descriptors that this process may have */
@@ -46,6 +42,19 @@ static int check_limits(uint64_t end, size_t bytes) {
     return 0;
 }
 
+/* Whether the mount of a file has room for so much more. is_full: an allocation has found that it has not. */
+static int check_mount(int fd, size_t bytes, bool is_full) {
+    struct statvfs mount;
+    const bool is_known = fstatvfs(fd, &mount) == 0 && mount.f_blocks > 0; /* 0: it has no limit */
+    const unsigned long long free_bytes = is_known ? (unsigned long long)mount.f_bavail * mount.f_bsize : 0;
+    if (!is_full && (!is_known || bytes <= free_bytes))
+        return 0;
+    return kolo_fail(KOLO_ERR_NO_SPACE,
+                     "shared memory: %zu bytes needed, %llu free: enlarge it (docker run --shm-size, mount -o "
+                     "remount,size=), or set KOLO_SLOT_BYTES below %llu",
+                     bytes, free_bytes, (unsigned long long)bytes);
+}
+
 int kolo_segment_allocate(int fd, uint64_t offset, size_t bytes) {
     const int limited = check_limits(offset + bytes, bytes);
     if (limited < 0)
@@ -55,20 +64,20 @@ int kolo_segment_allocate(int fd, uint64_t offset, size_t bytes) {
         return 0;
     if (rc != ENOSPC && rc != ENOMEM && rc != EFBIG)
         return kolo_fail_system(rc, "allocating %zu bytes of shared memory", bytes);
-    struct statvfs mount;
-    unsigned long long free_bytes = fstatvfs(fd, &mount) == 0 ? (unsigned long long)mount.f_bavail * mount.f_bsize : 0;
-    return kolo_fail(KOLO_ERR_NO_SPACE,
-                     "shared memory: %zu bytes needed, %llu free: enlarge it (docker run --shm-size, mount -o "
-                     "remount,size=), or set KOLO_SLOT_BYTES below %llu",
-                     bytes, free_bytes, (unsigned long long)bytes);
+    return check_mount(fd, bytes, true);
 }
 
 int kolo_segment_allocate_all(int fd, uint64_t offset, const struct kolo_layout *layout, size_t *bytes) {
-    const int rc = kolo_segment_allocate(fd, offset, layout->allocated);
+    int rc = check_limits(offset + layout->allocated, layout->allocated);
+    if (rc == 0)
+        rc = check_mount(fd, layout->allocated, false);
+    if (rc == 0)
+        rc = kolo_segment_allocate(fd, offset, layout->created);
     *bytes = layout->bytes;
-    if (rc == 0 && layout->bytes > layout->allocated &&
-        kolo_segment_allocate(fd, offset + layout->bytes - KOLO_PAGE_BYTES, KOLO_PAGE_BYTES) < 0)
+    if (rc == 0 && kolo_segment_allocate(fd, offset + layout->bytes - KOLO_PAGE_BYTES, KOLO_PAGE_BYTES) < 0) {
         *bytes = layout->allocated;
+        rc = kolo_segment_allocate(fd, offset + layout->allocated - KOLO_PAGE_BYTES, KOLO_PAGE_BYTES);
+    }
     return rc;
 }
 
@@ -78,15 +87,16 @@ static bool provide_page(uint8_t *page) {
 }
 
 int kolo_segment_provide(void *pages, size_t bytes) {
-    if (madvise(pages, bytes, MADV_POPULATE_WRITE) == 0)
-        return 0;
+    const int limited = check_limits(0, bytes);
+    if (limited < 0 || madvise(pages, bytes, KOLO_POPULATE_WRITE) == 0)
+        return limited;
     bool provided = errno == EINVAL; /* before Linux 5.14 */
     for (size_t at = 0; provided && at < bytes; at += KOLO_PAGE_BYTES)
         provided = provide_page((uint8_t *)pages + at);
     return provided ? 0
                     : kolo_fail(KOLO_ERR_NO_SPACE,
-                                "shared memory: %zu bytes more needed for messages between two ranks, and there are "
-                                "none: enlarge it (docker run --shm-size, mount -o remount,size=)",
+                                "shared memory: %zu bytes more needed, and there are none: enlarge it (docker run "
+                                "--shm-size, mount -o remount,size=)",
                                 bytes);
 }
 
@@ -146,10 +156,14 @@ static bool page_is_on(const uint8_t *address, unsigned node) {
 void kolo_segment_settle(const struct kolo_segment *segment, uint32_t rank) {
     const size_t bytes = KOLO_SLOTS * segment->slot_bytes;
     uint8_t *own = segment->slots + rank * bytes;
+    const size_t later =
+        segment->lacks_slots ? (size_t)(segment->slots - (uint8_t *)segment->header) : segment->allocated;
     unsigned node;
-    madvise(own, bytes, MADV_POPULATE_WRITE);
-    if (segment->rings) /* otherwise a core dump would give memory to all of them */
-        madvise(segment->rings, segment->bytes - segment->allocated, MADV_DONTDUMP);
+    if (segment->bytes > later) /* otherwise a core dump would give memory to all of them */
+        madvise((uint8_t *)segment->header + later, segment->bytes - later, MADV_DONTDUMP);
+    if (segment->lacks_slots)
+        return;
+    madvise(own, bytes, KOLO_POPULATE_WRITE);
     /* Pages in place, as with one NUMA node, are not moved: for that the kernel looks at all ranks' mappings. */
     if (syscall(SYS_getcpu, NULL, &node, NULL) == 0 && page_is_on(own, node) &&
         page_is_on(own + bytes - KOLO_PAGE_BYTES, node))

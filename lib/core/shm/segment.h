@@ -18,20 +18,22 @@ struct kolo_segment {
     uint8_t *internode_slots;
     size_t slot_bytes;
     size_t bytes;
-    size_t allocated; /* bytes that have memory from the beginning */
+    size_t allocated; /* bytes before the rings */
     uint64_t offset;  /* in the file behind fd */
     int fd;           /* own descriptor; -1: closed */
     uint64_t device;  /* which file it is, from kolo_segment_close on; 0 before */
     uint64_t inode;
-    bool counted; /* the mapping is rank 0's, shared by threads of its process, and counted in header->occupancy */
+    bool lacks_slots; /* this rank's have no memory yet: see api/path.c */
+    bool counted;     /* the mapping is rank 0's, shared by threads of its process, and counted in header->occupancy */
 };
 
 /* Allocates `bytes` at `offset` of `fd`, page by page, so that no later access finds memory missing. KOLO_ERR_NO_SPACE
  * (message set: need, limit, remedy), KOLO_ERR_SYSTEM. */
 int kolo_segment_allocate(int fd, uint64_t offset, size_t bytes);
 
-/* Allocates a segment at `offset` of `fd`: the memory that it has from the beginning, and in the file the length for
- * the rest, unless a limit forbids that. *bytes becomes the length. As kolo_segment_allocate. */
+/* Allocates a segment at `offset` of `fd`: the memory that it has from the beginning, if there is room for the slots as
+ * well, and in the file the length for the rest; for rings unless a limit forbids that. *bytes becomes the length. As
+ * kolo_segment_allocate. */
 int kolo_segment_allocate_all(int fd, uint64_t offset, const struct kolo_layout *layout, size_t *bytes);
 
 /* Gives memory to whole pages of a segment that had none at the beginning, and that nobody else uses yet: no later
@@ -42,15 +44,16 @@ int kolo_segment_provide(void *pages, size_t bytes);
 int kolo_segment_map(int fd, uint64_t offset, size_t bytes, void **address);
 
 /* Like kolo_segment_map, for a segment with a length of *bytes. Where a limit forbids a mapping of that length, *bytes
- * becomes less: the bytes that have memory from the beginning. */
+ * becomes less: the bytes before the rings. */
 int kolo_segment_map_all(int fd, uint64_t offset, const struct kolo_layout *layout, size_t *bytes, void **address);
 
 /* Fills in the view of a mapping. */
 void kolo_segment_view(struct kolo_segment *segment, void *mapping, size_t bytes, uint32_t ranks, size_t slot_bytes,
                        uint32_t internode);
 
-/* Maps the slots of `rank`, the caller, at once rather than in its first calls, and moves them to its NUMA node, since
- * rank 0 has allocated them all. Best effort: where the system refuses, they stay where they are. */
+/* Keeps what has no memory yet out of core dumps. On several nodes it maps the slots of `rank`, the caller, at once,
+ * and moves them to its NUMA node, since rank 0 has allocated them all. Best effort: where the system refuses, they
+ * stay where they are. */
 void kolo_segment_settle(const struct kolo_segment *segment, uint32_t rank);
 
 /* Returns the initial occupancy: `ranks` ranks, of which `users`, rank 0 included, use rank 0's mapping. */

@@ -184,6 +184,7 @@ static void introduce(kolo_comm *comm, const struct kolo_job *job) {
     kolo_cpu_set_allowed(&self->cpus);
     kolo_store_relaxed(&self->state, KOLO_MEMBER_PRESENT);
     KOLO_POINT("create.present");
+    comm->segment.lacks_slots = !comm->nodes;
     kolo_segment_settle(&comm->segment, comm->rank);
     KOLO_POINT("create.settled");
 }
