@@ -88,6 +88,18 @@ class Package(unittest.TestCase):
         with self.assertRaisesRegex(AssertionError, "(?s)Could not find.*kolo.*99"):
             self.run_command(self.configure(self.work / "other_version", "99.0"))
 
+    def test_missing_libraries(self):
+        """Where pkg-config finds neither liburing nor libsodium, the build and its users do without. Configures only."""
+        build = self.work / "bare"
+        left_out = [f"-DKOLO_{part}=OFF" for part in ("TOOLS", "BENCH", "MPI", "TORCH")]
+        self.run_command([CMAKE, "-S", ROOT, "-B", build, f"-DCMAKE_C_COMPILER={CC}", "-DKOLO_URING=AUTO", *left_out],
+                         PKG_CONFIG_LIBDIR=str(build))
+        commands = (build / "compile_commands.json").read_text(encoding="utf-8")
+        self.assertEqual({("URING", "0"), ("SODIUM", "0")}, set(re.findall(r"KOLO_HAVE_(URING|SODIUM)=(\d)", commands)))
+        targets = "".join(f"add_library(kolo::{name} INTERFACE IMPORTED)\n" for name in ("kolo", "kolo_static"))
+        (build / "lib/cmake/kolo-targets.cmake").write_text(targets, encoding="utf-8")
+        self.run_command([*self.configure(self.work / "bare_project", VERSION), f"-Dkolo_DIR={build / 'lib/cmake'}"])
+
     def test_readme_example(self):
         steps, files = readme_blocks.parse((ROOT / "README.md").read_text(encoding="utf-8"))
         (self.work / "example.c").write_text(files["example.c"], encoding="utf-8")
