@@ -3,10 +3,12 @@ tools/check, and the version, and their own tools find nothing in them, where th
 nix-instantiate."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import types
 import unittest
 import unittest.mock
@@ -15,9 +17,11 @@ import source_tree
 import tidy_leftovers
 
 RECIPES = "tools/packages/recipes"
+CONTAINER = f"{RECIPES}/Containerfile"
+COPY = re.compile(r"^COPY (?!--)(.+) (\S+)$", re.MULTILINE)
 WORKFLOW = ".github/workflows/check.yml"
 OPTION = re.compile(r"-D(KOLO_\w+)")
-LINTERS = (("hadolint", [f"{RECIPES}/Containerfile"]),
+LINTERS = (("hadolint", [CONTAINER]),
            ("check-jsonschema", ["--builtin-schema", "vendor.github-workflows", WORKFLOW]),
            ("nix-instantiate", ["--parse", f"{RECIPES}/kolo.nix"]))
 
@@ -58,8 +62,8 @@ def spack_text(tree):
 
 
 def container_problems(tree):
-    path = f"{RECIPES}/Containerfile"
-    for words in re.findall(r"^COPY (?!--)(.+) \S+$", tree.text(path), re.MULTILINE):
+    path = CONTAINER
+    for words, _ in COPY.findall(tree.text(path)):
         yield from (f"{path}:1: {word}: there is no such file" for word in words.split() if not (tree.root / word).exists())
     presets = {preset["name"] for preset in json.loads(tree.text("CMakePresets.json"))["configurePresets"]}
     for preset in set(re.findall(r"--preset (\w+)", tree.text(path))) - presets:
@@ -96,6 +100,17 @@ class Recipes(source_tree.Rule):
         self.assert_clean(problems(tree))
         self.assertIn("-DKOLO_MACHINES=machines", spack_text(tree))
 
+    def test_container(self):
+        """What it copies is enough for CMake; a library may be missing here."""
+        tree = source_tree.project()
+        with tempfile.TemporaryDirectory(prefix="kolo-tidy-") as folder:
+            for words, target in COPY.findall(tree.text(CONTAINER)):
+                for word in words.split():
+                    copy = shutil.copytree if (tree.root / word).is_dir() else shutil.copy
+                    copy(tree.root / word, os.path.join(folder, target))
+            options = re.search(r"RUN cmake (.*?) &&", tree.text(CONTAINER)).group(1).split()
+            self.assert_clean(lint(source_tree.SourceTree(folder), os.environ["CMAKE"], [*options, "-DKOLO_URING=AUTO"]))
+
     def test_version(self):
         """That of include/kolo.h, in all of them that have one."""
         tree = source_tree.project()
@@ -114,7 +129,7 @@ class Recipes(source_tree.Rule):
     def example(self, **changed):
         files = {"CMakeLists.txt": 'option(KOLO_A "a" ON)\n', "tools/check": "  --quick  a\n", ".ci/run": "",
                  "CMakePresets.json": '{"configurePresets": [{"name": "debian"}]}',
-                 f"{RECIPES}/Containerfile": "COPY tools tools\nRUN cmake --preset debian\n",
+                 CONTAINER: "COPY tools tools\nRUN cmake --preset debian\n",
                  f"{RECIPES}/package.py": "from spack.package import *\nclass Kolo(CMakePackage):\n    variant('a')\n"
                                           "    def cmake_args(self):\n        return [self.define('KOLO_A', 'a')]\n",
                  WORKFLOW: "run: .ci/run ${{ '--quick' }}\n", f"{RECIPES}/kolo.nix": "-DKOLO_A=ON\n"}
