@@ -104,6 +104,22 @@ class Wheel(unittest.TestCase):
                     library = archive.extract(next(name for name in archive.namelist() if "/libkolo.so" in name), folder)
                 self.assert_runs(pathlib.Path(library), *TAGS[tag])
 
+    def test_make_wheels_with_a_relative_python(self):
+        """The script itself works in the tree's root. What it calls is replaced here."""
+        with tempfile.TemporaryDirectory(prefix="kolo-wheel-") as folder:
+            work = pathlib.Path(folder).resolve()
+            packages, venv = work / "tree/tools/packages", work / "tree/build/wheels.venv"
+            for path in (packages, venv / "bin", venv / "sources"):
+                path.mkdir(parents=True)
+            shutil.copy(PROJECT / "tools/packages/make_wheels", packages)
+            for path in (work / "python", *(venv / "bin" / name for name in ("auditwheel", "cmake", "pip", "python3"))):
+                path.write_text('#!/bin/sh\necho "$0"\n', encoding="utf-8")
+                path.chmod(0o755)
+            done = subprocess.run([packages / "make_wheels", "--torch", "./python"], cwd=work, capture_output=True, text=True,
+                                  timeout=100, check=False)
+            self.assertEqual(0, done.returncode, done.stdout + done.stderr)
+            self.assertIn(f"\n{work}/python\n", done.stdout)
+
     def assert_runs(self, library, compiler, starter, needed):
         """With a glibc that is not newer than the tag says, or with musl; as far as this machine can start programs."""
         shown = subprocess.run(["readelf", "-dV", library], capture_output=True, text=True, check=True).stdout
