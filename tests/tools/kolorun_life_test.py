@@ -276,6 +276,19 @@ class Restart(launching.LaunchingTest):
         self.assertEqual((0, "[1] half\n[1] again\n"), (done.returncode, done.stdout), done.stderr)
         self.assertIn("[1] bad\n", done.stderr)
 
+    def test_program_gone(self):
+        # Rank 1 cannot be started again: rank 0, which waits until kolorun has said so, goes on.
+        shutil.copy("/bin/sh", self.folder)
+        script = ("if [ $KOLO_RANK = 1 ]; then rm sh; exit 5; fi; "
+                  "until grep -q 'code 127; the others go on$' log; do sleep 0.01; done; echo well")
+        with open(self.folder / "log", "w+", encoding="utf-8") as log:
+            done = kolorun("-n", "2", "--on-failure", "restart:1", "./sh", "-c", script, cwd=self.folder,
+                           capture_output=False, stdout=subprocess.PIPE, stderr=log)
+            log.seek(0)
+            errors = log.read()
+        self.assertEqual((0, "well\n"), (done.returncode, done.stdout), errors)
+        self.assertEqual(1, errors.count("kolorun: cannot run './sh': there is no such file\n"), errors)
+
     def test_ends_by_timeout(self):
         done = self.restart(2, "[ $KOLO_RANK = 1 ] && exit 3; exec sleep 1000", "--timeout", "1", mode="restart:1")
         self.assertEqual(124, done.returncode, done.stderr)

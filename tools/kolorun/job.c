@@ -144,14 +144,16 @@ static void job_kill(struct job *job, int exit_code) {
     phase_advance(job);
 }
 
-/* Says why children could not become the program. All have the same reason as a rule: one is told. */
+/* Says why children could not become the program. All have the same reason as a rule: one is told, and the job ends.
+ * But one that was to be started again fails as any rank does: see rank_failed. */
 static void launch_failures_report(struct job *job) {
     struct launch_failure failure;
     while (launch_failure_read(&job->context, &failure)) {
         if (job->phase != PHASE_RUNNING)
             continue;
         message_print("%s", failure.text);
-        job_end(job, failure.exit_code, 0);
+        if (failure.restarts == 0)
+            job_end(job, failure.exit_code, 0);
     }
 }
 

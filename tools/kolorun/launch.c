@@ -161,7 +161,7 @@ static void describe_exec_error(char *text, size_t text_bytes, const char *progr
 /* In the child: becomes the program, or tells kolorun why it could not. */
 static _Noreturn void child_run(const struct launch_context *context, int rank, const kolo_cpu_set *cpus, int restarts,
                                 const int outputs[2]) {
-    struct launch_failure failure = {.exit_code = EXIT_LAUNCHER};
+    struct launch_failure failure = {.exit_code = EXIT_LAUNCHER, .restarts = restarts};
     char *const *command = context->options->command;
     const int number = context->options->first_rank + rank;
     const int prepared = child_prepare(context, rank, restarts, outputs);

@@ -25,6 +25,7 @@ struct launch_context {
 /* Why a child could not become the program; written to the pipe at once. */
 struct launch_failure {
     int exit_code; /* that of kolorun */
+    int restarts;  /* how often the rank had been started before */
     char text[2000];
 };
 
