@@ -29,8 +29,10 @@ class Start(launching.LaunchingTest):
         self.assertEqual((first[0], second[0]), (first[1], second[1]))
         self.assertNotEqual(first, second)
         self.assertRegex(first[0], r"^kolorun-[0-9a-f]{16} 0$")
-        done = kolorun("-n", "1", "sh", "-c", "echo $KOLO_JOB", env=launching.environment(KOLO_JOB="mine"))
-        self.assertEqual("mine\n", done.stdout)
+        # A name that the user has given is kept; that of a kolorun around this one is not.
+        for given, wanted in (("mine", "mine"), ("kolorun-outer", "kolorun-[0-9a-f]{16}")):
+            done = kolorun("-n", "1", "sh", "-c", "echo $KOLO_JOB", env=launching.environment(KOLO_JOB=given))
+            self.assertRegex(done.stdout, f"^{wanted}\n$")
 
     def test_environment_is_kept(self):
         done = kolorun("-n", "1", "sh", "-c", "echo $KOLO_LOG $KOLO_SIZE $OTHER",

@@ -42,6 +42,11 @@ class Machines(launching.LaunchingTest):
     def test_one_machine_meets_nowhere(self):
         self.assert_places(machine(0, counts="1", nodes=1), ["0/1 0/1"])
 
+    def test_job_has_the_users_name_or_none(self):
+        for given, wanted in (("", "\n"), ("kolorun-outer", "\n"), ("mine", "mine\n")):
+            done = kolorun(*machine(2), "sh", "-c", "echo $KOLO_JOB", env=launching.environment(KOLO_JOB=given))
+            self.assertEqual(wanted, done.stdout, done.stderr)
+
     def test_tags(self):
         done = kolorun("--tag-output", *machine(1), "sh", "-c", "echo $KOLO_RANK; echo $KOLO_LOCAL_RANK >&2")
         self.assertEqual(["[2] 2", "[3] 3", "[4] 4"], sorted(done.stdout.splitlines()))

@@ -50,13 +50,21 @@ static int segment_file_create(void) {
     return -error;
 }
 
-/* By which others can find the job, as long as it runs. */
-static int set_job_name(void) {
+/* By which others can find the job, as long as it runs. Ranks on other machines have to call the job the same, so that
+ * such a job has a name only if the user gives it one. The name that a kolorun around this one has made is no such
+ * name. */
+static int set_job_name(bool is_alone) {
+    static const char made[] = "kolorun-";
+    const char *given = getenv("KOLO_JOB");
     uint64_t drawn = 0;
     char name[40];
+    if (given != NULL && strncmp(given, made, sizeof made - 1) == 0)
+        unsetenv("KOLO_JOB");
+    if (!is_alone)
+        return 0;
     if (getrandom(&drawn, sizeof drawn, GRND_NONBLOCK) < 0)
         return -errno;
-    snprintf(name, sizeof name, "kolorun-%016" PRIx64, drawn);
+    snprintf(name, sizeof name, "%s%016" PRIx64, made, drawn);
     set_variable("KOLO_JOB", name, false);
     return 0;
 }
@@ -92,9 +100,9 @@ int launch_segment_create(const struct launch_options *options) {
         set_trace_folder(options->trace_folder, options->work_folder != NULL);
     unset_torchrun();
     unsetenv("KOLO_RENDEZVOUS");
-    if (options->rendezvous != NULL) /* then ranks of other machines have to call the job the same */
+    if (options->rendezvous != NULL)
         set_variable("KOLO_RENDEZVOUS", options->rendezvous, true);
-    const int rc = options->rendezvous == NULL ? set_job_name() : 0;
+    const int rc = set_job_name(options->rendezvous == NULL);
     return rc < 0 ? rc : fd;
 }
 

@@ -137,8 +137,9 @@ static command_line line = {
     .after =
         "Environment of the ranks: KOLO_RANK, KOLO_SIZE, KOLO_LOCAL_RANK and KOLO_LOCAL_SIZE tell each rank its "
         "place. KOLO_SHM_FD is the number of an inherited descriptor, the job's shared memory; nothing gets a name "
-        "in /dev/shm. KOLO_JOB becomes a name of the job's own, and KOLO_LOG becomes warn, unless they are set. "
-        "KOLO_RESTARTS says how often a rank has been started again; such a rank is not part of the others' "
+        "in /dev/shm. KOLO_LOG becomes warn and, in a job on one machine, KOLO_JOB becomes a name of its own, unless "
+        "they are set; the name that a kolorun around this one has made does not count. KOLO_RESTARTS says how often a "
+        "rank has been started again; such a rank is not part of the others' "
         "communicator, and the program has to make it join them (see kolo-train --elastic). Rank 0 reads "
         "kolorun's standard input, the others /dev/null.\n"
         "\n"
