@@ -136,8 +136,15 @@ class Nesting(Launcher):
             self.check_set({**single, **VARIABLES["torchrun"]})
 
     def test_by_hand(self):
+        by_hand = {"KOLO_RANK": "{rank}", "KOLO_SIZE": "{size}", "KOLO_JOB": "test-{number}"}
         for launcher in PROCESSES:
-            self.check_set({"KOLO_RANK": "{rank}", "KOLO_SIZE": "{size}", "KOLO_JOB": "test-{number}"}, launcher, 1)
+            self.check_set(by_hand, launcher, 1)
+        # Inside a kolorun they hold once the variables that tools/README.md names are unset.
+        guide = (pathlib.Path(__file__).parents[2] / "tools/README.md").read_text(encoding="utf-8")
+        named = re.search(r"Inside a\s+kolorun unset (.*?) first", guide, re.DOTALL).group(1)
+        unset = [word for name in re.findall(r"KOLO_\w+", named) for word in ("-u", name)]
+        ranks = self.as_by("kolorun", 1, "env", *unset, *launching.python(START), "2", repr(by_hand), "{}", RANK_PROBE)
+        self.assert_ranks(self.assert_ends(self.begin(ranks), 0)[0], 2)
 
     def test_unclear(self):
         # Slurm starts the ranks, in whose variables a script's may have been before, or be set since.
