@@ -1,22 +1,10 @@
 /* The launcher of this process: its variables, or kolo's own, say which rank the process is.
  *
  * Launchers run inside launchers: mpirun inside an allocation of Slurm, torchrun inside `srun -n 1`. A process then
- * inherits the variables of all of them. Its place is the one that the innermost launcher has given it. Each launcher
- * starts its ranks from a process that does not have their variables itself. So the origin of a launcher's variables is
- * the nearest process, upward from this one, that was started without them, or is that launcher by its name. /proc
- * shows what variables a process was started with.
- *
- * | where variables come from                               | whose place holds                                     |
- * |---------------------------------------------------------|-------------------------------------------------------|
- * | KOLO_RANK and KOLO_SIZE set by hand (no KOLO_RESTARTS)  | that one, whatever else is set                        |
- * | origins at different distances                          | that of the nearest origin                            |
- * | one origin: this process, or a program such as a shell  | the first in the table `launchers`                    |
- * | one origin: by its name one of the launchers            | that launcher's; an error if torchrun's variables     |
- * |                                                         | differ from it and a script may have set them         |
- * |                                                         | (TORCHELASTIC_RUN_ID is not set)                      |
- * | one origin, which /proc does not show, or process 1     | an error if the places differ                         |
- *
- * The whole place comes from that launcher: numbers, job, rendezvous. */
+ * inherits the variables of all of them. Its place is the one that the innermost launcher has given it: numbers, job
+ * and rendezvous. Each launcher starts its ranks from a process that does not have their variables itself, so that the
+ * origin of these can be found; /proc shows what variables a process was started with. tools/README.md ("Launchers in
+ * launchers") says what an origin is, and whose place holds. */
 #include "comm/creation/launcher.h"
 
 #include <ctype.h>

@@ -29,11 +29,9 @@ int kolo_launcher_place(struct kolo_place *place);
  * launcher, or from outside of that kolorun. */
 const char *kolo_launcher_own_text(const struct kolo_place *place, kolo_variable_index variable);
 
-/* Writes into `text` where ranks of several machines can meet, "HOST:PORT", if the launcher tells: MASTER_ADDR and
- * MASTER_PORT or, under Slurm, the first machine of its list and a port from 20000 to 29999 made of job and step.
- * torchrun's own store listens at MASTER_PORT, which torchrun may have chosen itself: under torchrun the port is 10000
- * + (MASTER_PORT + 1) mod 10000. "" if the launcher does not tell: another launcher's variables do not count.
- * KOLO_ERR_ARG with a message that quotes the variable. */
+/* Writes into `text` where ranks of several machines can meet, "HOST:PORT", as tools/MACHINES.md says; "" if the
+ * launcher does not tell: another launcher's variables do not count. KOLO_ERR_ARG with a message that quotes the
+ * variable. */
 int kolo_launcher_rendezvous(const struct kolo_place *place, char *text, size_t text_bytes);
 
 /* Returns whether kolorun says that *rank or, if that is -1, any rank of the job of `place` has ended. *rank becomes
