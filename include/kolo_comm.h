@@ -174,7 +174,7 @@ typedef int (*kolo_join_check)(void *context, const kolo_joiner *joiner, char *w
 typedef struct kolo_grow_options {
     size_t grow_bytes;     /* sizeof(kolo_grow_options) */
     int listener;          /* of kolo_comm_listen */
-    int64_t timeout_ms;    /* longest wait for all to be ready; -1: 10000 */
+    int64_t timeout_ms;    /* longest wait for all to be ready; 0: no wait, not one without limit. -1: 10000 */
     kolo_join_check check; /* called on rank 0 for each process that asks; NULL: all are taken */
     void *context;         /* for `check` */
 } kolo_grow_options;

@@ -64,8 +64,9 @@ typedef struct kolo_plan {
 } kolo_plan;
 
 /* Fills *plan for a collective with a message of `count` elements between `ranks` ranks of this machine, under
- * `options` (NULL: from the environment). `op` means nothing for a collective that does not reduce. KOLO_ERR_ARG also
- * as the collective and kolo_comm_create, and for KOLO_ALLOC, KOLO_FREE and the like, which have no plan. */
+ * `options` (NULL: from the environment), as if one thread moved all of it, also where each rank has several. `op`
+ * means nothing for a collective that does not reduce. KOLO_ERR_ARG also as the collective and kolo_comm_create, and
+ * for KOLO_ALLOC, KOLO_FREE and the like, which have no plan. */
 KOLO_API int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int ranks, kolo_collective collective,
                              size_t count, kolo_dtype dtype, kolo_op op);
 
