@@ -15,7 +15,9 @@
  *     kolo_tools.h        what kolo sees of the machine and would do on it
  *     kolo_watch.h        running jobs, seen from outside
  *     kolo_trace.h        a timeline of each rank, in files
- * What stands here holds for all of them.
+ * What stands here holds for all of them. A library that was built with -DKOLO_TABLE=OFF has no kolo_table_*, one with
+ * -DKOLO_TRAINING=OFF no kolo_bucket_*, kolo_optimizer_* and kolo_exact_*: a program that calls one of these cannot be
+ * linked with it (undefined reference), and kolo4py raises Unsupported.
  *
  * Results: a function that returns int returns 0 or a negative KOLO_ERR_*, unless its comment says otherwise. Handles
  * come out through a parameter and are set only on success. Nothing here prints (unless KOLO_LOG asks for it), exits,

@@ -11,8 +11,6 @@
  *     Each sum takes 128 bytes for KOLO_F32 and 584 for KOLO_F64; 2^64 addends of any size fit.
  *     One thread at a time uses a kolo_exact. Where ranks hold elements of which each is summed over the ranks alone,
  * KOLO_SUM_EXACT does it without a kolo_exact.
- *     A library that was built with -DKOLO_TRAINING=OFF lacks these functions, and is installed without this header;
- * kolo4py raises Unsupported. KOLO_SUM_EXACT is there.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

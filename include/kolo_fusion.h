@@ -1,7 +1,5 @@
 /* Buckets of tensors that go out while others are still computed, and their compression. kolo.h says what holds for all
  * calls.
- *     A library that was built with -DKOLO_TRAINING=OFF has no kolo_bucket_*: a program that calls one cannot be
- * linked with it (undefined reference), and kolo4py raises Unsupported.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

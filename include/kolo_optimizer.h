@@ -1,7 +1,5 @@
 /* The training step in one pass: an all-reduce that updates parameters on the way, and optimizers made of it.
  * kolo.h says what holds for all calls.
- *     A library that was built with -DKOLO_TRAINING=OFF has no kolo_optimizer_*: a program that calls one cannot be
- * linked with it (undefined reference), and kolo4py raises Unsupported. The other functions are there.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

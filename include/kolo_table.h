@@ -36,8 +36,6 @@
  * applied once; what the lost machine's own workers had pushed and had not travelled is lost.
  *
  * One thread at a time uses a table of a rank.
- *     A library that was built with -DKOLO_TABLE=OFF lacks these functions, and is installed without this header;
- * kolo4py raises Unsupported.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
