@@ -50,13 +50,13 @@ static void clean_name(char *name) {
 static bool read_header(int fd, struct kolo_shared_table_header *header, int *status) {
     struct stat file;
     memset(header, 0, sizeof *header);
-    const size_t got = kolo_file_read_at(fd, header, sizeof *header, 0);
-    if (got < known_bytes || fstat(fd, &file) < 0 || kolo_load_acquire(&header->magic) != KOLO_TABLE_MAGIC)
+    const ssize_t got = kolo_file_read_at(fd, header, sizeof *header, 0);
+    if (got < (ssize_t)known_bytes || fstat(fd, &file) < 0 || kolo_load_acquire(&header->magic) != KOLO_TABLE_MAGIC)
         return false;
     clean_name(header->name);
-    *status = header->layout != KOLO_LAYOUT                                       ? KOLO_ERR_VERSION
-              : got < sizeof *header || !is_legal(header, (uint64_t)file.st_size) ? KOLO_ERR_SYSTEM
-                                                                                  : 0;
+    *status = header->layout != KOLO_LAYOUT                                                ? KOLO_ERR_VERSION
+              : got < (ssize_t)sizeof *header || !is_legal(header, (uint64_t)file.st_size) ? KOLO_ERR_SYSTEM
+                                                                                           : 0;
     return true;
 }
 
@@ -127,7 +127,7 @@ static void take(struct kolo_observed_table *table, int fd) {
         table->file.segment_offset = header.segment_offset;
         const size_t bytes = status == 0 ? ranks_bytes(header.ranks) : 0;
         if (bytes > ranks_bytes(table->ranks_max) ||
-            kolo_file_read_at(fd, table->ranks, bytes, sizeof header) < bytes ||
+            kolo_file_read_at(fd, table->ranks, bytes, sizeof header) < (ssize_t)bytes ||
             (status == 0 && !are_ranks_legal(table)))
             status = KOLO_ERR_SYSTEM;
         table->status = status;

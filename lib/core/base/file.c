@@ -15,31 +15,20 @@ static bool others_could_write(const struct stat *found) {
            ((found->st_mode & S_IWGRP) && found->st_gid != getegid() && found->st_gid != 0);
 }
 
-ssize_t kolo_file_read_open(int fd, char *text, size_t room) {
-    size_t used = 0;
-    while (used < room) {
-        const ssize_t more = read(fd, text + used, room - used);
-        if (more == 0)
+ssize_t kolo_file_read_at(int fd, void *to, size_t bytes, uint64_t offset) {
+    size_t done = 0;
+    while (done < bytes) {
+        uint8_t *rest = (uint8_t *)to + done;
+        const ssize_t got = offset == KOLO_FILE_ONWARD ? read(fd, rest, bytes - done)
+                                                       : pread(fd, rest, bytes - done, (off_t)(offset + done));
+        if (got == 0)
             break;
-        if (more > 0)
-            used += (size_t)more;
+        if (got > 0)
+            done += (size_t)got;
         else if (errno != EINTR)
             return -errno;
     }
-    return (ssize_t)used;
-}
-
-size_t kolo_file_read_at(int fd, void *to, size_t bytes, uint64_t offset) {
-    size_t done = 0;
-    while (done < bytes) {
-        const ssize_t got = pread(fd, (uint8_t *)to + done, bytes - done, (off_t)(offset + done));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            break;
-        done += (size_t)got;
-    }
-    return done;
+    return (ssize_t)done;
 }
 
 static ssize_t read_file(const char *path, char *text, size_t room, bool own) {
@@ -51,7 +40,7 @@ static ssize_t read_file(const char *path, char *text, size_t room, bool own) {
     if (status == 0 && own && others_could_write(&found))
         status = -EPERM;
     if (status == 0)
-        status = kolo_file_read_open(fd, text, room);
+        status = kolo_file_read_at(fd, text, room, KOLO_FILE_ONWARD);
     close(fd);
     return status;
 }

@@ -14,11 +14,11 @@ ssize_t kolo_file_read(const char *path, char *text, size_t room);
 /* Like kolo_file_read, for a file that only this user or root can have written; -EPERM for any other. */
 ssize_t kolo_file_read_own(const char *path, char *text, size_t room);
 
-/* Like kolo_file_read, for an open file, from its present offset. */
-ssize_t kolo_file_read_open(int fd, char *text, size_t room);
+#define KOLO_FILE_ONWARD UINT64_MAX
 
-/* Reads `bytes` of an open file from `offset` on. Returns how many it has read: fewer where the file ends or fails. */
-size_t kolo_file_read_at(int fd, void *to, size_t bytes, uint64_t offset);
+/* Reads `bytes` of an open file from `offset` on, or from its present one (KOLO_FILE_ONWARD). Returns how many it has
+ * read, fewer where the file ends, or a negative errno. */
+ssize_t kolo_file_read_at(int fd, void *to, size_t bytes, uint64_t offset);
 
 /* Provides the pages of `bytes` from `offset` on. Returns 0 or an errno. */
 int kolo_file_allocate(int fd, uint64_t offset, size_t bytes);

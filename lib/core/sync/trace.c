@@ -102,7 +102,7 @@ static bool can_use_ticks(void) {
     const int fd = open("/sys/devices/system/clocksource/clocksource0/current_clocksource", O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return false;
-    const size_t got = kolo_file_read_at(fd, text, sizeof text - 1, 0);
+    const ssize_t got = kolo_file_read_at(fd, text, sizeof text - 1, 0);
     close(fd);
     return got >= 4 && strncmp(text, "tsc\n", 4) == 0;
 #elif defined(__aarch64__)

@@ -371,7 +371,7 @@ static int check_file(struct kolo_table *table, const char *path, const uint8_t 
 static uint8_t *read_file(const struct kolo_table *table, const char *path, size_t bytes_max, size_t *bytes, int *rc) {
     uint8_t *file = malloc(bytes_max);
     const int fd = file ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    const ssize_t got = !file ? -ENOMEM : fd < 0 ? -errno : kolo_file_read_open(fd, (char *)file, bytes_max);
+    const ssize_t got = !file ? -ENOMEM : fd < 0 ? -errno : kolo_file_read_at(fd, file, bytes_max, KOLO_FILE_ONWARD);
     if (fd >= 0)
         close(fd);
     *bytes = got < 0 ? 0 : (size_t)got;

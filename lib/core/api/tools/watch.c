@@ -100,7 +100,8 @@ void kolo_watch_close(kolo_watch *watch) {
 
 /* Reads `bytes`; what lies beyond the end of the file is zero. */
 static void read_or_zero(int fd, void *to, size_t bytes, uint64_t offset) {
-    const size_t done = kolo_file_read_at(fd, to, bytes, offset);
+    const ssize_t got = kolo_file_read_at(fd, to, bytes, offset);
+    const size_t done = got > 0 ? (size_t)got : 0;
     memset((uint8_t *)to + done, 0, bytes - done);
 }
 

@@ -63,7 +63,7 @@ static int read_file(const char *name, const char *path, uint8_t *text, size_t r
     }
     int rc = check_file(name, path, fd);
     if (rc == 0) {
-        const ssize_t bytes = kolo_file_read_open(fd, (char *)text, room);
+        const ssize_t bytes = kolo_file_read_at(fd, text, room, KOLO_FILE_ONWARD);
         rc = bytes < 0 ? kolo_fail_system((int)-bytes, "%s=%.256s", name, path) : (int)bytes;
     }
     close(fd);
