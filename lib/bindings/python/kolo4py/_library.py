@@ -158,7 +158,7 @@ OTHERS = {
     "comm_dup": "pp", "comm_listen": "ppp", "comm_unlisten": "ip", "comm_grow": "ppp", "comm_join": "pp",
     "comm_failure": "pp", "comm_stats": "pp", "comm_eventfd": "pp", "comm_set_hooks": "pp",
     "comm_set_timeout": "pt", "alloc_with": "pnip", "free": "pp", "share": "ppn",
-    "request_test": "pp", "request_wait": "p", "request_wait_all": "pn", "request_wait_any": "pnp",
+    "request_test": "pp", "request_wait": "p",
     "comm_query": "pp", "apply_owned": "pinipp", "trace_begin": "s", "trace_end": "",
 }
 PARTS = {"KOLO_TRAINING": {  # by the option of the build that leaves them out

@@ -31,16 +31,19 @@ class Step(NamedTuple):
     clip: float  # by what they were multiplied
 
 
-def _group(settings: "Dict[str, Any]", end: int) -> _library.ParameterGroup:
-    group = _library.ParameterGroup(group_bytes=ctypes.sizeof(_library.ParameterGroup), end=end, **DEFAULTS)
+def _set(group: _library.ParameterGroup, settings: "Dict[str, Any]") -> _library.ParameterGroup:
     for name, value in settings.items():
         if name == "betas":
             group.beta1, group.beta2 = value
         elif name in SETTINGS:
             setattr(group, SETTINGS[name], value)
-        elif name != "end":
+        else:
             raise ArgumentError(f"setting {name!r} is none of betas, {', '.join(SETTINGS)}")
     return group
+
+
+def _group(end: int, **settings: Any) -> _library.ParameterGroup:
+    return _set(_library.ParameterGroup(ctypes.sizeof(_library.ParameterGroup), end, **DEFAULTS), settings)
 
 
 class Optimizer:
@@ -68,8 +71,8 @@ class Optimizer:
         count = self._parameters.count
         self.segments = list(segments or [count])
         ends = (ctypes.c_size_t * len(self.segments))(*self.segments)
-        parts = [{**settings, **group} for group in groups or [{"end": count}]]
-        made = (_library.ParameterGroup * len(parts))(*(_group(part, part["end"]) for part in parts))
+        parts = [_group(**{**settings, **group}) for group in groups or [{"end": count}]]
+        made = (_library.ParameterGroup * len(parts))(*parts)
         options = _library.OptimizerOptions(
             ctypes.sizeof(_library.OptimizerOptions), KINDS.index(kind), self._parameters.element.code, count,
             ctypes.addressof(ends), len(ends), _elements.op_code(op, self._parameters.element), master_weights,
@@ -122,15 +125,7 @@ class Optimizer:
         """Changes settings of a group, such as lr, from the next step on."""
         group = _library.ParameterGroup(group_bytes=ctypes.sizeof(_library.ParameterGroup))
         self._make("group", self._address, index, None, ctypes.addressof(group))
-        for name in ("betas", *SETTINGS):
-            if name in settings and name == "betas":
-                group.beta1, group.beta2 = settings[name]
-            elif name in settings:
-                setattr(group, SETTINGS[name], settings[name])
-        unknown = settings.keys() - SETTINGS.keys() - {"betas"}
-        if unknown:
-            raise ArgumentError(f"setting {min(unknown)!r} is none of betas, {', '.join(SETTINGS)}")
-        self._make("group", self._address, index, ctypes.addressof(group), None)
+        self._make("group", self._address, index, ctypes.addressof(_set(group, settings)), None)
 
     @property
     def steps(self) -> int:
