@@ -453,6 +453,30 @@ class Refusals(python_ranks.RankTest):
         with self.assertRaisesRegex(TypeError, "x is of type float"):
             self.comm.all_reduce(1.5)
 
+    def test_integers(self):
+        """One that is too large is refused: its last bits mean something else."""
+        comm, x, wide = self.comm, bytearray(1), 1 << 32
+        for call in (comm.split, lambda n: comm.split(0, n), comm.abort, lambda n: comm.send(x, n), lambda n: comm.recv(x, n),
+                     lambda n: comm.send(x, comm.rank, n), lambda n: comm.recv(x, tag=n), lambda n: comm.sendrecv(x, n, x),
+                     lambda n: comm.sendrecv(x, comm.rank, x, n), lambda n: comm.sendrecv(x, comm.rank, x, send_tag=n),
+                     lambda n: comm.sendrecv(x, comm.rank, x, recv_tag=n), lambda n: comm.send_object(x, n), comm.recv_object,
+                     lambda n: kolo.init(n, 1), lambda n: kolo.init(0, n), lambda n: kolo.init(threads=n),
+                     lambda n: kolo.init(shm_fd=n), comm.grow, kolo.unlisten):
+            self.refused(f"^[a-z_]+ {wide + 5}: must be from -?[0-9]+ to {wide // 2 - 1}$", call, wide + 5)
+        self.refused("color 2147483648", comm.split, 1 << 31)
+        self.refused("color -1", comm.split, -1)
+        self.refused("shape", comm.empty, (wide, wide), "uint8")
+        self.refused("slot_bytes -1: must be from 0", kolo.init, slot_bytes=-1)
+        with self.assertRaises(TypeError):
+            comm.split(0.5)
+
+    @unittest.skipUnless(numpy, "NumPy is missing")
+    def test_integers_of_numpy(self):
+        rank, tag, x = (numpy.int64(value) for value in (self.comm.rank, 5, 7))
+        with self.comm.split(numpy.int64(0), numpy.int64(-self.comm.rank)) as group:
+            self.assertEqual(self.comm.size - 1 - rank, group.rank)
+        self.assertEqual((rank, 5, 1), self.comm.sendrecv(x, rank, numpy.zeros(1, "i8"), rank, tag, tag))
+
     @unittest.skipUnless(numpy, "NumPy is missing")
     def test_numpy(self):
         data = numpy.zeros((4, 4), "float32")

@@ -116,6 +116,15 @@ class Tables(python_ranks.RankTest):
                 table.pull_rows([ROWS], array.array("f", bytes(12)))
             with self.assertRaisesRegex(kolo.ArgumentError, "row -1"):
                 table.push_rows([-1], array.array("f", bytes(12)))
+            one, wide, long = array.array("f", bytes(12)), (1 << 32) + 1, (1 << 64) + 1
+            for call in (lambda: table.initialize(root=wide), lambda: table.pull(one, long, 1),
+                         lambda: table.push(one, long), lambda: table.owner(long), lambda: table.owner(0, long),
+                         lambda: kolo.Table(self.comm, long), lambda: kolo.Table(self.comm, ROWS, long),
+                         lambda: kolo.Table(self.comm, 1, row_columns=[long]), lambda: kolo.Table(self.comm, ROWS, shards=wide),
+                         lambda: kolo.Table(self.comm, ROWS, servers=wide), lambda: kolo.Table(self.comm, ROWS, split_bytes=-1),
+                         lambda: kolo.Table(self.comm, ROWS, staleness=long)):
+                with self.assertRaisesRegex(kolo.ArgumentError, f"({wide}|{long}|-1): must be from "):
+                    call()
             with self.assertRaisesRegex(kolo.ArgumentError, "no whole rows"):
                 table.push(array.array("f", bytes(16)))
             with self.assertRaisesRegex(kolo.ArgumentError, "updates"):

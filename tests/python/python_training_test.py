@@ -68,7 +68,8 @@ class Sums(python_ranks.RankTest):
     def test_refused(self):
         total = kolo.exact("float32")
         self.assertRaises(kolo.ArgumentError, kolo.exact, "int32")
-        self.assertRaises(kolo.ArgumentError, kolo.exact, "float64", 0)
+        for sums in (0, (1 << 64) + 1):
+            self.assertRaises(kolo.ArgumentError, kolo.exact, "float64", sums)
         self.assertRaises(kolo.ArgumentError, total.add, array.array("d", [1]))
         self.assertRaises(kolo.ArgumentError, total.add, array.array("f", [1]), 1)
         self.assertRaises(kolo.ArgumentError, total.merge, kolo.exact("float64"))
@@ -197,6 +198,8 @@ class Optimizers(python_ranks.RankTest):
         self.assertRaises(kolo.ArgumentError, optimizer.step, array.array("f", [1]))
         self.assertRaises(kolo.ArgumentError, optimizer.step, array.array("d", [1] * COUNT))
         self.assertRaises(kolo.ArgumentError, optimizer.set_group, 1, lr=1)
+        self.assertRaises(kolo.ArgumentError, optimizer.set_group, 1 << 64, lr=1)
+        self.assertRaises(kolo.ArgumentError, optimizer.begin, 1, array.array("f", [1] * COUNT))
         self.assertRaises(kolo.ArgumentError, optimizer.set_group, 0, rate=1)
 
 
@@ -295,6 +298,8 @@ class Buckets(python_ranks.RankTest):
         x = (ctypes.c_float * 4)()
         with self.assertRaisesRegex(kolo.ArgumentError, "arrays.1. is of int32"):
             kolo.Buckets(self.comm, [x, (ctypes.c_int * 4)()])
+        with self.assertRaisesRegex(kolo.ArgumentError, "bucket_bytes -1"):
+            kolo.Buckets(self.comm, [x], bucket_bytes=-1)
         with self.assertRaisesRegex(kolo.ArgumentError, "unused 'never'"):
             kolo.Buckets(self.comm, [x], unused="never")
         with self.assertRaisesRegex(kolo.ArgumentError, "not for max"):
@@ -302,7 +307,9 @@ class Buckets(python_ranks.RankTest):
         buckets = kolo.Buckets(self.comm, [x, (ctypes.c_float * 2)()])
         with self.assertRaisesRegex(kolo.ArgumentError, "array -1"):
             buckets.ready(-1)
-        with self.assertRaisesRegex(kolo.ArgumentError, "tensor 2: there are 2"):
+        with self.assertRaisesRegex(kolo.ArgumentError, "array 18446744073709551616"):
+            buckets.ready(1 << 64)
+        with self.assertRaisesRegex(kolo.ArgumentError, "array 2: must be from 0 to 1"):
             buckets.ready(2)
         buckets.ready(1)
         with self.assertRaisesRegex(kolo.ArgumentError, "tensor 1 was ready already"):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any, List, Optional, Sequence
 
 
-class Options(ctypes.Structure):
+class Options(_library.Checked):
     """kolo_bucket_options, up to what is set here; further fields have their defaults."""
     _fields_ = [("options_bytes", ctypes.c_size_t), ("dtype", ctypes.c_int), ("op", ctypes.c_int),
                 ("bucket_bytes", ctypes.c_size_t), ("keep_order", ctypes.c_int), ("unused", ctypes.c_int),
@@ -87,9 +87,7 @@ class Buckets:
         """arrays[index] is ready in this step: it belongs to kolo until wait() returns. Waits for nobody. Any thread may
         call it. ArgumentError: there is no such array, or it was ready already. Other errors are those of a bucket that
         went out before: then the buckets can only be closed."""
-        if index < 0:
-            raise ArgumentError(f"array {index}: must be from 0 to {len(self._views) - 1}")
-        status = self._handle.library.kolo_bucket_ready(self._usable(), index)
+        status = self._handle.library.kolo_bucket_ready(self._usable(), self._checked(index))
         if status:
             self._handle.fail(status)
 
@@ -99,11 +97,12 @@ class Buckets:
         Aborted: the communicator is broken."""
         self._check(self._handle.library.kolo_bucket_wait(self._usable()))
 
+    def _checked(self, index: int) -> int:
+        return _library.integer(index, "array", 0, len(self._views) - 1)
+
     def _residual(self, index: int) -> Any:
         """Room for it."""
-        if not 0 <= index < len(self._views):
-            raise ArgumentError(f"array {index}: must be from 0 to {len(self._views) - 1}")
-        return (ctypes.c_float * self._views[index].count)()
+        return (ctypes.c_float * self._views[self._checked(index)].count)()
 
     def residual(self, index: int) -> Any:
         """What this rank's messages have left out of arrays[index] so far: a flat array of c_float. Between steps.

@@ -79,11 +79,11 @@ class Comm(Messages):
         return made
 
     def split(self, color: Optional[int], key: int = 0) -> "Optional[Comm]":
-        """Divides the ranks into groups: those with the same color, 0 or more, get a communicator of their own, in the
-        order of their keys. With color None this rank is in no group, and gets None. Every rank calls it."""
-        if color is not None and color < 0:
-            raise ArgumentError(f"color {color} is negative; None is for a rank that is in no group")
-        return self._derived("comm_split", -1 if color is None else color, key)
+        """Divides the ranks into groups: those with the same color, 0 to 2**31 - 1, get a communicator of their own, in
+        the order of their keys, of 32 bits. With color None this rank is in no group, and gets None. Every rank calls it."""
+        if color is not None:
+            color = _library.integer(color, "color", 0)
+        return self._derived("comm_split", -1 if color is None else color, _library.integer(key, "key"))
 
     def dup(self) -> "Comm":
         """A second communicator of the same ranks, for another thread or library. Every rank calls it."""
@@ -119,7 +119,7 @@ class Comm(Messages):
 
     def abort(self, code: int = 1) -> None:
         """Breaks the communicator for all ranks: their present or next call raises Aborted with that code."""
-        status = self._handle.library.kolo_comm_abort(self._handle.comm, code)
+        status = self._handle.library.kolo_comm_abort(self._handle.comm, _library.integer(code, "code"))
         if status:
             self._handle.fail(status)
 
@@ -181,8 +181,8 @@ class Comm(Messages):
             raise ArgumentError(f"shape {lengths} has a length below 1")
         self._caller.settle(messages=True)
         place = ctypes.c_void_p()
-        status = self._handle.library.kolo_alloc_with(self._handle.comm, _shared.bytes_of(element, lengths), shared,
-                                                      ctypes.addressof(place))
+        bytes_ = _library.integer(_shared.bytes_of(element, lengths), f"shape {lengths} in bytes:", 1, _library.COUNT_MAX)
+        status = self._handle.library.kolo_alloc_with(self._handle.comm, bytes_, shared, ctypes.addressof(place))
         if status or _interrupts.raised:
             self._handle.fail(status)
         array = _shared.make(place.value or 0, element, lengths, self._handle)
@@ -285,6 +285,7 @@ def unlisten(listener: int, why: Optional[str] = None) -> None:
     """Closes a descriptor of Comm.listen. why: the answer to the processes that wait there; None: other ranks still
     listen."""
     text = None if why is None else ctypes.create_string_buffer(why.encode())
+    listener = _library.integer(listener, "listener")
     _library.load().kolo_comm_unlisten(listener, None if text is None else ctypes.addressof(text))
 
 

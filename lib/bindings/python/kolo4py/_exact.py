@@ -30,14 +30,10 @@ class Exact:
         self._library = _library.load()
         self._address = ctypes.c_void_p()
         self.element = _elements.must_name(dtype)
-        self.sums = sums
+        self.sums = _library.integer(sums, "sums", 1, _library.COUNT_MAX)
         if self.element.code not in (_elements.F32, _elements.F64) or self.element.width != 1:
             raise ArgumentError(f"dtype {dtype!r}: exact sums are of float32 or float64")
-        if sums < 1:
-            raise ArgumentError(f"sums {sums}: must be 1 or more")
-        made = ctypes.c_void_p()
-        self._check(self._library.kolo_exact_create(ctypes.addressof(made), self.element.code, sums))
-        self._address = made
+        self._check(self._library.kolo_exact_create(ctypes.addressof(self._address), self.element.code, self.sums))
 
     def __del__(self) -> None:
         if self._address:

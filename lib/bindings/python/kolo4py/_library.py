@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 import os
 import sys
 import threading
 
-from ._errors import Unsupported, VersionMismatch
+from ._errors import ArgumentError, Unsupported, VersionMismatch
 from ._typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -20,6 +21,17 @@ SONAME = "libkolo.so." + (VERSION.rpartition(".")[0] if VERSION.startswith("0.")
 Pointer, Count, Int, Number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_uint64
 Real = ctypes.c_double
 COLLECTIVE, ALGORITHM, COMPRESSION = range(3)  # kolo_named
+INT_MAX, COUNT_MAX = 2**31 - 1, 2**64 - 1
+_RANGES: "dict[Any, tuple[int, int]]" = {Int: (-INT_MAX - 1, INT_MAX), Count: (0, COUNT_MAX),
+                                         ctypes.c_int64: (-2**63, 2**63 - 1)}
+
+
+def integer(value: Any, name: str, low: int = -INT_MAX - 1, high: int = INT_MAX) -> int:
+    """An int, or what stands for one, such as numpy.int64, within these bounds. ctypes would cut off the upper bits."""
+    number = operator.index(value)
+    if not low <= number <= high:
+        raise ArgumentError(f"{name} {number}: must be from {low} to {high}")
+    return number
 
 
 def once(make: Callable[[], _Made]) -> Callable[[], _Made]:
@@ -39,7 +51,16 @@ def once(make: Callable[[], _Made]) -> Callable[[], _Made]:
     return get
 
 
-class Options(ctypes.Structure):
+class Checked(ctypes.Structure):
+    """A struct of options, whose integers are in the range of their types."""
+
+    def __init__(self, *values: Any, **fields: Any) -> None:
+        kinds = {name: kind for name, kind, *_ in self._fields_}
+        for name, value in {**dict(zip(kinds, values)), **fields}.items():
+            setattr(self, name, integer(value, name, *_RANGES[kinds[name]]) if kinds[name] in _RANGES else value)
+
+
+class Options(Checked):
     """kolo_options."""
     _fields_ = [("options_bytes", Count), ("rank", Int), ("size", Int), ("job", ctypes.c_char_p), ("shm_fd", Int),
                 ("algorithm", Int), ("timeout_ms", ctypes.c_int64), ("create_timeout_ms", ctypes.c_int64),
@@ -81,13 +102,13 @@ class Received(ctypes.Structure):
     _fields_ = [("received_bytes", Count), ("rank", Int), ("tag", Int), ("count", Count)]
 
 
-class GrowOptions(ctypes.Structure):
+class GrowOptions(Checked):
     """kolo_grow_options."""
     _fields_ = [("grow_bytes", Count), ("listener", Int), ("timeout_ms", ctypes.c_int64), ("check", Pointer),
                 ("context", Pointer)]
 
 
-class JoinOptions(ctypes.Structure):
+class JoinOptions(Checked):
     """kolo_join_options."""
     keep: Any = None  # what the message points to
     _fields_ = [("join_bytes", Count), ("job", ctypes.c_char_p), ("message", Pointer), ("message_bytes", Count),
@@ -99,14 +120,14 @@ class BucketInfo(ctypes.Structure):
     _fields_ = [("info_bytes", Count), ("buckets", Count), ("held_bytes", Count)]
 
 
-class ParameterGroup(ctypes.Structure):
+class ParameterGroup(Checked):
     """kolo_parameter_group."""
     _fields_ = [("group_bytes", Count), ("end", Count), ("learning_rate", Real), ("weight_decay", Real),
                 ("beta1", Real), ("beta2", Real), ("epsilon", Real), ("momentum", Real), ("dampening", Real),
                 ("nesterov", Int)]
 
 
-class OptimizerOptions(ctypes.Structure):
+class OptimizerOptions(Checked):
     """kolo_optimizer_options."""
     _fields_ = [("options_bytes", Count), ("kind", Int), ("dtype", Int), ("count", Count), ("segments", Pointer),
                 ("nsegments", Count), ("op", Int), ("master_weights", Int), ("gradient_scale", Real),
@@ -118,7 +139,7 @@ class StepInfo(ctypes.Structure):
     _fields_ = [("info_bytes", Count), ("steps", Number), ("skipped", Int), ("norm", Real), ("clip", Real)]
 
 
-class TableOptions(ctypes.Structure):
+class TableOptions(Checked):
     """kolo_table_options."""
     _fields_ = [("options_bytes", Count), ("name", ctypes.c_char_p), ("rows", Number), ("columns", Count),
                 ("row_columns", Pointer), ("dtype", Int), ("rule", Int), ("function", Pointer), ("context", Pointer),

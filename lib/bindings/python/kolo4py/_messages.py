@@ -6,6 +6,7 @@ import ctypes
 import itertools
 
 from . import _library, _memory
+from ._library import integer
 from ._calls import Call
 from ._collectives import Collectives
 from ._errors import ArgumentError, RankFailed
@@ -53,7 +54,8 @@ class Messages(Collectives):
         """Sends x to rank `dest`, which receives it with that tag, 0 or more, into an array of the same type. Up to 480
         bytes wait for nobody while few such messages are under way; larger ones until they are received."""
         send = _memory.view(x, "x")
-        return self._caller.make(Call("send", (send.address, send.count, send.element.code, dest, tag), None, send), async_)
+        arguments = (send.address, send.count, send.element.code, integer(dest, "dest"), integer(tag, "tag"))
+        return self._caller.make(Call("send", arguments, None, send), async_)
 
     def recv(self, out: Any, source: int = ANY, tag: int = ANY, async_: bool = False) -> Any:
         """Receives the next message from rank `source` with that tag into out, which must have room for it. Returns
@@ -61,7 +63,8 @@ class Messages(Collectives):
         both ranks."""
         recv = _memory.view(out, "out", True)
         found = _library.Received(received_bytes=ctypes.sizeof(_library.Received))
-        arguments = (recv.address, recv.count, recv.element.code, source, tag, ctypes.addressof(found))
+        arguments = (recv.address, recv.count, recv.element.code, integer(source, "source"), integer(tag, "tag"),
+                     ctypes.addressof(found))
         return self._caller.make(Call("recv", arguments, _teller(found, recv.element.width), (recv, found)), async_)
 
     def sendrecv(self, x: Any, dest: int, out: Any, source: int = ANY, send_tag: int = 0, recv_tag: int = ANY,
@@ -70,8 +73,9 @@ class Messages(Collectives):
         send, recv = _memory.view(x, "x"), _memory.view(out, "out", True)
         _memory.check_type(recv, send.element, "out")
         found = _library.Received(received_bytes=ctypes.sizeof(_library.Received))
-        arguments = (send.address, send.count, dest, send_tag, recv.address, recv.count, source, recv_tag,
-                     send.element.code, ctypes.addressof(found))
+        arguments = (send.address, send.count, integer(dest, "dest"), integer(send_tag, "send_tag"), recv.address,
+                     recv.count, integer(source, "source"), integer(recv_tag, "recv_tag"), send.element.code,
+                     ctypes.addressof(found))
         tell = _teller(found, recv.element.width)
         return self._caller.make(Call("sendrecv", arguments, tell, (send, recv, found)), async_)
 

@@ -7,6 +7,7 @@ import ctypes
 
 from . import _elements, _interrupts, _library, _memory
 from ._errors import ArgumentError
+from ._library import COUNT_MAX, integer
 from ._typing import NamedTuple, TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Optimizer:
         if kind not in KINDS:
             raise ArgumentError(f"kind {kind!r} is none of {', '.join(KINDS)}")
         count = self._parameters.count
-        self.segments = list(segments or [count])
+        self.segments = [integer(end, "segments: end", 0, COUNT_MAX) for end in segments or [count]]
         ends = (ctypes.c_size_t * len(self.segments))(*self.segments)
         parts = [_group(**{**settings, **group}) for group in groups or [{"end": count}]]
         made = (_library.ParameterGroup * len(parts))(*parts)
@@ -106,6 +107,7 @@ class Optimizer:
         """Begins a segment of the next step in the background: of `gradients`, which is of all parameters, that part
         is complete, and must stay until step() has returned. Every rank begins the same segments in the same order."""
         view = self._view(gradients)
+        segment = integer(segment, "segment", 0, len(self.segments) - 1)
         first = self.segments[segment - 1] if segment else 0
         at = first * view.element.bytes
         self._begun.append(view)  # before a handler may raise behind the call
@@ -123,7 +125,8 @@ class Optimizer:
 
     def set_group(self, index: int = 0, **settings: Any) -> None:
         """Changes settings of a group, such as lr, from the next step on."""
-        group = _library.ParameterGroup(group_bytes=ctypes.sizeof(_library.ParameterGroup))
+        index = integer(index, "index", 0, COUNT_MAX)
+        group = _library.ParameterGroup(ctypes.sizeof(_library.ParameterGroup))
         self._make("group", self._address, index, None, ctypes.addressof(group))
         self._make("group", self._address, index, ctypes.addressof(_set(group, settings)), None)
 
@@ -158,7 +161,7 @@ class Optimizer:
     def load_state_dict(self, state: "Dict[str, Any]") -> None:
         """Goes on from what state_dict gave, there with any number of ranks. ArgumentError: nothing was loaded."""
         real = _elements.F64 if self._parameters.element.code == _elements.F64 else _elements.F32
-        steps, loaded = int(state["steps"]), []
+        steps, loaded = integer(state["steps"], "steps", 0, COUNT_MAX), []
         for name, number in self._states().items():
             view = _memory.view(state[name], name)
             if view.element.code != real or view.count != self._parameters.count:

@@ -9,6 +9,7 @@ import os
 
 from . import _elements, _interrupts, _library, _memory
 from ._errors import ArgumentError
+from ._library import COUNT_MAX, integer
 from ._typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -50,14 +51,16 @@ class Table:
         for value, known, what in ((rule, RULES, "rule"), (placement, PLACEMENTS, "placement")):
             if value not in known:
                 raise ArgumentError(f"{what} {value!r} is none of {', '.join(known)}")
-        self.rows, self._lengths = rows, list(row_columns) if row_columns is not None else None
-        self.columns = columns
+        self.rows, self.columns = integer(rows, "rows", 0, COUNT_MAX), integer(columns, "columns", 0, COUNT_MAX)
+        self._lengths: "Optional[List[int]]" = None
+        if row_columns is not None:
+            self._lengths = [integer(length, f"row_columns[{row}]", 0, COUNT_MAX) for row, length in enumerate(row_columns)]
         if self._lengths is not None and len(self._lengths) != rows:
             raise ArgumentError(f"row_columns has {len(self._lengths)} entries, and the table {rows} rows")
         lengths = (ctypes.c_size_t * rows)(*self._lengths) if self._lengths is not None else None
         options = _library.TableOptions(
             options_bytes=ctypes.sizeof(_library.TableOptions), name=name.encode() if name else None, rows=rows,
-            columns=columns * self._element.width, row_columns=ctypes.addressof(lengths) if lengths else None,
+            columns=self.columns * self._element.width, row_columns=ctypes.addressof(lengths) if lengths else None,
             dtype=self._element.code, rule=RULES.index(rule), learning_rate=lr, momentum=momentum, beta1=betas[0],
             beta2=betas[1], epsilon=eps, weight_decay=weight_decay, op=_elements.op_code(op, self._element),
             staleness=UNBOUNDED if staleness == math.inf else int(staleness), backup_workers=backup_workers,
@@ -136,11 +139,12 @@ class Table:
     def initialize(self, values: Any = None, root: int = 0) -> None:
         """Sets all rows to rank root's `values`. Collective; before anybody pushes."""
         view = self._view(values, self._elements_of(range(self.rows)), "values") if values is not None else None
-        self._call("initialize", self._address, view.address if view else None, root)
+        self._call("initialize", self._address, view.address if view else None, integer(root, "root"))
 
     def pull(self, out: Any = None, first: int = 0, rows: "Optional[int]" = None) -> Any:
         """Rows first .. first + rows - 1, by default to the end, in `out` or a new array."""
-        rows = self.rows - first if rows is None else rows
+        first = integer(first, "first", 0, self.rows)
+        rows = integer(self.rows - first if rows is None else rows, "rows", 0, self.rows - first)
         view = self._room(out, (rows,), self._elements_of(range(first, first + rows)))
         self._call("pull", self._address, first, rows, view.address)
         return view.array
@@ -156,6 +160,7 @@ class Table:
         """Updates of as many rows as `updates` has, from `first` on."""
         view = _memory.view(updates, "updates")
         _memory.check_type(view, self._element, "updates")
+        first = integer(first, "first", 0, self.rows)
         count, rows = view.count // self._element.width, 0
         if self._lengths is None:
             rows = count // self.columns
@@ -194,7 +199,8 @@ class Table:
     def owner(self, row: int, element: int = 0) -> int:
         """The rank that owns that element of the row."""
         rank = ctypes.c_int()
-        self._call("owner", self._address, row, element * self._element.width, ctypes.addressof(rank))
+        element = self._element.width * integer(element, "element", 0, COUNT_MAX // self._element.width)
+        self._call("owner", self._address, integer(row, "row", 0, COUNT_MAX), element, ctypes.addressof(rank))
         return rank.value
 
     def save(self, path: "Union[str, os.PathLike[str]]") -> None:
