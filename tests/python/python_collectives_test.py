@@ -143,6 +143,19 @@ class Movements(python_ranks.RankTest):
             out = self.comm.all_to_all(x, kind.filled(sum(received), 1), sent, received)
             self.assert_values([10 * r + rank for r in range(size) for _ in range(r + 1)], out)
 
+    @unittest.skipUnless(numpy, "NumPy is missing")
+    def test_counts_of_numpy(self):
+        """Their sum may be too large for their type."""
+        size, rank, counts = self.comm.size, self.comm.rank, numpy.full(self.comm.size, 200, "u1")
+        x = numpy.full(200, rank, "u1")
+        whole = numpy.repeat(numpy.arange(size, dtype="u1"), 200)
+        self.assertEqual(whole.tolist(), self.comm.all_gather(x, counts=counts).tolist())
+        gathered = self.comm.gather(x, counts=counts)
+        self.assertEqual(whole.tolist() if rank == 0 else None, gathered.tolist() if rank == 0 else gathered)
+        self.assertEqual(x.tolist(), self.comm.scatter(gathered, numpy.zeros(200, "u1"), counts=counts).tolist())
+        self.assertEqual([size * rank] * 200, self.comm.reduce_scatter(whole, counts=counts).tolist())
+        self.assertEqual(whole.tolist(), self.comm.all_to_all(numpy.repeat(x[:1], 200 * size), None, counts, counts).tolist())
+
     def test_bytes_and_unknown_types(self):
         text = self.comm.broadcast(bytearray(b"hello" if self.comm.rank == 0 else 5))
         self.assertEqual(b"hello", text)
@@ -467,6 +480,7 @@ class Refusals(python_ranks.RankTest):
         self.refused("color -1", comm.split, -1)
         self.refused("shape", comm.empty, (wide, wide), "uint8")
         self.refused("slot_bytes -1: must be from 0", kolo.init, slot_bytes=-1)
+        self.refused("counts", comm.all_gather, x, counts=[(1 << 64) + 1] * comm.size)
         with self.assertRaises(TypeError):
             comm.split(0.5)
 

@@ -20,7 +20,7 @@ from ._memory import View
 from ._typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from typing import Any, Callable, Optional, Sequence, Tuple
+    from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 
 def _address(numbers: Any) -> Optional[int]:
@@ -107,19 +107,19 @@ class Collectives:
             call = collective("allgather", recv.array, (send, recv), send=send.address, recv=recv.address,
                               count=send.count, dtype=send.element.code)
             return self._caller.make(call, async_)
-        rows = self._counts(counts, send, "counts", self.rank)
-        recv = _memory.result(send, out, (sum(counts), *send.shape[1:]))
+        numbers, rows = self._counts(counts, send, "counts", self.rank)
+        recv = _memory.result(send, out, (sum(numbers), *send.shape[1:]))
         call = collective("allgatherv", recv.array, (send, recv, rows), send=send.address, recv=recv.address,
                           recv_counts=_address(rows), dtype=send.element.code)
         return self._caller.make(call, async_)
 
-    def _counts(self, counts: Optional[Sequence[int]], x: View, name: str, own: Optional[int]) -> Any:
-        """As the library takes them. own: the rank whose count x must have; None: x has all of them."""
-        rows = _memory.counts_of(counts, self.size, x.row, name)
+    def _counts(self, counts: Optional[Sequence[int]], x: View, name: str, own: Optional[int]) -> "Tuple[List[int], Any]":
+        """As _memory.counts_of. own: the rank whose count x must have; None: x has all of them."""
+        numbers, rows = _memory.counts_of(counts, self.size, x.row, name)
         expected = rows[own] if own is not None else sum(rows)
         if expected != x.count:
-            raise ArgumentError(f"x has {x.shape[0] if x.shape else 1} rows, but {name} is {list(counts or ())}")
-        return rows
+            raise ArgumentError(f"x has {x.shape[0] if x.shape else 1} rows, but {name} is {numbers}")
+        return numbers, rows
 
     def reduce_scatter(self, x: Any, out: Any = None, op: str = "sum", counts: Optional[Sequence[int]] = None,
                        async_: bool = False) -> Any:
@@ -134,8 +134,8 @@ class Collectives:
             call = collective("reduce_scatter", recv.array, (send, recv), send=send.address, recv=recv.address,
                               count=recv.count, dtype=send.element.code, op=code)
             return self._caller.make(call, async_)
-        rows = self._counts(counts, send, "counts", None)
-        recv = _memory.result(send, out, (counts[self.rank], *send.shape[1:]))
+        numbers, rows = self._counts(counts, send, "counts", None)
+        recv = _memory.result(send, out, (numbers[self.rank], *send.shape[1:]))
         call = collective("reduce_scatterv", recv.array, (send, recv, rows), send=send.address, recv=recv.address,
                           send_counts=_address(rows), dtype=send.element.code, op=code)
         return self._caller.make(call, async_)
@@ -161,8 +161,8 @@ class Collectives:
             if is_root:
                 recv = _memory.result(send, out, (self.size, *send.shape))
         elif is_root:
-            rows = self._counts(counts, send, "counts", root)
-            recv = _memory.result(send, out, (sum(counts), *send.shape[1:]))
+            numbers, rows = self._counts(counts, send, "counts", root)
+            recv = _memory.result(send, out, (sum(numbers), *send.shape[1:]))
         call = collective("gather" if counts is None else "gatherv", recv and recv.array, (send, recv, rows),
                           send=send.address, recv=recv and recv.address, count=send.count, recv_counts=_address(rows),
                           dtype=send.element.code, root=root)
@@ -182,8 +182,11 @@ class Collectives:
             recv = _memory.view(out, "out", True)
         else:
             send = _memory.view(x, "x")
-            rows = None if counts is None else self._counts(counts, send, "counts", None)
-            shape = self._rows_for_each(send) if counts is None else (counts[root], *send.shape[1:])
+            if counts is None:
+                shape = self._rows_for_each(send)
+            else:
+                numbers, rows = self._counts(counts, send, "counts", None)
+                shape = (numbers[root], *send.shape[1:])
             recv = _memory.result(send, out, shape)
         call = collective(name, recv.array, (send, recv, rows), send=send and send.address, recv=recv.address,
                           count=recv.count, send_counts=_address(rows), dtype=recv.element.code, root=root)
@@ -203,9 +206,9 @@ class Collectives:
             call = collective("alltoall", recv.array, (send, recv), send=send.address, recv=recv.address, count=count,
                               dtype=send.element.code)
             return self._caller.make(call, async_)
-        sent = self._counts(send_counts, send, "send_counts", None)
-        received = _memory.counts_of(recv_counts, self.size, send.row, "recv_counts")
-        recv = _memory.result(send, out, (sum(recv_counts or ()), *send.shape[1:]))
+        _, sent = self._counts(send_counts, send, "send_counts", None)
+        numbers, received = _memory.counts_of(recv_counts, self.size, send.row, "recv_counts")
+        recv = _memory.result(send, out, (sum(numbers), *send.shape[1:]))
         call = collective("alltoallv", recv.array, (send, recv, sent, received), send=send.address, recv=recv.address,
                           send_counts=_address(sent), recv_counts=_address(received), dtype=send.element.code)
         return self._caller.make(call, async_)

@@ -12,7 +12,7 @@ from ._errors import ArgumentError
 from ._typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from typing import Any, Dict, Optional, Sequence, Tuple
+    from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 
 class View:
@@ -202,11 +202,12 @@ def check_type(found: View, element: Element, name: str) -> None:
         raise ArgumentError(f"{name} has items of type {found.element.name}, but those of x are {element.name}")
 
 
-def counts_of(counts: Optional[Sequence[int]], size: int, row: int, name: str) -> Any:
-    """Rows for each rank as an array of kolo's elements, for kolo_*v."""
+def counts_of(counts: Optional[Sequence[int]], size: int, row: int, name: str) -> "Tuple[List[int], Any]":
+    """Rows for each rank, as ints; and as an array of kolo's elements, for kolo_*v."""
     if counts is None:
         raise ArgumentError(f"{name} is missing")
-    numbers = [int(count) for count in counts]
-    if len(numbers) != size or min(numbers, default=0) < 0:
-        raise ArgumentError(f"{name} is {numbers}: give a number of rows, 0 or more, for each of the {size} ranks")
-    return (ctypes.c_size_t * size)(*(number * row for number in numbers))
+    high = _library.COUNT_MAX // max(1, row)
+    numbers = [_library.integer(count, f"{name}[{rank}]", 0, high) for rank, count in enumerate(counts)]
+    if len(numbers) != size:
+        raise ArgumentError(f"{name} is {numbers}: give a number of rows for each of the {size} ranks")
+    return numbers, (ctypes.c_size_t * size)(*(number * row for number in numbers))
