@@ -463,6 +463,7 @@ class Refusals(python_ranks.RankTest):
         self.refused("counts is", self.comm.all_gather, bytes(4), counts=[1] * (self.comm.size + 1))
         self.refused("recv_counts is missing", self.comm.all_to_all, bytes(self.comm.size),
                      send_counts=[1] * self.comm.size)
+        self.refused("items of 0 bytes", self.comm.broadcast, (type("Empty", (ctypes.Structure,), {}) * 9)())
         with self.assertRaisesRegex(TypeError, "x is of type float"):
             self.comm.all_reduce(1.5)
 
@@ -496,6 +497,9 @@ class Refusals(python_ranks.RankTest):
         data = numpy.zeros((4, 4), "float32")
         self.refused("x is not contiguous: pass numpy.ascontiguousarray", self.comm.all_reduce, data[:, 1])
         self.refused("x is of the other byte order", self.comm.all_reduce, data.astype(">f4"))
+        for nothing in (numpy.empty(9, []), numpy.empty(9, "V0")):
+            for call in (self.comm.broadcast, self.comm.gather, lambda x: self.comm.recv(x, self.comm.rank)):
+                self.refused("items of 0 bytes", call, nothing)
         self.refused("x holds Python objects", self.comm.all_reduce, numpy.array([object()]))
         data.flags.writeable = False
         self.refused("out is read-only", self.comm.all_reduce, data, data)

@@ -50,6 +50,8 @@ _NAMES = {alias: name for name, aliases in {
 
 def raw(item_bytes: int) -> Element:
     """A type that kolo does not know, as bytes."""
+    if not item_bytes:
+        raise ArgumentError("items of 0 bytes cannot be moved")
     return Element(f"items of {item_bytes} bytes", U8, item_bytes, item_bytes, frozenset())
 
 
@@ -87,7 +89,7 @@ def of_format(text: str, item_bytes: int) -> Optional[Element]:
     if letter in ("e", "f", "d", "F", "D", "Zf", "Zd"):
         return _TABLE[f"{'complex' if letter[0] in 'FDZ' else 'float'}{8 * item_bytes}"]
     if len(letter) == 1 and letter in "bhilqnBHILQN":
-        return _TABLE[f"{'int' if letter.islower() else 'uint'}{8 * item_bytes}"]
+        return _TABLE.get(f"{'int' if letter.islower() else 'uint'}{8 * item_bytes}") or raw(item_bytes)
     return _TABLE["uint8"] if item_bytes == 1 else raw(item_bytes)
 
 

@@ -85,7 +85,7 @@ def _torch_tensor(x: Any) -> bool:
 
 
 def _numpy_element(dtype: Any, name: str) -> Element:
-    element = _elements.named(dtype) or _elements.raw(max(1, dtype.itemsize))
+    element = _elements.named(dtype) or _elements.raw(dtype.itemsize)
     if dtype.hasobject:
         raise ArgumentError(f"{name} holds Python objects: use the calls that end in _object")
     if not dtype.isnative and element.ops:
