@@ -228,6 +228,14 @@ class ManyArrays(python_ranks.RankTest):
             self.comm.all_reduce_many([(ctypes.c_float * 2)(), (ctypes.c_double * 2)()])
         with self.assertRaisesRegex(kolo.ArgumentError, "arrays.0. is read-only"):
             self.comm.all_reduce_many([b"12"])
+        whole = memoryview((ctypes.c_float * 6)()).cast("B").cast("f")
+        for arrays, pair in (([whole[:1], whole[2:], whole[1:3]], "arrays.2. and arrays.1."),
+                             ([whole[5:], whole[:0], whole, whole[:0]], "arrays.2. and arrays.0."),
+                             ([whole, whole], "arrays.0. and arrays.1.")):
+            for call in (self.comm.all_reduce_many, lambda x: kolo.Buckets(self.comm, x)):
+                with self.assertRaisesRegex(kolo.ArgumentError, f"^{pair} overlap"):
+                    call(arrays)
+        self.comm.all_reduce_many([whole[3:], whole[:3]])
 
 
 class Buckets(python_ranks.RankTest):

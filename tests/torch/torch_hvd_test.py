@@ -80,6 +80,8 @@ class Tensors(unittest.TestCase):
                 torch.testing.assert_close(each, expected)
         with self.assertRaisesRegex(kolo.ArgumentError, "both op and average"):
             hvd.grouped_allreduce(own, average=True, op=hvd.Sum)
+        with self.assertRaisesRegex(kolo.ArgumentError, "arrays.0. and arrays.1. overlap"):
+            hvd.grouped_allreduce_([own[0], own[0]])
         hvd.barrier()
 
     def test_reducescatter(self):

@@ -41,11 +41,12 @@ class Buckets:
                     buckets.ready(i)
                 buckets.wait()                 # gradients[i] is now the average over the ranks
 
-    arrays: of any shapes, the same on every rank in the same order; contiguous, writable and of one type. They must stay
-    where they are: their memory is used until close(). op: as in Comm.all_reduce. bucket_bytes: a bucket is full when
-    the next array would make it larger; None: the library's default. keep_order: True: buckets are always made from the
-    last array to the first; False: after the first step in the order in which rank 0's arrays became ready. unused:
-    "error" or "zero": what wait() does about arrays that ready() has not named in this step.
+    arrays: of any shapes, the same on every rank in the same order; contiguous, writable, without overlaps and of one type
+    (another type takes Buckets, and a Comm.dup, of its own). They must stay where they are: their memory is used until
+    close(). op: as in Comm.all_reduce. bucket_bytes: a bucket is full when the next array would make it larger; None: the
+    library's default. keep_order: True: buckets are always made from the last array to the first; False: after the first
+    step in the order in which rank 0's arrays became ready. unused: "error" or "zero": what wait() does about arrays that
+    ready() has not named in this step.
 
     compression: what is sent in place of float32 arrays, for op "sum" or "avg": "bf16", "f16", "topk" (of each array the
     share of its elements that are largest) or "onebit". It pays between machines. error_feedback: what a message leaves
@@ -62,17 +63,11 @@ class Buckets:
         self._handle.refuse_closed()
         if unused not in ("error", "zero"):
             raise ArgumentError(f"unused {unused!r}: must be 'error' or 'zero'")
-        self._views = [_memory.view(x, f"arrays[{i}]", True) for i, x in enumerate(arrays)]
-        element = self._views[0].element if self._views else _elements.must_name("float32")
-        for i, each in enumerate(self._views):
-            if each.element.name != element.name or each.element.code != element.code:
-                raise ArgumentError(f"arrays[{i}] is of {each.element.name}, arrays[0] of {element.name}: take Buckets,"
-                                    " and a communicator (Comm.dup), for each type")
+        self._views, element, tensors = _memory.list_of(arrays)
         options = Options(ctypes.sizeof(Options), element.code, _elements.op_code(op, element), bucket_bytes or 0,
                           keep_order, unused == "zero", _compression(compression), share, error_feedback)
         self._check(self._handle.library.kolo_bucket_create(
-            self._handle.comm, _memory.tensors_of(self._views), len(self._views), ctypes.addressof(options),
-            ctypes.addressof(self._address)))
+            self._handle.comm, tensors, len(tensors), ctypes.addressof(options), ctypes.addressof(self._address)))
 
     def _check(self, status: int) -> None:
         self._handle.fail(status)

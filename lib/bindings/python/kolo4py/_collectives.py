@@ -62,14 +62,9 @@ class Collectives:
 
     def all_reduce_many(self, arrays: "Sequence[Any]", op: str = "sum", async_: bool = False) -> Any:
         """op over all ranks, in place, of arrays of any shapes and of one type, as one message: arrays[i] becomes what
-        all_reduce(arrays[i]) returns, bit by bit. The same shapes in the same order on every rank. Returns arrays."""
-        views = [_memory.view(x, f"arrays[{i}]", True) for i, x in enumerate(arrays)]
-        element = views[0].element if views else _elements.must_name("float32")
-        for i, each in enumerate(views):
-            if each.element.code != element.code or each.element.name != element.name:
-                raise ArgumentError(f"arrays[{i}] is of {each.element.name}, arrays[0] of {element.name}: one call is for"
-                                    " one type")
-        tensors = _memory.tensors_of(views)
+        all_reduce(arrays[i]) returns, bit by bit. They do not overlap, and have the same shapes in the same order on every
+        rank. Returns arrays."""
+        views, element, tensors = _memory.list_of(arrays)
         code = _elements.op_code(op, element)
         call = collective("allreduce_many", arrays, (views, tensors), tensors=ctypes.addressof(tensors),
                           ntensors=len(views), dtype=element.code, op=code)

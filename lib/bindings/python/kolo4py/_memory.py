@@ -65,10 +65,20 @@ _get_buffer = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(_
 _release_buffer = ctypes.PYFUNCTYPE(None, ctypes.POINTER(_Buffer))(("PyBuffer_Release", ctypes.pythonapi))
 
 
-def tensors_of(views: "Sequence[View]") -> "ctypes.Array[_library.Tensor]":
-    """The list as the library takes it."""
+def list_of(arrays: Sequence[Any]) -> "Tuple[List[View], Element, ctypes.Array[_library.Tensor]]":
+    """Arrays that are reduced in place, by one call: their views, their type, and the list as the library takes it."""
+    views = [view(x, f"arrays[{i}]", True) for i, x in enumerate(arrays)]
+    element = views[0].element if views else _elements.must_name("float32")
+    for i, each in enumerate(views):
+        if each.element != element:
+            raise ArgumentError(f"arrays[{i}] is of {each.element.name}, arrays[0] of {element.name}: one list is for one"
+                                " type")
+    places = sorted((each.address, i) for i, each in enumerate(views) if each.count)
+    for (address, i), (following, j) in zip(places, places[1:]):
+        if following < address + views[i].items * element.bytes:
+            raise ArgumentError(f"arrays[{i}] and arrays[{j}] overlap: what they share would be reduced twice")
     tensors = [_library.Tensor(each.address if each.count else None, each.count) for each in views]
-    return (_library.Tensor * len(views))(*tensors)
+    return views, element, (_library.Tensor * len(views))(*tensors)
 
 
 _numpy_elements: Dict[Any, Element] = {}
