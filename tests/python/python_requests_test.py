@@ -162,6 +162,27 @@ class WithThread(python_ranks.RankTest):
         for _ in range(2):  # each in an event loop of its own
             self.assertEqual([value * self.comm.size for value in range(8)], asyncio.run(all_of_them()))
 
+    def test_several_coroutines_await_one(self):
+        """To cancel one of them leaves the others."""
+        async def all_of_them():
+            request = self.comm.all_reduce((ctypes.c_int * 1)(1), async_=True)
+            tasks = [asyncio.ensure_future(Requests.awaited(request)) for _ in range(3)]
+            await asyncio.sleep(0)
+            cancelled = tasks.pop(1)
+            cancelled.cancel()
+            other.barrier()  # rank 0 has not come before
+            return [result[0] for result in await asyncio.wait_for(asyncio.gather(*tasks), 30)], cancelled
+
+        other = self.comm.dup()
+        if self.comm.rank == 0 < self.comm.size - 1:
+            other.barrier()
+            self.comm.all_reduce((ctypes.c_int * 1)(1))
+        else:
+            results, cancelled = asyncio.run(all_of_them())
+            self.assertEqual([self.comm.size] * 2, results)
+            self.assertTrue(self.comm.size == 1 or cancelled.cancelled())
+        other.close()
+
     async def ticks(self):
         while True:
             await asyncio.sleep(0.001)

@@ -36,7 +36,7 @@ class Background:
         self.fd = number.value
         self._poll = select.poll()
         self._poll.register(self.fd, select.POLLIN)
-        self._waiting: "Dict[Request[Any], asyncio.Future[None]]" = {}
+        self._waiting: "Dict[Request[Any], List[asyncio.Future[None]]]" = {}  # a future for each coroutine
         self._loop: "Optional[asyncio.AbstractEventLoop]" = None
 
     def sleep(self, longest_s: float) -> None:
@@ -51,9 +51,9 @@ class Background:
         except BlockingIOError:
             pass
         for request in [request for request in self._waiting if request.done()]:
-            future = self._waiting.pop(request)
-            if not future.done():
-                future.set_result(None)
+            for future in self._waiting.pop(request):
+                if not future.done():
+                    future.set_result(None)
         if not self._waiting and self._loop is not None:
             self._loop.remove_reader(self.fd)
             self._loop = None
@@ -68,7 +68,7 @@ class Background:
             loop.add_reader(self.fd, self.drain)
             self._loop, self._waiting = loop, {}
         future: "asyncio.Future[None]" = loop.create_future()
-        self._waiting[request] = future
+        self._waiting.setdefault(request, []).append(future)
         if request.done():  # before it was listed
             loop.call_soon(self.drain)
         return future
