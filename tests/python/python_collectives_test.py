@@ -3,10 +3,12 @@ what is refused."""
 
 import contextlib
 import ctypes
+import gc
 import math
 import os
 import sys
 import unittest
+import weakref
 from unittest import mock
 
 import kolo4py as kolo
@@ -392,6 +394,19 @@ class Shared(python_ranks.RankTest):
         self.assertIsNotNone(handle._owned)
         del part, views, view
         self.assertIsNone(handle._owned, "nothing refers to the memory any more")
+
+    @unittest.skipUnless(numpy, "NumPy is missing")
+    def test_numpy_views_of_a_forgotten_communicator(self):
+        for name in ("float16", "float32", "complex64"):
+            group = self.comm.dup()
+            view, handle = group.empty((64, 1024), name).numpy(), weakref.ref(group._handle)
+            del group
+            gc.collect()
+            view[...] = 1
+            self.assertEqual(64, view[:, 5].sum())
+            del view
+            gc.collect()
+            self.assertIsNone(handle())
 
     @unittest.skipUnless(numpy, "NumPy is missing")
     def test_types_have_the_meaning_of_numpy(self):

@@ -94,6 +94,7 @@ def make(address: int, element: Element, shape: "Tuple[int, ...]", handle: Any) 
         kind = kind * length
     if element.name in WITHOUT_FORMAT:
         array: SharedArray = _WithoutFormat(kind.from_address(address))
+        array.memory.handle = handle  # NumPy's arrays refer to this only
     else:
         made: Type[Any] = type(kind)("SharedArray", (SharedArray, kind), {})
         array = made.from_address(address)
