@@ -2,9 +2,11 @@
 refused by name."""
 
 import array
+import itertools
 import math
 import os
 import tempfile
+from unittest import mock
 
 import kolo4py as kolo
 import python_ranks
@@ -105,6 +107,48 @@ class Tables(python_ranks.RankTest):
                 os.rmdir(folder)
             with self.assertRaisesRegex(kolo.ArgumentError, "No such file|failed on"):
                 table.load(path)
+
+    def test_closed_communicator(self):
+        """It ends its tables, the last one first, and a file that one saves is whole then."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "table")
+            with self.comm.split(self.comm.rank) as alone:
+                library = alone._handle.library
+                large, small = (kolo.Table(alone, rows, 1 << 12) for rows in (1 << 12, 1))
+                places = [large._address.value, small._address.value]
+                large.save(path)
+                with mock.patch.object(library, "kolo_table_destroy", wraps=library.kolo_table_destroy) as destroy:
+                    destroy.side_effect = lambda place: ended.append(place.value) or mock.DEFAULT
+                    ended = []
+                    alone.close()
+                    large.close()
+            del small
+            self.assertEqual(places[::-1], ended)
+            with self.assertRaises(kolo.Broken):
+                large.clock()
+            with self.comm.split(self.comm.rank) as alone:
+                kolo.Table(alone, 1 << 12, 1 << 12).load(path)
+
+    def test_a_handler_raises_anywhere(self):
+        """Each table that the library has made is ended, once."""
+        alone = self.comm.split(self.comm.rank)
+        library, made = alone._handle.library, []
+        with mock.patch.object(library, "kolo_table_create", wraps=library.kolo_table_create) as create, \
+                mock.patch.object(library, "kolo_table_destroy", wraps=library.kolo_table_destroy) as destroy:
+            for line in itertools.count():
+                if not python_ranks.is_raised_at(line, lambda: made.append(kolo.Table(alone, 2))):
+                    break
+                self.assertEqual((create.call_count, []), (destroy.call_count, alone._handle.tables))
+            self.assertGreater(create.call_count, 1)
+            for line in itertools.count():
+                is_over = not python_ranks.is_raised_at(line, made[-1].close)
+                made[-1].close()
+                self.assertEqual((create.call_count, []), (destroy.call_count, alone._handle.tables))
+                if is_over:
+                    break
+                made.append(kolo.Table(alone, 2))
+        self.assertGreater(len(made), 3)
+        alone.close()
 
     def test_refused(self):
         with self.assertRaisesRegex(kolo.ArgumentError, "rule 'half'"):

@@ -60,8 +60,9 @@ class Comm(Messages):
         self.close()
 
     def close(self) -> None:
-        """Leaves the communicator. Waits for no rank. Requests in flight fail; later calls raise Broken. While arrays of
-        `empty` are still referred to, their memory stays, and the other ranks see this one leave only with its end."""
+        """Leaves the communicator, and before it its tables, as Table.close does; waits for no rank otherwise. Requests in
+        flight fail; later calls raise Broken. While arrays of `empty` are still referred to, their memory stays, and the
+        other ranks see this one leave only with its end."""
         self._handle.close()
 
     def _derived(self, name: str, *arguments: Any) -> "Optional[Comm]":

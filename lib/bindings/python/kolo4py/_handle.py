@@ -74,6 +74,13 @@ def _close_all() -> None:
         handle.close()
 
 
+class TablePlace(ctypes.c_void_p):
+    """A table's address, which the library fills in."""
+
+    def __init__(self) -> None:
+        self.ended: "List[int]" = []  # one number, from when the library has freed it
+
+
 class Handle:
     """Owns the library's communicator."""
 
@@ -86,6 +93,7 @@ class Handle:
         self._memories: "Dict[int, weakref.ref[Any]]" = {}  # by address
         self.adopted: "Dict[int, Any]" = {}  # memory of Comm.share by address, kept while all ranks have it mapped
         self.flying: Dict[Any, None] = {}  # requests that are not complete: the library has their buffers
+        self.tables: "List[TablePlace]" = []
         _interrupts.listen(self.comm)
         _open.add(self)
 
@@ -96,8 +104,24 @@ class Handle:
         self._destroy_if_unused()
 
     def _destroy_if_unused(self) -> None:
-        if self.closed and not self._memories and not self._apart:
-            self.destroy()
+        if self.closed and not self._apart:
+            for place in self.tables[::-1]:  # the same order on all ranks: one may wait for the others
+                self.end_table(place)
+            address = None if self._memories else self._owned
+            if address:
+                self._owned = None
+                self.library.kolo_comm_destroy(ctypes.c_void_p(address))
+                self.adopted.clear()  # which it has given back
+                for request in list(self.flying):  # which it has completed
+                    request.collect()
+
+    def end_table(self, place: TablePlace) -> None:
+        """This rank leaves the table. As in Request.collect, one instruction frees it and stores that."""
+        if place and not place.ended:
+            place.ended.extend(map(self.library.kolo_table_destroy, (place,)))
+        place.value = None
+        if place in self.tables:
+            self.tables.remove(place)
 
     def call_apart(self, function: Any, place: ctypes.c_void_p) -> "Tuple[int, str]":
         """A function of this communicator and a place. If it is interrupted, the communicator stays until it ends."""
@@ -132,17 +156,9 @@ class Handle:
             self.fail(status)
         self.adopted.pop(address, None)
 
-    def destroy(self) -> None:
-        address, self._owned = self._owned, None
-        self.comm.value = None
-        if address:
-            self.library.kolo_comm_destroy(ctypes.c_void_p(address))
-            self.adopted.clear()  # which it has given back
-            for request in list(self.flying):  # which it has completed
-                request.collect()
-
     def __del__(self) -> None:
-        self.destroy()
+        self._memories.clear()
+        self.close()
 
     def undivided(self, begun: bool = True) -> Undivided:
         return Undivided(self, begun)

@@ -9,6 +9,7 @@ import os
 
 from . import _elements, _interrupts, _library, _memory
 from ._errors import ArgumentError
+from ._handle import TablePlace
 from ._library import COUNT_MAX, integer
 from ._typing import TYPE_CHECKING
 
@@ -44,7 +45,7 @@ class Table:
                  op: str = "sum", backup_workers: int = 0, hogwild: bool = False, placement: str = "range",
                  shards: int = 0, servers: int = 0, row_columns: "Optional[Sequence[int]]" = None,
                  split_bytes: int = 65536, queue_bytes: int = 0, name: "Optional[str]" = None) -> None:
-        self._address = ctypes.c_void_p()
+        self._address = TablePlace()
         self._caller = comm._caller
         self._library = _library.load()
         self._element = _elements.must_name(dtype)
@@ -66,9 +67,8 @@ class Table:
             staleness=UNBOUNDED if staleness == math.inf else int(staleness), backup_workers=backup_workers,
             hogwild=hogwild, placement=PLACEMENTS.index(placement), shards=shards, servers=servers,
             split_bytes=split_bytes, queue_bytes=queue_bytes)
-        place = ctypes.c_void_p()
-        self._call("create", self._caller.handle.comm, ctypes.addressof(options), ctypes.addressof(place))
-        self._address = place
+        self._caller.handle.tables.append(self._address)  # before it is: a handler may raise behind the call
+        self._call("create", self._caller.handle.comm, ctypes.addressof(options), ctypes.addressof(self._address))
 
     def __enter__(self) -> "Table":
         return self
@@ -77,14 +77,13 @@ class Table:
         self.close()
 
     def __del__(self) -> None:
-        if getattr(self, "_address", None) and not self._caller.handle.closed:
-            self._library.kolo_table_destroy(self._address)
+        if hasattr(self, "_caller"):
+            self.close()
 
     def close(self) -> None:
-        """Leaves the table: this worker is not waited for any more. Before the communicator is closed."""
-        address, self._address = self._address, ctypes.c_void_p()
-        if address and not self._caller.handle.closed:
-            self._library.kolo_table_destroy(address)
+        """Leaves the table: this worker is not waited for any more. Comm.close does it, too. On several machines the lowest
+        rank of each waits until all workers have left or ended."""
+        self._caller.handle.end_table(self._address)
 
     def _call(self, name: str, *arguments: Any) -> None:
         handle = self._caller.handle
