@@ -10,6 +10,7 @@ import math
 import random
 import struct
 import unittest
+from unittest import mock
 
 import kolo4py as kolo
 import python_ranks
@@ -146,8 +147,16 @@ class Optimizers(python_ranks.RankTest):
         self.assertEqual(whole, parts)
 
     def test_a_handler_raises_anywhere(self):
-        """The gradients of a segment that has begun are kept."""
+        """An optimizer that was made is freed, and the gradients of a segment that has begun are kept."""
         alone, parameters, seen = self.comm.split(self.comm.rank), array.array("f", [1] * COUNT), set()
+        library, made = alone._handle.library, []
+        with mock.patch.object(library, "kolo_optimizer_create", wraps=library.kolo_optimizer_create) as create, \
+                mock.patch.object(library, "kolo_optimizer_destroy", wraps=library.kolo_optimizer_destroy) as destroy:
+            for line in itertools.count():
+                if not python_ranks.is_raised_at(line, lambda: made.append(kolo.Optimizer(alone, parameters))):
+                    break
+                self.assertEqual(create.call_count, destroy.call_count)
+        self.assertGreater(create.call_count, 1)
         for line in itertools.count():
             optimizer, gradients = kolo.Optimizer(alone, parameters), self.gradients(0, "f")
             if not python_ranks.is_raised_at(line, optimizer.begin, 0, gradients):

@@ -78,13 +78,11 @@ class Optimizer:
             ctypes.sizeof(_library.OptimizerOptions), KINDS.index(kind), self._parameters.element.code, count,
             ctypes.addressof(ends), len(ends), _elements.op_code(op, self._parameters.element), master_weights,
             gradient_scale, clip_norm, skip_nonfinite)
-        place = ctypes.c_void_p()
         self._make("create", self._caller.handle.comm, ctypes.addressof(options), ctypes.addressof(made), len(made),
-                   ctypes.addressof(place))
-        self._address = place
+                   ctypes.addressof(self._address))
 
     def __del__(self) -> None:
-        if self._address:
+        if getattr(self, "_address", None):
             self._library.kolo_optimizer_destroy(self._address)
 
     def _make(self, name: str, *arguments: Any) -> None:
