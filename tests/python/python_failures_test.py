@@ -375,6 +375,18 @@ class Library(unittest.TestCase):
         """, KOLO_LIBRARY="/nowhere/libkolo.so")
         self.assertRegex(printed, "was not found.*/nowhere/libkolo.so.*KOLO_LIBRARY", errors)
 
+    def test_library_of_the_prefix(self):
+        """In lib, in a folder there for the machine's kind, or in lib64 as on Fedora and SUSE."""
+        for place in ("lib", f"lib/{sys.implementation._multiarch}", "lib64"):
+            with self.subTest(place), tempfile.TemporaryDirectory(prefix="kolo-python-") as folder:
+                packages, library = pathlib.Path(folder) / "lib/python3.9/site-packages", pathlib.Path(folder) / place
+                shutil.copytree(ROOT / "lib/bindings/python/kolo4py", packages / "kolo4py")
+                library.mkdir(exist_ok=True)
+                shutil.copy(os.environ["KOLO_LIBRARY"], library / _library.SONAME)
+                printed, errors = alone("import kolo4py as kolo; kolo.init(); print(kolo._library.load()._name)",
+                                        PYTHONPATH=str(packages), KOLO_LIBRARY="")
+                self.assertEqual(f"{(library / _library.SONAME).resolve()}\n", printed, errors)
+
     def test_works_without_numpy(self):
         printed, errors = alone("""
             import sys

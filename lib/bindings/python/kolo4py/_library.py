@@ -213,8 +213,8 @@ def _candidates() -> Iterator[str]:
     triplet = getattr(sys.implementation, "_multiarch", "")
     for _ in range(4):
         folder = os.path.dirname(folder)
-        yield os.path.join(folder, SONAME)
-        yield os.path.join(folder, triplet, SONAME)
+        for beside in ("", triplet, "lib64"):
+            yield os.path.join(folder, beside, SONAME)
     yield SONAME
 
 
