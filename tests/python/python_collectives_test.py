@@ -496,6 +496,10 @@ class Refusals(python_ranks.RankTest):
         self.refused("color -1", comm.split, -1)
         self.refused("shape", comm.empty, (wide, wide), "uint8")
         self.refused("slot_bytes -1: must be from 0", kolo.init, slot_bytes=-1)
+        self.refused("^create_timeout -1 is negative", kolo.init, create_timeout=-1)
+        for call in (lambda n: kolo.init(timeout=n), lambda n: comm.grow(0, n), lambda n: kolo.join("", timeout=n)):
+            for wrong in (-1, -1e-9, float("inf"), float("nan")):
+                self.refused(f"^timeout {wrong} is (negative|no time); 0 is no limit", call, wrong)
         self.refused("counts", comm.all_gather, x, counts=[(1 << 64) + 1] * comm.size)
         with self.assertRaises(TypeError):
             comm.split(0.5)

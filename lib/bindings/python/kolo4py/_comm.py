@@ -115,7 +115,8 @@ class Comm(Messages):
     def grow(self, listener: int, timeout: float = 10.0) -> "Optional[Comm]":
         """A communicator of these ranks and the processes that wait at the listener; this one is then broken. None: no
         process waits. timeout: seconds until all have to be ready. Every rank calls it."""
-        options = _library.GrowOptions(ctypes.sizeof(_library.GrowOptions), listener, int(1000 * timeout), None, None)
+        options = _library.GrowOptions(ctypes.sizeof(_library.GrowOptions), listener,
+                                       _milliseconds(timeout, "timeout"), None, None)
         return self._derived("comm_grow", ctypes.addressof(options))
 
     def abort(self, code: int = 1) -> None:
@@ -135,9 +136,7 @@ class Comm(Messages):
     @timeout.setter
     def timeout(self, seconds: float) -> None:
         self._handle.refuse_closed()
-        if seconds < 0:
-            raise ArgumentError(f"timeout {seconds} is negative; 0 is no limit")
-        status = self._handle.library.kolo_comm_set_timeout(self._handle.comm, _milliseconds(seconds))
+        status = self._handle.library.kolo_comm_set_timeout(self._handle.comm, _milliseconds(seconds, "timeout"))
         if status:
             raise self._handle.error(status, _library.message())
 
@@ -232,7 +231,9 @@ def _text(value: Optional[str]) -> Optional[bytes]:
     return None if value is None else value.encode()
 
 
-def _milliseconds(seconds: Optional[float]) -> int:
+def _milliseconds(seconds: Optional[float], name: str) -> int:
+    if seconds is not None and not 0 <= seconds < 2**53:
+        raise ArgumentError(f"{name} {seconds} is {'negative' if seconds < 0 else 'no time'}; 0 is no limit")
     return -1 if seconds is None else max(1, int(1000 * seconds)) if seconds else 0
 
 
@@ -257,9 +258,9 @@ def init(rank: Optional[int] = None, size: Optional[int] = None, *, name: Option
         raise ArgumentError(f"algorithm {algorithm!r} is none of {', '.join(_elements.ALGORITHMS)}")
     options = _library.Options(
         ctypes.sizeof(_library.Options), -1 if rank is None else rank, -1 if size is None else size, _text(name),
-        -1 if shm_fd is None else shm_fd, _elements.ALGORITHMS[algorithm], _milliseconds(timeout),
-        _milliseconds(create_timeout), slot_bytes, _text(rendezvous), 0 if progress is None else 1 if progress else -1,
-        threads or 0)
+        -1 if shm_fd is None else shm_fd, _elements.ALGORITHMS[algorithm], _milliseconds(timeout, "timeout"),
+        _milliseconds(create_timeout, "create_timeout"), slot_bytes, _text(rendezvous),
+        0 if progress is None else 1 if progress else -1, threads or 0)
     place = ctypes.c_void_p()
     status, message = _interrupts.call_apart(library.kolo_comm_create, place, ctypes.byref(place), ctypes.byref(options))
     if status:
@@ -273,7 +274,7 @@ def join(job: str, message: bytes = b"", timeout: float = 10.0) -> Comm:
     library = _library.load()
     text = ctypes.create_string_buffer(message, len(message) or 1)
     options = _library.JoinOptions(ctypes.sizeof(_library.JoinOptions), job.encode(), ctypes.addressof(text),
-                                   len(message), int(1000 * timeout), None, None)
+                                   len(message), _milliseconds(timeout, "timeout"), None, None)
     options.keep = text
     place = ctypes.c_void_p()
     status, told = _interrupts.call_apart(library.kolo_comm_join, place, ctypes.byref(place), ctypes.byref(options))
