@@ -12,6 +12,7 @@ communicator is broken for every rank; Broken where it was so before."""
 from __future__ import annotations
 
 import ctypes
+import math
 
 from . import _elements, _memory
 from ._calls import Call, Caller, bind, collective
@@ -197,7 +198,7 @@ class Collectives:
         send = _memory.view(x, "x")
         if send_counts is None and recv_counts is None:
             recv = _memory.result(send, out, send.shape)
-            count = _memory.product(self._rows_for_each(send)) * send.element.width
+            count = math.prod(self._rows_for_each(send)) * send.element.width
             call = collective("alltoall", recv.array, (send, recv), send=send.address, recv=recv.address, count=count,
                               dtype=send.element.code)
             return self._caller.make(call, async_)

@@ -6,6 +6,7 @@ A capsule that kolo gets is left unconsumed: it ends what it holds when it is dr
 from __future__ import annotations
 
 import ctypes
+import math
 
 from . import _elements
 from ._errors import ArgumentError
@@ -93,8 +94,7 @@ def lend(address: int, element: _elements.Element, shape: "Tuple[int, ...]", kee
          max_version: "Optional[Tuple[int, int]]" = None) -> Any:
     """A capsule of that memory; `keep` lives until its taker is done."""
     lengths = (ctypes.c_int64 * max(1, len(shape)))(*shape)
-    steps = [_memory_step(shape, i) for i in range(len(shape))]
-    strides = (ctypes.c_int64 * max(1, len(shape)))(*steps)
+    strides = (ctypes.c_int64 * max(1, len(shape)))(*(math.prod(shape[i + 1:]) for i in range(len(shape))))
     is_versioned = max_version is not None and max_version >= (1, 0)
     managed: Any = Versioned(major=1, minor=0) if is_versioned else Managed()
     managed.tensor = Tensor(address, CPU, 0, len(shape),
@@ -105,11 +105,3 @@ def lend(address: int, element: _elements.Element, shape: "Tuple[int, ...]", kee
     _lent[ctypes.addressof(managed)] = (managed, lengths, strides, keep)
     return _new(ctypes.addressof(managed), _VERSIONED_NAME if is_versioned else _NAME,
                 ctypes.cast(_destructor, ctypes.c_void_p))
-
-
-def _memory_step(shape: "Tuple[int, ...]", dimension: int) -> int:
-    """Items from one index of that dimension to the next."""
-    step = 1
-    for length in shape[dimension + 1:]:
-        step *= length
-    return step

@@ -4,6 +4,7 @@ arrays of the caller's kind for results."""
 from __future__ import annotations
 
 import ctypes
+import math
 import sys
 
 from . import _dlpack, _elements, _library
@@ -21,7 +22,7 @@ class View:
 
     def __init__(self, address: int, element: Element, shape: "Tuple[int, ...]", array: Any, keep: object) -> None:
         self.address, self.element, self.shape, self.array, self.keep = address, element, shape, array, keep
-        self.items = product(shape)
+        self.items = math.prod(shape)
 
     @property
     def count(self) -> int:
@@ -31,7 +32,7 @@ class View:
     @property
     def row(self) -> int:
         """Of kolo's elements, how many one step along the first dimension takes."""
-        return product(self.shape[1:]) * self.element.width
+        return math.prod(self.shape[1:]) * self.element.width
 
 
 class Mapped:
@@ -43,13 +44,6 @@ class Mapped:
     def memory(self) -> Any:
         """The ctypes array with which the memory lives."""
         return self
-
-
-def product(shape: Sequence[int]) -> int:
-    result = 1
-    for length in shape:
-        result *= length
-    return result
 
 
 class _Buffer(ctypes.Structure):
@@ -86,11 +80,6 @@ _numpy_elements: Dict[Any, Element] = {}
 
 def _numpy_array(x: Any) -> bool:
     kind = getattr(sys.modules.get("numpy"), "ndarray", None)
-    return kind is not None and isinstance(x, kind)
-
-
-def _torch_tensor(x: Any) -> bool:
-    kind = getattr(sys.modules.get("torch"), "Tensor", None)
     return kind is not None and isinstance(x, kind)
 
 
@@ -172,7 +161,8 @@ def like(model: View, shape: "Tuple[int, ...]") -> Any:
     memoryview cannot have it is NumPy's."""
     if _numpy_array(model.array):
         return sys.modules["numpy"].empty(shape, model.array.dtype)
-    if _torch_tensor(model.array):
+    tensor: Any = getattr(sys.modules.get("torch"), "Tensor", None)
+    if tensor is not None and isinstance(model.array, tensor):
         return sys.modules["torch"].empty(shape, dtype=model.array.dtype)
     if isinstance(model.array, Mapped) and model.element.name in _elements.WITHOUT_FORMAT:
         try:
@@ -180,7 +170,7 @@ def like(model: View, shape: "Tuple[int, ...]") -> Any:
             return numpy.empty(shape, numpy_dtype(model.element))
         except ImportError:
             raise ArgumentError(f"out is needed for {model.element.name} where there is no NumPy") from None
-    memory = memoryview(bytearray(product(shape) * model.element.bytes))
+    memory = memoryview(bytearray(math.prod(shape) * model.element.bytes))
     held = model.keep
     letter = held.format.lstrip("@=<") if isinstance(held, memoryview) and held.format else "B"
     try:
@@ -197,8 +187,8 @@ def result(x: View, out: Any, shape: "Tuple[int, ...]", name: str = "out") -> Vi
     if found is None or not _is_writable(found):
         found = view(out, name, True)
     check_type(found, x.element, name)
-    if found.items != product(shape):
-        raise ArgumentError(f"{name} has {found.items} items, but the result has {product(shape)}: shape {shape}")
+    if found.items != math.prod(shape):
+        raise ArgumentError(f"{name} has {found.items} items, but the result has {math.prod(shape)}: shape {shape}")
     return found
 
 

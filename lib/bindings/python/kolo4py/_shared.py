@@ -4,6 +4,7 @@ that the program has."""
 from __future__ import annotations
 
 import ctypes
+import math
 
 from . import _dlpack, _memory
 from ._elements import WITHOUT_FORMAT, Element
@@ -103,7 +104,7 @@ def make(address: int, element: Element, shape: "Tuple[int, ...]", handle: Any) 
 
 
 def bytes_of(element: Element, shape: "Tuple[int, ...]") -> int:
-    return element.bytes * _memory.product(shape)
+    return element.bytes * math.prod(shape)
 
 
 class Shared:
