@@ -88,11 +88,6 @@ class Request(Generic[T]):
         self._error: Optional[Error] = None
         self.issued = next(_issued)
 
-    @property
-    def has_thread(self) -> bool:
-        """Whether a progress thread carries it out."""
-        return self._background is not None
-
     def done(self) -> bool:
         """Whether it is complete. Without a progress thread the question carries out the communicator's oldest request,
         and waits for the other ranks."""
@@ -102,15 +97,6 @@ class Request(Generic[T]):
         self._handle.library.kolo_request_test(self.address, ctypes.byref(flag))
         self._handle.fail(0)  # what a handler has raised meanwhile
         return bool(flag.value)
-
-    def shares_thread(self, other: "Request[Any]") -> bool:
-        """Whether both are of one communicator."""
-        return self._background is other._background
-
-    def sleep(self, longest_s: float) -> None:
-        """Until some request of the communicator has completed, with a progress thread."""
-        if self._background:
-            self._background.sleep(longest_s)
 
     def wait(self, timeout: Optional[float] = None) -> T:
         """Blocks until it is complete. With a timeout, in seconds, for which the communicator needs a progress thread:
@@ -183,6 +169,7 @@ def wait_any(requests: "Sequence[Request[Any]]") -> int:
         for index in ordered:
             if requests[index].done():
                 return index
-        threads = [request for request in requests if request.has_thread]
-        if len(threads) == len(requests):
-            threads[0].sleep(SLICE_S if all(r.shares_thread(threads[0]) for r in threads) else SLICE_S / 50)
+        threads = {request._background for request in requests}
+        thread = None if None in threads else threads.pop()
+        if thread:  # each request has one
+            thread.sleep(SLICE_S / 50 if threads else SLICE_S)
