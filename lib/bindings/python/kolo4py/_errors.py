@@ -105,4 +105,5 @@ class Aborted(Error):
         self.rank, self.code = rank, code
 
 
-WITHOUT_FACTS = {kind.status: kind for kind in (ArgumentError, Unsupported, NoSpace, VersionMismatch, Broken, Mismatch)}
+WITHOUT_FACTS = {kind.status: kind for kind in (ArgumentError, Unsupported, NoSpace, VersionMismatch, Broken, Mismatch,
+                                                PeerDead, Aborted)}

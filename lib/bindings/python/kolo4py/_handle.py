@@ -36,10 +36,6 @@ def creation_error(status: int, message: str) -> _errors.Error:
         import re
         late = re.search(r"rank ([\d, -]+?)(?: and others)? (?:never )?came", message)
         return _errors.Timeout(message, _ranks_of(late.group(1)) if late else ())
-    if status == _errors.PEER_DEAD:
-        return _errors.PeerDead(message)
-    if status == _errors.ABORTED:
-        return _errors.Aborted(message)
     kind = _errors.WITHOUT_FACTS.get(status)
     return kind(message) if kind else _errors.Error(message, status)
 
