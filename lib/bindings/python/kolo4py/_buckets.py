@@ -66,11 +66,8 @@ class Buckets:
         self._views, element, tensors = _memory.list_of(arrays)
         options = Options(ctypes.sizeof(Options), element.code, _elements.op_code(op, element), bucket_bytes or 0,
                           keep_order, unused == "zero", _compression(compression), share, error_feedback)
-        self._check(self._handle.library.kolo_bucket_create(
+        self._handle.fail(self._handle.library.kolo_bucket_create(
             self._handle.comm, tensors, len(tensors), ctypes.addressof(options), ctypes.addressof(self._address)))
-
-    def _check(self, status: int) -> None:
-        self._handle.fail(status)
 
     def _usable(self) -> ctypes.c_void_p:
         if not self._address:
@@ -90,7 +87,7 @@ class Buckets:
         """Ends the step: returns when every array holds the reduction over all ranks. ArgumentError: an array was not
         ready, which the message names, and unused is "error"; then the step goes on. PeerDead, Timeout, Mismatch,
         Aborted: the communicator is broken."""
-        self._check(self._handle.library.kolo_bucket_wait(self._usable()))
+        self._handle.fail(self._handle.library.kolo_bucket_wait(self._usable()))
 
     def _checked(self, index: int) -> int:
         return _library.integer(index, "array", 0, len(self._views) - 1)
@@ -103,19 +100,19 @@ class Buckets:
         """What this rank's messages have left out of arrays[index] so far: a flat array of c_float. Between steps.
         ArgumentError: there are no residuals, or a step has begun."""
         values = self._residual(index)
-        self._check(self._handle.library.kolo_bucket_residual(self._usable(), index, None, ctypes.addressof(values)))
+        self._handle.fail(self._handle.library.kolo_bucket_residual(self._usable(), index, None, ctypes.addressof(values)))
         return values
 
     def set_residual(self, index: int, values: "Sequence[float]") -> None:
         """The same, loaded: as many numbers as arrays[index] has elements."""
         copy = self._residual(index)
         copy[:] = values
-        self._check(self._handle.library.kolo_bucket_residual(self._usable(), index, ctypes.addressof(copy), None))
+        self._handle.fail(self._handle.library.kolo_bucket_residual(self._usable(), index, ctypes.addressof(copy), None))
 
     def __len__(self) -> int:
         """How many buckets a step has now."""
         info = _library.BucketInfo(ctypes.sizeof(_library.BucketInfo))
-        self._check(self._handle.library.kolo_bucket_query(self._usable(), ctypes.addressof(info)))
+        self._handle.fail(self._handle.library.kolo_bucket_query(self._usable(), ctypes.addressof(info)))
         return int(info.buckets)
 
     def close(self) -> None:
