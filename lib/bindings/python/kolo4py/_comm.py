@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 from types import TracebackType
 
@@ -82,9 +83,8 @@ class Comm(Messages):
     def split(self, color: Optional[int], key: int = 0) -> "Optional[Comm]":
         """Divides the ranks into groups: those with the same color, 0 to 2**31 - 1, get a communicator of their own, in
         the order of their keys, of 32 bits. With color None this rank is in no group, and gets None. Every rank calls it."""
-        if color is not None:
-            color = _library.integer(color, "color", 0)
-        return self._derived("comm_split", -1 if color is None else color, _library.integer(key, "key"))
+        color = -1 if color is None else _library.integer(color, "color", 0)
+        return self._derived("comm_split", color, _library.integer(key, "key"))
 
     def dup(self) -> "Comm":
         """A second communicator of the same ranks, for another thread or library. Every rank calls it."""
@@ -181,7 +181,7 @@ class Comm(Messages):
             raise ArgumentError(f"shape {lengths} has a length below 1")
         self._caller.settle(messages=True)
         place = ctypes.c_void_p()
-        bytes_ = _library.integer(_shared.bytes_of(element, lengths), f"shape {lengths} in bytes:", 1, _library.COUNT_MAX)
+        bytes_ = _library.integer(element.bytes * math.prod(lengths), f"shape {lengths} in bytes:", 1, _library.COUNT_MAX)
         status = self._handle.library.kolo_alloc_with(self._handle.comm, bytes_, shared, ctypes.addressof(place))
         if status or _interrupts.raised:
             self._handle.fail(status)
@@ -287,8 +287,7 @@ def unlisten(listener: int, why: Optional[str] = None) -> None:
     """Closes a descriptor of Comm.listen. why: the answer to the processes that wait there; None: other ranks still
     listen."""
     text = None if why is None else ctypes.create_string_buffer(why.encode())
-    listener = _library.integer(listener, "listener")
-    _library.load().kolo_comm_unlisten(listener, None if text is None else ctypes.addressof(text))
+    _library.load().kolo_comm_unlisten(_library.integer(listener, "listener"), text)
 
 
 def _environment_asks_for_thread() -> bool:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-import operator
 import os
 import sys
 import threading
+from operator import index
 
 from ._errors import ArgumentError, Unsupported, VersionMismatch
 from ._typing import TYPE_CHECKING, TypeVar
@@ -28,7 +28,7 @@ _RANGES: "dict[Any, tuple[int, int]]" = {Int: (-INT_MAX - 1, INT_MAX), Count: (0
 
 def integer(value: Any, name: str, low: int = -INT_MAX - 1, high: int = INT_MAX) -> int:
     """An int, or what stands for one, such as numpy.int64, within these bounds. ctypes would cut off the upper bits."""
-    number = operator.index(value)
+    number = index(value)
     if not low <= number <= high:
         raise ArgumentError(f"{name} {number}: must be from {low} to {high}")
     return number
@@ -298,5 +298,4 @@ def read_stats(comm: Any) -> "tuple[int, dict[str, Any]]":
 
 def message() -> str:
     """What went wrong in this thread's last failed call."""
-    text = load().kolo_error_message()
-    return bytes(text).decode(errors="replace")
+    return bytes(load().kolo_error_message()).decode(errors="replace")

@@ -131,7 +131,7 @@ class Messages(Collectives):
         """Receives what send_object has sent. By pickle: for ranks that trust each other only. Without memory for it this
         rank aborts."""
         with self._handle.undivided(begun=False) as call:
-            length = self._number(0)
+            length = self._numbers(1, 0)
             found = self.recv(length, source, tag)
             call.begun = True
             data = bytearray(abs(length[0]))
@@ -155,7 +155,7 @@ class Messages(Collectives):
         with self._handle.undivided(begun=False) as call:
             made, failure = self._attempt(PICKLING, make)
             data = str(failure).encode() if failure else made or b""
-            self.send(self._number(-len(data) if failure else len(data)), dest, tag)
+            self.send(self._numbers(1, -len(data) if failure else len(data)), dest, tag)
             call.begun = True
             self.send(data, dest, tag)
         if failure:
@@ -174,7 +174,7 @@ class Messages(Collectives):
     def _agree(self, number: int, failure: "Optional[RankFailed]") -> "List[int]":
         """Every rank's number, 0 or more. RankFailed on all of them if one has failed; the lowest is told of."""
         text = str(failure).encode() if failure else b""
-        numbers = list(self.all_gather(self._number(-len(text) if failure else number), self._numbers(self.size)))
+        numbers = list(self.all_gather(self._numbers(1, -len(text) if failure else number), self._numbers(self.size)))
         failed = next((rank for rank, each in enumerate(numbers) if each < 0), None)
         if failed is None:
             return numbers
@@ -202,12 +202,8 @@ class Messages(Collectives):
         return loaded
 
     @staticmethod
-    def _number(value: int) -> Any:
-        return (ctypes.c_int64 * 1)(value)
-
-    @staticmethod
-    def _numbers(count: int) -> Any:
-        return (ctypes.c_int64 * count)()
+    def _numbers(count: int, *values: int) -> Any:
+        return (ctypes.c_int64 * count)(*values)
 
     def _objects(self, data: bytearray, lengths: "Sequence[int]") -> "List[Any]":
         ends = itertools.accumulate(lengths)

@@ -4,7 +4,6 @@ that the program has."""
 from __future__ import annotations
 
 import ctypes
-import math
 
 from . import _dlpack, _memory
 from ._elements import WITHOUT_FORMAT, Element
@@ -101,10 +100,6 @@ def make(address: int, element: Element, shape: "Tuple[int, ...]", handle: Any) 
         array = made.from_address(address)
     array.element, array.shape, array.handle = element, shape, handle
     return array
-
-
-def bytes_of(element: Element, shape: "Tuple[int, ...]") -> int:
-    return element.bytes * math.prod(shape)
 
 
 class Shared:

@@ -53,9 +53,8 @@ class Table:
             if value not in known:
                 raise ArgumentError(f"{what} {value!r} is none of {', '.join(known)}")
         self.rows, self.columns = integer(rows, "rows", 0, COUNT_MAX), integer(columns, "columns", 0, COUNT_MAX)
-        self._lengths: "Optional[List[int]]" = None
-        if row_columns is not None:
-            self._lengths = [integer(length, f"row_columns[{row}]", 0, COUNT_MAX) for row, length in enumerate(row_columns)]
+        self._lengths: "Optional[List[int]]" = None if row_columns is None else [
+            integer(length, f"row_columns[{row}]", 0, COUNT_MAX) for row, length in enumerate(row_columns)]
         if self._lengths is not None and len(self._lengths) != rows:
             raise ArgumentError(f"row_columns has {len(self._lengths)} entries, and the table {rows} rows")
         lengths = (ctypes.c_size_t * rows)(*self._lengths) if self._lengths is not None else None
