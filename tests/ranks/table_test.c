@@ -48,12 +48,16 @@ static void run_widths(int ranks) {
         }
 }
 
-/* Rank 0 comes late and rank 1 not at all: it is rank 1 that the others name. */
+/* Rank 0 comes late and rank 1 not at all: it is rank 1 that the others name, which has come further in the collective
+ * before. */
 static void name_the_late(struct rank *rank) {
+    enum { GATHERED = 1024 };
+    static int32_t own[GATHERED], all[3 * GATHERED];
     const kolo_table_options options = table_options_of(4, 4, 0);
     kolo_table *table = table_make(rank, &options);
     if (!table)
         return;
+    expect_status(rank, kolo_gather(rank->comm, own, all, GATHERED, KOLO_I32, 1), 0, "kolo_gather");
     const int64_t timeout_ms = rank->team->timeout_ms;
     if (rank->rank < 2)
         usleep((useconds_t)(rank->rank ? 3 * timeout_ms : timeout_ms / 4) * 1000);

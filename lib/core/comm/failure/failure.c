@@ -487,7 +487,7 @@ static struct kolo_failure_report find_cause(kolo_comm *comm, const struct kolo_
         return (struct kolo_failure_report){0}; /* see find_far_cause */
     if (wait->waited_ns < kolo_waiter_timeout_ns(&comm->waiter) + (on_others ? REMOTE_GRACE_NS : 0))
         return (struct kolo_failure_report){0};
-    const uint32_t late = kolo_progress_report_last(comm, peer);
+    const uint32_t late = kolo_progress_report_last(comm, wait);
     const char activity = kolo_liveness_activity(&comm->liveness, late);
     const uint32_t node = kolo_progress_report_node(comm, wait);
     if (node && activity != 'T')

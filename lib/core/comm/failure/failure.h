@@ -40,7 +40,7 @@ int64_t kolo_failure_counts(uint64_t sent, uint64_t expected);
 /* The waiter's check; waiter->owner is the communicator. */
 int kolo_failure_check(kolo_waiter *waiter, const struct kolo_wait *wait);
 
-/* Like kolo_failure_check, for a call that has waited for `peer` by other means for waited_ns. */
+/* Like kolo_failure_check, for a call that has waited for `peer` itself by other means for waited_ns. */
 int kolo_failure_look(kolo_comm *comm, uint32_t peer, int64_t waited_ns);
 
 /* The time between two questions whether the program was interrupted. */

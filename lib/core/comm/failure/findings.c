@@ -123,9 +123,12 @@ static uint32_t last_awaited(const kolo_comm *comm, uint32_t peer) {
     return found < comm->size ? found : follow(comm, peer);
 }
 
-uint32_t kolo_progress_report_last(const kolo_comm *comm, uint32_t peer) {
+uint32_t kolo_progress_report_last(const kolo_comm *comm, const struct kolo_wait *wait) {
     const struct kolo_shared_signal *signals = comm->segment.signals;
+    const uint32_t peer = kolo_peer_rank(wait->peer);
     uint32_t last = peer;
+    if (!wait->bell) /* of kolo_failure_look: between collectives steps say nothing */
+        return peer;
     if (kolo_channels_busy(&comm->channels) && !comm->channels.awaits_any)
         return last_awaited(comm, peer);
     uint64_t last_calls = kolo_load_acquire(&signals[peer].calls);
@@ -183,7 +186,7 @@ static void list_ranks(const kolo_comm *comm, char *text, size_t text_bytes) {
 }
 
 static void warn(kolo_comm *comm, const struct kolo_wait *wait) {
-    const uint32_t late = kolo_progress_report_last(comm, kolo_peer_rank(wait->peer));
+    const uint32_t late = kolo_progress_report_last(comm, wait);
     const char activity = kolo_liveness_activity(&comm->liveness, late);
     const uint64_t calls = kolo_load_acquire(&comm->segment.signals[late].calls);
     const uint32_t node = kolo_progress_report_node(comm, wait);
