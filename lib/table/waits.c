@@ -99,7 +99,8 @@ static bool has_departed(const struct kolo_table *table, uint32_t rank) {
 static int fail_with_communicator(struct kolo_table *table, const struct kolo_wait *wait, int64_t waited_ns) {
     const uint32_t peer = awaited(table, wait);
     const bool is_late = waited_ns >= kolo_waiter_timeout_ns(&table->comm->waiter);
-    const int rc = kolo_failure_look(table->comm, is_late || has_departed(table, peer) ? peer : table->rank, waited_ns);
+    const int rc = kolo_failure_look(table->comm, is_late || has_departed(table, peer) ? peer : table->rank,
+                                     is_late ? waited_ns : 0); /* earlier, it would warn of a wait in a collective */
     if (rc < 0)
         table->is_broken = true;
     return rc;

@@ -1,5 +1,8 @@
 /* Tables: what is pushed is applied once, in every mode, placement and shape, and is there when the clocks say so; rows
  * are never torn; staleness 0 gives the bits of an all-reduce of the updates with the same rule. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "table_parts.h"
@@ -49,23 +52,38 @@ static void run_widths(int ranks) {
 }
 
 /* Rank 0 comes late and rank 1 not at all: it is rank 1 that the others name, which has come further in the collective
- * before. */
+ * before. Nobody warns of a wait in a collective meanwhile. */
 static void name_the_late(struct rank *rank) {
     enum { GATHERED = 1024 };
     static int32_t own[GATHERED], all[3 * GATHERED];
+    setenv("KOLO_LOG", "warn,stall:100", 1);
+    const int rc = kolo_comm_create(&rank->comm, &rank->options);
+    unsetenv("KOLO_LOG");
+    if (!expect_status(rank, rc, 0, "kolo_comm_create"))
+        return;
     const kolo_table_options options = table_options_of(4, 4, 0);
     kolo_table *table = table_make(rank, &options);
     if (!table)
         return;
     expect_status(rank, kolo_gather(rank->comm, own, all, GATHERED, KOLO_I32, 1), 0, "kolo_gather");
     const int64_t timeout_ms = rank->team->timeout_ms;
-    if (rank->rank < 2)
+    if (rank->rank < 2) {
         usleep((useconds_t)(rank->rank ? 3 * timeout_ms : timeout_ms / 4) * 1000);
-    else
-        expect_timely(rank, rank->comm, kolo_table_clock(table), KOLO_ERR_TIMEOUT, 1, "kolo_table_clock");
+    } else {
+        char log[8192] = "";
+        const int file = memfd_create("log", MFD_CLOEXEC), terminal = dup(STDERR_FILENO);
+        dup2(file, STDERR_FILENO);
+        const int status = kolo_table_clock(table);
+        dup2(terminal, STDERR_FILENO);
+        expect_timely(rank, rank->comm, status, KOLO_ERR_TIMEOUT, 1, "kolo_table_clock");
+        expect(rank, pread(file, log, sizeof log - 1, 0) >= 0 && !strstr(log, "has waited"), "the log is:\n%s", log);
+        close(file);
+        close(terminal);
+    }
     if (rank->rank == 0)
         kolo_table_clock(table);
     kolo_table_destroy(table);
+    kolo_comm_destroy(rank->comm);
 }
 
 /* Rank 0 leaves, and ends its communicator, while the others have clocks to end. */
@@ -281,7 +299,7 @@ static void name_others(struct rank *rank) {
 
 static void run_waits(void) {
     static const int64_t stalenesses[] = {0, 2};
-    harness_run(&(struct team){.ranks = 3, .run = name_the_late, .timeout_ms = 1000});
+    harness_run(&(struct team){.ranks = 3, .creates_itself = true, .run = name_the_late, .timeout_ms = 1000});
     harness_run(&(struct team){.ranks = 3, .run = leave_early});
     for (int i = 0; i < 2; i++)
         harness_run(&(struct team){.ranks = 3, .run = serve_nothing, .argument = &stalenesses[i]});

@@ -208,7 +208,7 @@ void kolo_progress_report_warn(kolo_comm *comm, const struct kolo_wait *wait) {
     struct kolo_stall *stall = &comm->stall;
     if (stall->warn_ns == 0 || wait->waited_ns < stall->warn_ns)
         return;
-    if (stall->wait != comm->waiter.slept) {
+    if (stall->wait != comm->waiter.slept || stall->next_ns == 0) { /* no wait has slept yet */
         stall->wait = comm->waiter.slept;
         stall->next_ns = stall->warn_ns;
     }
