@@ -86,6 +86,36 @@ static void name_the_late(struct rank *rank) {
     kolo_comm_destroy(rank->comm);
 }
 
+static void count_call(void *calls) {
+    ++*(uint64_t *)calls;
+}
+
+/* While rank 0 waits in a table, its send goes on, and so does the program's own work. */
+static void send_meanwhile(struct rank *rank) {
+    enum { BYTES = 1 << 20 };
+    static uint8_t message[BYTES];
+    uint64_t calls = 0;
+    const kolo_hooks hooks = {.hooks_bytes = sizeof hooks, .idle = count_call, .context = &calls};
+    const kolo_table_options options = table_options_of(4, 4, 0);
+    kolo_table *table = table_make(rank, &options);
+    kolo_request *request = NULL;
+    if (!table)
+        return;
+    if (rank->rank == 0) {
+        expect_status(rank, kolo_comm_set_hooks(rank->comm, &hooks), 0, "kolo_comm_set_hooks");
+        expect_status(rank, kolo_isend(rank->comm, message, BYTES, KOLO_U8, 1, 0, &request), 0, "kolo_isend");
+    } else {
+        sleep_ms(50);
+        expect_status(rank, kolo_recv(rank->comm, message, BYTES, KOLO_U8, 0, 0, NULL), 0, "kolo_recv");
+    }
+    expect_status(rank, kolo_table_clock(table), 0, "kolo_table_clock");
+    expect(rank, rank->rank || calls, "the hook was not called");
+    if (request)
+        expect_status(rank, kolo_request_wait(request), 0, "kolo_request_wait");
+    kolo_comm_set_hooks(rank->comm, NULL);
+    kolo_table_destroy(table);
+}
+
 /* Rank 0 leaves, and ends its communicator, while the others have clocks to end. */
 static void leave_early(struct rank *rank) {
     const kolo_table_options options = table_options_of(4, 4, 0);
@@ -300,6 +330,7 @@ static void name_others(struct rank *rank) {
 static void run_waits(void) {
     static const int64_t stalenesses[] = {0, 2};
     harness_run(&(struct team){.ranks = 3, .creates_itself = true, .run = name_the_late, .timeout_ms = 1000});
+    harness_run(&(struct team){.ranks = 2, .run = send_meanwhile});
     harness_run(&(struct team){.ranks = 3, .run = leave_early});
     for (int i = 0; i < 2; i++)
         harness_run(&(struct team){.ranks = 3, .run = serve_nothing, .argument = &stalenesses[i]});
