@@ -228,14 +228,10 @@ static int wait_together(struct kolo_table *table) {
     }
 }
 
-/* Waits on for a clock that this worker has ended, if that wait was given up. Until the clock is over, what the worker
- * has pushed in it belongs to those that fold it. */
-static int resume(struct kolo_table *table) {
-    return kolo_load_relaxed(&table->self->clock) == 2 * table->clock + 2 ? wait_together(table) : 0;
-}
-
 int kolo_synchronous_reserve(struct kolo_table *table, uint64_t first, uint64_t end) {
-    const int resumed = resume(table);
+    /* If the wait for a clock that this worker has ended was given up, what it has pushed in that clock belongs to
+     * those that fold it until the clock is over; later clocks may have left the worker out since. */
+    const int resumed = table->has_ended ? wait_together(table) : 0;
     if (resumed < 0)
         return resumed;
     const uint64_t last = (end * table->rule.element_bytes - 1) / KOLO_TABLE_RESERVED_BYTES;
@@ -253,7 +249,8 @@ int kolo_synchronous_reserve(struct kolo_table *table, uint64_t first, uint64_t 
 }
 
 static int advance_together(struct kolo_table *table) {
-    const int resumed = resume(table);
+    const bool is_late = kolo_load_relaxed(&table->self->clock) == 2 * table->clock + 2; /* see above */
+    const int resumed = is_late ? wait_together(table) : 0;
     if (resumed < 0)
         return resumed;
     KOLO_POINT("synchronous.ending");

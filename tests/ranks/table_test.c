@@ -191,6 +191,36 @@ static void refuse_differences(struct rank *rank) {
     expect(rank, kolo_barrier(rank->comm) == 0, "kolo_barrier: %s", kolo_error_message());
 }
 
+/* Rank 0 ends a clock, but does not see the clock's end. */
+static void end_alone(const struct rank *rank, kolo_table *table) {
+    const int64_t timeout_ms = info_of(rank->comm).timeout_ms;
+    kolo_comm_set_timeout(rank->comm, 50);
+    expect_status(rank, kolo_table_clock(table), KOLO_ERR_TIMEOUT, "kolo_table_clock");
+    kolo_comm_set_timeout(rank->comm, timeout_ms);
+}
+
+/* The others end the clock that rank 0 has ended alone, and one more: what it pushes then is part of the one after. */
+static void push_after_one_more(const struct rank *rank, kolo_table *table) {
+    kolo_table_stats stats = {.stats_bytes = sizeof stats};
+    float value = 100;
+    if (rank->rank == 0)
+        end_alone(rank, table);
+    kolo_barrier(rank->comm);
+    for (int clock = 0; rank->rank && clock < 2; clock++)
+        expect_status(rank, kolo_table_clock(table), 0, "kolo_table_clock");
+    kolo_barrier(rank->comm);
+    if (rank->rank == 0) {
+        expect_status(rank, kolo_table_push(table, 0, 1, &value), 0, "kolo_table_push");
+        end_alone(rank, table);
+    }
+    kolo_barrier(rank->comm);
+    expect_status(rank, rank->rank ? kolo_table_clock(table) : kolo_table_wait(table), 0, "the end of clock 3");
+    kolo_table_get_stats(table, &stats);
+    kolo_table_pull(table, 0, 1, &value);
+    expect(rank, value == 111 && stats.left_out == 0, "the row is %g, not 111, with %llu pushes left out",
+           (double)value, (unsigned long long)stats.left_out);
+}
+
 /* Rank 0 has ended its clock, but has not seen the clock's end: what it pushes then is no part of that clock. */
 static void push_after_timeout(struct rank *rank) {
     kolo_table_options options = table_options_of(1, 1, 0);
@@ -216,6 +246,8 @@ static void push_after_timeout(struct rank *rank) {
     }
     kolo_table_pull(table, 0, 1, &value);
     expect(rank, value == 1, "clock 0 has %g, not 1", (double)value);
+    kolo_barrier(rank->comm);
+    push_after_one_more(rank, table);
     kolo_barrier(rank->comm);
     kolo_table_destroy(table);
 }
