@@ -110,6 +110,7 @@ static int fail_with_communicator(struct kolo_table *table, const struct kolo_wa
 static int find_abort(struct kolo_table *table) {
     kolo_comm *comm = table->comm;
     const int code = kolo_failure_ask(&comm->interrupt);
+    table->is_broken |= code != 0;
     if (code)
         return kolo_failure_publish(comm, KOLO_ERR_ABORTED, code);
     if (!kolo_load_acquire(kolo_comm_failure_word(comm))) /* pairs with its publication */
@@ -152,7 +153,7 @@ static int check(kolo_waiter *waiter, const struct kolo_wait *wait) {
     struct kolo_table *table = waiter->owner;
     kolo_comm *comm = table->comm;
     if (wait->bell == &table->header->saver_bell && wait->peer == table->rank)
-        return 0; /* a thread of this rank writes a file */
+        return find_abort(table); /* a thread of this rank writes a file */
     if (wait->bell == &table->header->bell)
         kolo_show_relaxed(&table->self->waits_for, awaited(table, wait) + 1);
     const bool awaits_nodes = wait->flag == &table->header->arrived;

@@ -223,6 +223,29 @@ static void save_and_leave(struct rank *rank) {
     kolo_table_destroy(table);
 }
 
+static int stop(void *context) {
+    (void)context;
+    return 7;
+}
+
+/* The program is interrupted while it waits for a file that it writes itself. */
+static void interrupt_wait(struct rank *rank) {
+    const kolo_hooks hooks = {.hooks_bytes = sizeof hooks, .interrupt = stop};
+    kolo_table_options options = options_of(&(struct setup){.staleness = 1});
+    options.rows = 200000; /* so that writing takes a while */
+    kolo_table *table = table_make(rank, &options);
+    if (!table)
+        return;
+    expect_status(rank, kolo_table_save(table, path), 0, "kolo_table_save");
+    kolo_comm_set_hooks(rank->comm, &hooks);
+    if (expect_status(rank, kolo_table_wait(table), KOLO_ERR_ABORTED, "kolo_table_wait"))
+        expect_message(rank, "kolo_table_wait", "code 7", NULL);
+    expect_status(rank, kolo_table_save(table, path), KOLO_ERR_STATE, "kolo_table_save after it");
+    kolo_table_destroy(table);
+    expect(rank, access(path, F_OK) == 0, "the file is not there");
+    unlink(path);
+}
+
 /* A table whose rows have the lengths of the saved ones in another order is another table. */
 static void load_other_lengths(struct rank *rank) {
     static const size_t lengths[][2] = {{3, 5}, {5, 3}};
@@ -290,6 +313,7 @@ int main(int argc, char **argv) {
     if (wants_ranks(1)) {
         harness_run(&(struct team){.ranks = 1, .run = load_other_lengths});
         harness_run(&(struct team){.ranks = 1, .run = save_and_leave});
+        harness_run(&(struct team){.ranks = 1, .run = interrupt_wait});
     }
     for (int ranks = 1; ranks <= 4; ranks++)
         for (int s = 0; s < 3; s++)
