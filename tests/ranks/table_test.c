@@ -116,6 +116,18 @@ static void send_meanwhile(struct rank *rank) {
     kolo_table_destroy(table);
 }
 
+/* Rows that are not there are named, where they wrap around, too. */
+static void refuse_rows(struct rank *rank) {
+    const kolo_table_options options = table_options_of(10, 1, 0);
+    kolo_table *table = table_make(rank, &options);
+    float value = 0;
+    if (!table)
+        return;
+    refused(rank, kolo_table_pull(table, 5, UINT64_MAX, &value), "row 10: the table has rows 0 to 9");
+    refused(rank, kolo_table_push(table, 12, 1, &value), "row 12: the table has rows 0 to 9");
+    kolo_table_destroy(table);
+}
+
 /* Rank 0 leaves, and ends its communicator, while the others have clocks to end. */
 static void leave_early(struct rank *rank) {
     const kolo_table_options options = table_options_of(4, 4, 0);
@@ -363,6 +375,7 @@ static void run_waits(void) {
     static const int64_t stalenesses[] = {0, 2};
     harness_run(&(struct team){.ranks = 3, .creates_itself = true, .run = name_the_late, .timeout_ms = 1000});
     harness_run(&(struct team){.ranks = 2, .run = send_meanwhile});
+    harness_run(&(struct team){.ranks = 1, .run = refuse_rows});
     harness_run(&(struct team){.ranks = 3, .run = leave_early});
     for (int i = 0; i < 2; i++)
         harness_run(&(struct team){.ranks = 3, .run = serve_nothing, .argument = &stalenesses[i]});

@@ -46,7 +46,7 @@ static inline int check_worker(const char *function, const kolo_table *table) {
 static inline int check_range(const char *function, const kolo_table *table, uint64_t first, uint64_t rows,
                               const void *values) {
     if (__builtin_expect(first > table->pieces.rows || rows > table->pieces.rows - first, 0))
-        return refuse_rows(function, table, first > table->pieces.rows ? first : first + rows - 1);
+        return refuse_rows(function, table, first > table->pieces.rows ? first : table->pieces.rows);
     return __builtin_expect(!values && rows > 0, 0) ? refuse_null(function, table, "values") : 0;
 }
 
