@@ -1,7 +1,6 @@
 /* Ends workers' clocks, runs servers, and sets the learning rate. */
 #include "table/clocks.h"
 
-#include "base/clock.h"
 #include "shm/region.h"
 #include "sync/point.h"
 #include "table/nodes/outbox.h"
@@ -11,8 +10,7 @@
 
 /* Staleness 0. */
 
-#define DONE          KOLO_TABLE_FOLDED /* all pieces, of so many clocks, 0 at first */
-#define SEQUENCE_BITS 23                /* otherwise the piece, and these of its sequence */
+#define SEQUENCE_BITS 23 /* of `place`; above them the piece, or KOLO_TABLE_FOLDED | clocks: 0 at first */
 #define SEQUENCE_MASK ((UINT64_C(1) << SEQUENCE_BITS) - 1)
 
 static inline uint64_t *bits_of(const struct kolo_table *table, uint32_t worker) {
@@ -127,8 +125,8 @@ static uint64_t next_word(const struct kolo_table *table, const struct fold *fol
 /* The first piece of the shard that the fold of the clock has not written; UINT64_MAX where all are written. */
 static uint64_t first_unwritten(const struct kolo_table *table, uint32_t shard, uint64_t clock, uint64_t begin) {
     const uint64_t place = kolo_load_acquire(&table->shard[shard].place);
-    if (place & DONE)
-        return place == (DONE | (clock + 1)) ? UINT64_MAX : begin;
+    if (place & KOLO_TABLE_FOLDED)
+        return place == (KOLO_TABLE_FOLDED | (clock + 1)) ? UINT64_MAX : begin;
     const uint64_t piece = place >> SEQUENCE_BITS, sequence = kolo_load_acquire(kolo_piece_sequence(table, piece));
     return (sequence & SEQUENCE_MASK) == (place & SEQUENCE_MASK) ? piece : piece + 1;
 }
@@ -162,7 +160,7 @@ static void fold_shard(struct kolo_table *table, uint32_t shard, uint64_t clock)
         }
     }
     KOLO_POINT("synchronous.folding");
-    kolo_store_release(&shared->place, DONE | (clock + 1));
+    kolo_store_release(&shared->place, KOLO_TABLE_FOLDED | (clock + 1));
     KOLO_POINT("synchronous.done");
     kolo_publish(&table->waiter, &shared->folded, clock + 1, &shared->bell);
     KOLO_POINT("synchronous.folded");
@@ -188,18 +186,8 @@ void kolo_synchronous_help(struct kolo_table *table) {
     }
 }
 
-/* Waits until the first `clocks` clocks are closed. */
-static int wait_closed(struct kolo_table *table, uint64_t clocks) {
-    if (kolo_load_acquire(&table->header->closed) >= clocks)
-        return 0;
-    const int64_t start_ns = kolo_clock_ns();
-    const int rc = kolo_wait_closed(table, clocks);
-    kolo_table_count(&table->self->waited_ns, (uint64_t)(kolo_clock_ns() - start_ns));
-    return rc;
-}
-
 static int wait_folded(struct kolo_table *table, uint64_t clocks) {
-    int rc = wait_closed(table, clocks);
+    int rc = kolo_wait_closed(table, clocks);
     for (uint32_t i = 0; i < table->shards && rc == 0; i++) {
         const uint32_t shard = (table->rank + i) % table->shards;
         rc = kolo_wait_shard(table, shard, &table->shard[shard].folded, clocks);

@@ -223,17 +223,23 @@ int kolo_wait_shard(struct kolo_table *table, uint32_t shard, const kolo_atomic_
     return rc;
 }
 
-static void show_wait(struct kolo_table *table, uint32_t worker, int64_t since_ns) {
-    kolo_show_relaxed(&table->self->waits_since_ns, (uint64_t)since_ns);
-    kolo_show_release(&table->self->waits_for, worker + 1);
+/* Shows which worker this rank waits for, and counts the time. `peer` is this rank where it waits for no worker. */
+static int wait_counted(struct kolo_table *table, const kolo_atomic_u64 *flag, uint64_t target, kolo_bell *bell,
+                        uint32_t peer) {
+    const int64_t start_ns = kolo_clock_ns();
+    kolo_show_relaxed(&table->self->waits_since_ns, (uint64_t)start_ns);
+    kolo_show_release(&table->self->waits_for, peer == table->rank ? 0 : peer + 1);
+    const int rc = kolo_wait_for(table, flag, target, bell, peer);
+    kolo_show_relaxed(&table->self->waits_for, 0);
+    kolo_table_count(&table->self->waited_ns, (uint64_t)(kolo_clock_ns() - start_ns));
+    return rc;
 }
 
 int kolo_wait_closed(struct kolo_table *table, uint64_t clocks) {
-    const uint32_t worker = slowest(table);
+    if (kolo_load_acquire(&table->header->closed) >= clocks)
+        return 0;
     table->awaits_shard = 0;
-    show_wait(table, worker, kolo_clock_ns());
-    const int rc = kolo_wait_for(table, &table->header->closed, clocks, &table->header->bell, worker);
-    kolo_show_relaxed(&table->self->waits_for, 0);
+    const int rc = wait_counted(table, &table->header->closed, clocks, &table->header->bell, slowest(table));
     table->awaits_shard = KOLO_NO_WAIT;
     return rc;
 }
@@ -242,22 +248,14 @@ int kolo_wait_worker(struct kolo_table *table, uint32_t worker, uint64_t clock) 
     struct kolo_shared_table_rank *member = &table->members[worker];
     if (kolo_load_acquire(&member->reached) >= clock) /* pairs with kolo_clocks_advance */
         return 0;
-    const int64_t start_ns = kolo_clock_ns();
-    show_wait(table, worker, start_ns);
-    const int rc = kolo_wait_for(table, &member->reached, clock, &member->bell, worker);
-    kolo_show_relaxed(&table->self->waits_for, 0);
-    kolo_table_count(&table->self->waited_ns, (uint64_t)(kolo_clock_ns() - start_ns));
-    return rc;
+    return wait_counted(table, &member->reached, clock, &member->bell, worker);
 }
 
 int kolo_wait_arrived(struct kolo_table *table, uint64_t rounds) {
     struct kolo_shared_table_header *header = table->header;
     if (kolo_load_acquire(&header->arrived) >= rounds) /* pairs with publish in table/nodes/rounds.c */
         return 0;
-    const int64_t start_ns = kolo_clock_ns();
     kolo_fetch_add(&header->hurry, 1);
     kolo_bell_ring(&table->waiter, &header->hurry_bell);
-    const int rc = kolo_wait_for(table, &header->arrived, rounds, &header->rounds_bell, table->rank);
-    kolo_table_count(&table->self->waited_ns, (uint64_t)(kolo_clock_ns() - start_ns));
-    return rc;
+    return wait_counted(table, &header->arrived, rounds, &header->rounds_bell, table->rank);
 }
