@@ -55,6 +55,7 @@ static struct {
     size_t bytes;
     uint64_t process; /* forks before this process, as kolo_common_lock counts them, plus one; 0: no trace yet */
     kolo_atomic_u64 tracks;
+    kolo_atomic_u64 next; /* the block to look at, counted on over all of them */
 } trace;
 
 /* What a thread writes to. */
@@ -138,11 +139,11 @@ static bool take(uint32_t index, uint64_t self) {
 }
 
 /* Takes the next block that it can, and returns its number, from 1; 0: there is none. */
-static uint64_t take_next(uint64_t self) {
+static uint64_t take_next(uint64_t self, uint32_t *index) {
     for (uint32_t i = 0; i < trace.header->blocks; i++) {
-        const uint64_t number = kolo_fetch_add(word(&trace.header->taken), 1) + 1;
-        if (take((uint32_t)((number - 1) % trace.header->blocks), self))
-            return number;
+        *index = (uint32_t)(kolo_fetch_add(&trace.next, 1) % trace.header->blocks);
+        if (take(*index, self))
+            return kolo_fetch_add(word(&trace.header->taken), 1) + 1;
     }
     return 0;
 }
@@ -182,14 +183,13 @@ static bool take_block(struct writer *writer) {
         kolo_store_release(&trace.owners[writer->index], 0); /* pairs with take */
     writer->block = NULL;
     writer->next = writer->end = NULL;
-    const uint64_t number = take_next(self);
+    const uint64_t number = take_next(self, &writer->index);
     if (number == 0) {
         kolo_fetch_add(word(&trace.header->lost), 1);
         return false;
     }
     if (!writer->track)
         writer->track = (uint32_t)kolo_fetch_add(&trace.tracks, 1) + 1;
-    writer->index = (uint32_t)((number - 1) % trace.header->blocks);
     writer->block = (struct kolo_trace_block *)(trace.blocks + (size_t)writer->index * trace.header->block_bytes);
     writer->next = (struct kolo_trace_event *)(writer->block + 1);
     writer->end = (struct kolo_trace_event *)((uint8_t *)writer->block + trace.header->block_bytes);
@@ -411,6 +411,7 @@ static bool open_trace(const char *directory, size_t bytes, const struct kolo_tr
     trace.comms = (struct kolo_trace_comm *)(trace.header + 1);
     trace.blocks = (uint8_t *)(trace.comms + KOLO_TRACE_COMMS);
     kolo_store_relaxed(&trace.tracks, 0);
+    kolo_store_relaxed(&trace.next, 0);
     fill_header(process, block_bytes);
     return true;
 }
