@@ -314,7 +314,10 @@ class Timeline(Folder):
         self.assertTrue(call[3]["unfinished"])
         self.assertEqual(5 * MS, call[1] - call[0])
         self.assertIn("rank 1: ended abruptly, or still runs", self.run_well())
-        self.assertFalse(self.summary()["slowest"][0]["finished"])
+        found = self.summary()
+        self.assertFalse(found["slowest"][0]["finished"])
+        self.assertEqual([(4, 3)], [(row["calls"], row["ended"]) for row in found["collectives"]])
+        self.assertRegex(self.run_well(), r"(?m)^allreduce .* 50\.0 us ")  # a call
 
 
 class Page(html.parser.HTMLParser):

@@ -73,9 +73,9 @@ typedef struct trace_rank {
 typedef struct trace_collective_row {
     unsigned collective;
     int size; /* a class */
-    uint64_t calls;
-    double bytes;     /* of all calls */
-    double ns;        /* from the begin of the last rank to the last end, of all calls */
+    uint64_t calls, ended;
+    double bytes;     /* of calls that ended, as the next two */
+    double ns;        /* from the begin of the last rank to the last end */
     double bus_bytes; /* bytes times the factor of nccl-tests */
 } trace_collective_row;
 

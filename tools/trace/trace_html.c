@@ -221,9 +221,8 @@ static void put_collectives(FILE *to, const trace_figures *figures) {
                 "<tr><td>%s</td><td>%s</td><td>%" PRIu64 "</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td>"
                 "</tr>\n",
                 trace_collective_name(row->collective), trace_size_text(row->size).text, row->calls,
-                bytes_text((uint64_t)row->bytes).text, trace_time_text(row->ns).text,
-                trace_time_text(row->ns / (double)row->calls).text, trace_rate_text(row->bytes, row->ns).text,
-                trace_rate_text(row->bus_bytes, row->ns).text);
+                bytes_text((uint64_t)row->bytes).text, trace_time_text(row->ns).text, trace_call_text(row).text,
+                trace_rate_text(row->bytes, row->ns).text, trace_rate_text(row->bus_bytes, row->ns).text);
     }
     fputs("</table></div>\n", to);
 }

@@ -301,6 +301,7 @@ static bool make_rows(trace_figures *figures) {
         figures->sizes[size]++;
         if (ns < 0)
             continue;
+        row->ended++;
         row->bytes += (double)call->bytes;
         row->bus_bytes += (double)call->bytes * trace_bus_factor(call->collective, ranks);
         row->ns += (double)ns;

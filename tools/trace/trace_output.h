@@ -20,6 +20,9 @@ quantity_text trace_time_text(double ns);
 /* "64 KiB": the least size of a class; "-" for none. */
 quantity_text trace_size_text(int size_class);
 
+/* How long one of these calls took, of those that ended; "-": none did. */
+quantity_text trace_call_text(const trace_collective_row *row);
+
 /* "1.25" or "-": 10^9 bytes a second. */
 quantity_text trace_rate_text(double bytes, double ns);
 

@@ -125,9 +125,8 @@ static void print_collectives(const trace_figures *figures) {
         const trace_collective_row *row = &figures->rows[i];
         printf("%-19s %10s %9" PRIu64 " %10s %10s %8s %8s\n", trace_collective_name(row->collective),
                trace_size_text(row->size).text, row->calls,
-               row->bytes > 0 ? bytes_text((uint64_t)row->bytes).text : "-",
-               trace_time_text(row->ns / (double)row->calls).text, trace_rate_text(row->bytes, row->ns).text,
-               trace_rate_text(row->bus_bytes, row->ns).text);
+               row->bytes > 0 ? bytes_text((uint64_t)row->bytes).text : "-", trace_call_text(row).text,
+               trace_rate_text(row->bytes, row->ns).text, trace_rate_text(row->bus_bytes, row->ns).text);
     }
 }
 

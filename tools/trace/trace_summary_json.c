@@ -39,10 +39,10 @@ static void put_collectives(FILE *to, const trace_figures *figures) {
     for (int i = 0; i < figures->row_count; i++) {
         const trace_collective_row *row = &figures->rows[i];
         fprintf(to,
-                "%s{\"collective\": \"%s\", \"bytes_min\": %" PRIu64 ", \"calls\": %" PRIu64
+                "%s{\"collective\": \"%s\", \"bytes_min\": %" PRIu64 ", \"calls\": %" PRIu64 ", \"ended\": %" PRIu64
                 ", \"bytes\": %.0f, \"time_s\": %.9f, \"busbw_gbps\": ",
                 i ? ", " : "", trace_collective_name(row->collective), trace_size_min(row->size), row->calls,
-                row->bytes, row->ns * S);
+                row->ended, row->bytes, row->ns * S);
         if (row->ns > 0 && row->bus_bytes > 0)
             fprintf(to, "%.6g}", row->bus_bytes / row->ns);
         else

@@ -19,6 +19,11 @@ quantity_text trace_size_text(int size_class) {
     return size_class ? bytes_text(trace_size_min(size_class)) : none;
 }
 
+quantity_text trace_call_text(const trace_collective_row *row) {
+    const quantity_text none = {"-"};
+    return row->ended ? trace_time_text(row->ns / (double)row->ended) : none;
+}
+
 quantity_text trace_rate_text(double bytes, double ns) {
     quantity_text rate = {"-"};
     if (bytes > 0 && ns > 0)
