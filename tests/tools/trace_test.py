@@ -279,8 +279,9 @@ class Timeline(Folder):
         self.write([self.full_process()])
         events, slices = self.timeline()
         names = [each[2] for each in slices[1, 4096]]
-        for name in ("wait for buckets", "copy in", "fold", "copy out", "allreduce", "push", "optimizer step", "wait for rank 0"):
+        for name in ("wait for buckets", "copy in", "fold", "copy out", "allreduce", "push", "optimizer step", "wait"):
             self.assertIn(name, names)
+        self.assertNotIn("wait for rank 0", names)  # it is rank 0 itself
         outer = next(name for name in names if name.startswith("outer"))
         self.assertEqual("outer ???<script>\"'&é" + "x" * 40, outer)
         self.assertEqual(["allreduce in the background"] * 4, [event["name"] for event in events if event["ph"] in "be"])
@@ -288,7 +289,7 @@ class Timeline(Folder):
                          {event["args"]["name"] for event in events if event.get("name") == "thread_name"})
         self.assertIn("failure: peer dead", next(event["name"] for event in events if event["ph"] == "i"))
         found, = self.summary()["processes"]
-        self.assertEqual((1, ""), (found["hidden_share"], found["missing"]))
+        self.assertEqual((1, "", [0]), (found["hidden_share"], found["missing"], found["waited_for_s"]))
         for phase in "BEMbeiC":
             self.assertIn(phase, {event["ph"] for event in events})
 

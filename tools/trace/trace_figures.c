@@ -161,7 +161,7 @@ static void add_wait(tally *tally, const trace_walk *walk, const trace_slice *sl
         within |= communicates(&walk->open[i]);
     if (!is_of_kolo(walk) && !within)
         tally->rank->exposed_ns += slice->end_ns - slice->begin_ns;
-    if (peer >= 0 && counts && tally->figures->waits)
+    if (peer >= 0 && peer != walk->process && counts && tally->figures->waits) /* for itself: for no rank */
         tally->figures->waits[(size_t)walk->process * (size_t)job->count + (size_t)peer] +=
             (double)(slice->end_ns - slice->begin_ns);
 }

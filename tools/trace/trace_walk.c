@@ -277,9 +277,9 @@ const char *trace_slice_name(const trace_walk *walk, const trace_slice *slice, c
     case TRACE_SLICE_WAIT:
         break;
     }
-    if (!slice->begin || event->rank < 0)
+    const int peer = slice->begin ? trace_job_peer(walk->job, &walk->job->processes[walk->process], event) : -1;
+    if (!slice->begin || event->rank < 0 || peer == walk->process) /* for no rank */
         return "wait";
-    const int peer = trace_job_peer(walk->job, &walk->job->processes[walk->process], event);
     if (peer >= 0)
         snprintf(text, TRACE_SLICE_NAME_BYTES, "wait for %s", trace_process_name(walk->job, peer, rank));
     else
