@@ -293,6 +293,19 @@ class Timeline(Folder):
         for phase in "BEMbeiC":
             self.assertIn(phase, {event["ph"] for event in events})
 
+    def test_calls_hidden_behind_a_table(self):
+        """The program waits for other workers, and not for the call in the background."""
+        process = made_trace.Rank(0, 2)
+        process.comm()
+        track, progress = process.track(), process.track("PROGRESS")
+        track.add(10 * US, "SPAN_BEGIN", detail=made_trace.SPAN["TABLE_WAIT"])
+        track.add(40 * US, "WAIT", rank=1, a=20 * US)
+        track.add(45 * US, "SPAN_END", detail=made_trace.SPAN["TABLE_WAIT"])
+        progress.add(4 * US, "CARRY", b=1)
+        progress.call(5 * US, 50 * US, 1)
+        self.write([process])
+        self.assertEqual(1, self.summary()["processes"][0]["hidden_share"])
+
     def test_begins_that_were_overwritten(self):
         made = made_trace.job_with_a_late_rank(room=9, small_calls=2)
         for process in made:

@@ -158,7 +158,7 @@ static void add_wait(tally *tally, const trace_walk *walk, const trace_slice *sl
     bool within = false;
     tally->rank->spun_ns += spun_ns(slice);
     for (int i = 0; i < walk->depth; i++)
-        within |= communicates(&walk->open[i]);
+        within |= communicates(&walk->open[i]) || waits(&walk->open[i]);
     if (!is_of_kolo(walk) && !within)
         tally->rank->exposed_ns += slice->end_ns - slice->begin_ns;
     if (peer >= 0 && peer != walk->process && counts && tally->figures->waits) /* for itself: for no rank */
