@@ -398,6 +398,12 @@ static void run_refused_options(const struct rank *rank, const struct setup *goo
     setup = *good; /* differs between the ranks, which may go on */
     setup.groups[0].learning_rate = rank->rank == 1 ? 1 : 2;
     refuse_options(rank, &setup, "groups[0].learning_rate is 1 on rank 1, 2 on rank 0");
+    setup = *good; /* wrong on one rank alone, with which the others must not lose step */
+    setup.options.clip_norm = rank->rank == 1 ? -1 : 0;
+    refuse_options(rank, &setup, rank->rank == 1 ? "clip_norm" : "failed on rank 1");
+    setup = *good;
+    setup.groups[0].beta1 = rank->rank == 0 ? 2 : 0;
+    refuse_options(rank, &setup, rank->rank == 0 ? "beta1" : "failed on rank 0");
 }
 
 static void run_refused(struct rank *rank) {

@@ -14,6 +14,8 @@
 
 enum { ALIGNMENT = 64, HUGE_PAGE = 2 << 20 };
 
+static const char *const function_of_create = "kolo_optimizer_create";
+
 static const struct kolo_sized sized_group = KOLO_SIZED(kolo_parameter_group, group_bytes, nesterov);
 static const struct kolo_sized sized_options = KOLO_SIZED(kolo_optimizer_options, options_bytes, skip_nonfinite);
 
@@ -91,7 +93,6 @@ static int check_options(const kolo_comm *comm, const kolo_optimizer_options *op
 
 /* Copies and checks the groups. */
 static int take_groups(kolo_optimizer *made, const kolo_parameter_group *groups, size_t ngroups) {
-    static const char *const function = "kolo_optimizer_create";
     const kolo_comm *comm = made->comm;
     const kolo_parameter_group initial = KOLO_PARAMETER_GROUP_INIT;
     made->ngroups = groups && ngroups ? ngroups : 1;
@@ -99,27 +100,27 @@ static int take_groups(kolo_optimizer *made, const kolo_parameter_group *groups,
     made->factors = calloc(made->ngroups, sizeof *made->factors);
     made->has_buffers = calloc(made->ngroups, sizeof *made->has_buffers);
     if (!made->groups || !made->factors || !made->has_buffers)
-        return KOLO_FAIL_IN(comm, "kolo_optimizer_create", KOLO_ERR_SYSTEM, "out of memory");
+        return KOLO_FAIL_IN(comm, function_of_create, KOLO_ERR_SYSTEM, "out of memory");
     made->groups[0] = initial;
     made->groups[0].end = made->options.count;
     const char *next = (const char *)groups; /* an array of the caller's structs, which may be longer */
     for (size_t i = 0; groups && i < ngroups; i++) {
         kolo_parameter_group *group = &made->groups[i];
         *group = initial;
-        int rc = kolo_sized_read(&sized_group, function, group, next);
+        int rc = kolo_sized_read(&sized_group, function_of_create, group, next);
         if (rc == 0)
-            rc = check_group(comm, function, i, group);
+            rc = check_group(comm, function_of_create, i, group);
         if (rc < 0)
             return rc;
         next += ((const kolo_parameter_group *)next)->group_bytes;
         group->group_bytes = sizeof *group;
         if (group->end <= (i ? group[-1].end : 0))
-            return KOLO_REFUSE(comm, "kolo_optimizer_create", "group %zu ends at %zu: must be behind the one before", i,
+            return KOLO_REFUSE(comm, function_of_create, "group %zu ends at %zu: must be behind the one before", i,
                                group->end);
         made->has_momentum = made->has_momentum || group->momentum != 0;
     }
     if (made->groups[made->ngroups - 1].end != made->options.count)
-        return KOLO_REFUSE(comm, "kolo_optimizer_create", "the last group ends at %zu: must be the count, %zu",
+        return KOLO_REFUSE(comm, function_of_create, "the last group ends at %zu: must be the count, %zu",
                            made->groups[made->ngroups - 1].end, made->options.count);
     return 0;
 }
@@ -131,7 +132,7 @@ static int take_segments(kolo_optimizer *made, const kolo_optimizer_options *opt
     made->segments = calloc(made->nsegments, sizeof *made->segments);
     made->blocks = calloc(2 * (size_t)comm->global_size, sizeof *made->blocks);
     if (!made->segments || !made->blocks)
-        return KOLO_FAIL_IN(comm, "kolo_optimizer_create", KOLO_ERR_SYSTEM, "out of memory");
+        return KOLO_FAIL_IN(comm, function_of_create, KOLO_ERR_SYSTEM, "out of memory");
     for (size_t i = 0, begin = 0; i < made->nsegments; i++) {
         struct kolo_optimizer_segment *segment = &made->segments[i];
         const size_t end = options->nsegments ? options->segments[i] : options->count;
@@ -224,20 +225,27 @@ static bool allocate(kolo_optimizer *made) {
     return !kolo_optimizer_needs_norm(made) || (made->kept = numbers(made->owned, made->element_bytes));
 }
 
+/* Ends a part of the creation, which has ended with `rc` on this rank. Returns 0, or fails on all ranks where it has
+ * failed on one. */
+static int agree(kolo_comm *comm, int rc) {
+    uint64_t first = (uint64_t)(rc < 0 ? comm->global_rank : comm->global_size) << 8 | (uint64_t)-rc;
+    const int met = kolo_allreduce(comm, &first, &first, 1, KOLO_U64, KOLO_MIN);
+    if (met < 0 || rc < 0 || (first & 0xff) == 0)
+        return met < 0 ? met : rc;
+    return KOLO_FAIL_IN(comm, function_of_create, -(int)(first & 0xff), "failed on rank %u; see that rank's message",
+                        (unsigned)(first >> 8));
+}
+
 /* Makes sure that all ranks pass the same items, and that all have memory. */
 static int meet(kolo_optimizer *made) {
     kolo_comm *comm = made->comm;
-    const uint64_t size = comm->global_size;
     made->settings = digest_of(made);
     const struct kolo_items items = kolo_optimizer_items(made);
-    int rc = kolo_items_agree(comm, "kolo_optimizer_create", &items);
-    uint64_t failed = rc == 0 && !allocate(made) ? comm->global_rank : size;
-    if (rc == 0)
-        rc = kolo_allreduce(comm, &failed, &failed, 1, KOLO_U64, KOLO_MIN);
-    if (rc == 0 && failed < size)
-        return KOLO_FAIL_IN(comm, "kolo_optimizer_create", KOLO_ERR_SYSTEM,
-                            "rank %u has not enough memory for its state", (unsigned)failed);
-    return rc;
+    const int rc = kolo_items_agree(comm, function_of_create, &items);
+    return rc < 0 ? rc
+                  : agree(comm, allocate(made) ? 0
+                                               : KOLO_FAIL_IN(comm, function_of_create, KOLO_ERR_SYSTEM,
+                                                              "out of memory for its state"));
 }
 
 static void release(kolo_optimizer *optimizer) {
@@ -263,32 +271,36 @@ static void choose_kernels(kolo_optimizer *made) {
     made->real_bytes = kolo_dtype_bytes(made->real);
 }
 
+/* Fills in what needs no other rank. */
+static int take(kolo_optimizer *made, kolo_comm *comm, const kolo_optimizer_options *options,
+                const kolo_parameter_group *groups, size_t ngroups) {
+    made->comm = comm;
+    made->options = *options;
+    made->options.segments = NULL;
+    choose_kernels(made);
+    const int rc = take_groups(made, groups, ngroups);
+    return rc < 0 ? rc : take_segments(made, options);
+}
+
 int kolo_optimizer_create(kolo_comm *comm, const kolo_optimizer_options *options, const kolo_parameter_group *groups,
                           size_t ngroups, kolo_optimizer **optimizer) {
     kolo_optimizer_options read = KOLO_OPTIMIZER_OPTIONS_INIT;
     if (!comm || !options || !optimizer)
         return kolo_fail(KOLO_ERR_ARG, "%s: %s is NULL", __func__, !comm ? "comm" : !options ? "options" : "optimizer");
-    int rc = kolo_sized_read(&sized_options, __func__, &read, options);
+    kolo_optimizer *made = calloc(1, sizeof *made);
+    int rc = made ? kolo_sized_read(&sized_options, __func__, &read, options)
+                  : KOLO_FAIL_IN(comm, __func__, KOLO_ERR_SYSTEM, "out of memory");
     if (rc == 0)
         rc = check_options(comm, &read);
-    if (rc < 0)
-        return rc;
-    kolo_optimizer *made = calloc(1, sizeof *made);
-    if (!made)
-        return KOLO_FAIL_IN(comm, __func__, KOLO_ERR_SYSTEM, "out of memory");
-    made->comm = comm;
-    made->options = read;
-    choose_kernels(made);
-    rc = take_groups(made, groups, ngroups);
     if (rc == 0)
-        rc = take_segments(made, &read);
-    made->options.segments = NULL;
+        rc = take(made, comm, &read, groups, ngroups);
+    rc = agree(comm, rc);
     if (rc == 0)
         rc = meet(made);
-    if (rc < 0)
-        release(made);
-    else
+    if (rc == 0)
         *optimizer = made;
+    else if (made)
+        release(made);
     return rc;
 }
 
