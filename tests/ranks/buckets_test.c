@@ -255,16 +255,29 @@ static void run_leaving(struct rank *rank) {
         free(tensors[i].data);
 }
 
-/* Ranks whose tensors differ, though what is sent for them is as long, whatever it is. */
+static void add_floats(const void *in, void *inout, size_t count, void *context) {
+    (void)context;
+    for (size_t i = 0; i < count; i++)
+        ((float *)inout)[i] += ((const float *)in)[i];
+}
+
+/* Ranks whose tensors differ, though what is sent for them is as long, whatever it is. The last kind: an operation of
+ * kolo_op_create, whose numbers differ between the ranks. */
 static void run_mismatch(struct rank *rank) {
     float data[8] = {0};
     const size_t first = rank->rank == 1 ? 3 : 4;
     const kolo_tensor tensors[] = {{data, first}, {data + first, 8 - first}};
-    for (int kind = 0; kind < KOLO_COMPRESSIONS; kind++) {
+    kolo_op ops[2];
+    for (int i = 0; i < 2; i++)
+        expect_status(rank, kolo_op_create(&ops[i], add_floats, NULL, sizeof(float), KOLO_OP_COMMUTATIVE), 0,
+                      "kolo_op_create");
+    for (int kind = 0; kind <= KOLO_COMPRESSIONS; kind++) {
+        const bool is_own = kind == KOLO_COMPRESSIONS;
         kolo_bucket_options options = KOLO_BUCKET_OPTIONS_INIT;
         kolo_buckets *buckets = NULL;
         kolo_comm *comm;
-        options.compression = (kolo_compression)kind;
+        options.op = is_own ? ops[rank->rank == 1] : KOLO_SUM;
+        options.compression = is_own ? KOLO_COMPRESSION_NONE : (kolo_compression)kind;
         options.compression_share = 0.01;
         if (!expect_status(rank, kolo_comm_dup(rank->comm, &comm), 0, "kolo_comm_dup") ||
             !expect_status(rank, kolo_bucket_create(comm, tensors, 2, &options, &buckets), 0, "kolo_bucket_create"))
@@ -279,6 +292,8 @@ static void run_mismatch(struct rank *rank) {
         expect_status(rank, kolo_bucket_destroy(buckets), 0, "kolo_bucket_destroy");
         kolo_comm_destroy(comm);
     }
+    for (int i = 0; i < 2; i++)
+        kolo_op_destroy(ops[i]);
 }
 
 static void start(struct rank *rank) {

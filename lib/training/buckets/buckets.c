@@ -246,10 +246,11 @@ static struct kolo_item item_of(const void *context, size_t index) {
         const size_t place = bucket->first + index - SETTINGS;
         return kolo_item_of_list("tensors", buckets->order[place], ".count", buckets->list[place].count);
     }
+    const kolo_op op = buckets->options.op; /* that of kolo_op_create is a number of this process alone */
     const double share = buckets->options.compression == KOLO_COMPRESSION_TOPK ? buckets->options.compression_share : 0;
     const struct kolo_item settings[SETTINGS] = {
         {.name = "compression", .kind = KOLO_ITEM_COMPRESSION, .value = buckets->options.compression},
-        {.name = "op", .kind = KOLO_ITEM_OP, .value = buckets->options.op},
+        {.name = "op", .kind = KOLO_ITEM_OP, .value = op < KOLO_OPS_OWN ? op : KOLO_OPS_OWN},
         kolo_item_real("compression_share", share),
         kolo_item_number("tensors of the bucket", bucket->count)};
     return settings[index];
