@@ -87,12 +87,13 @@ static void show_blocks(uint32_t node, uint32_t ticket) {
             uint8_t *in = kolo_moves_region(&comms[node], &moves, ticket, local, block, KOLO_MOVES_IN);
             const uint64_t sent = to == KOLO_MOVES_NOBODY ? 0 : whole_of(ticket, rank, to);
             const uint64_t taken = from == KOLO_MOVES_NOBODY ? 0 : whole_of(ticket, from, rank);
+            const struct kolo_moves_head sent_head = {sent, sent}, taken_head = {taken, taken};
             size_t first;
             if (from != KOLO_MOVES_NOBODY)
-                memcpy(in, &taken, sizeof taken);
+                memcpy(in, &taken_head, sizeof taken_head);
             if (to == KOLO_MOVES_NOBODY)
                 continue;
-            memcpy(out, &sent, sizeof sent);
+            memcpy(out, &sent_head, sizeof sent_head);
             fill(out + KOLO_REGION_HEAD_BYTES, name_of_block(ticket, rank, to),
                  kolo_moves_chunk(&moves, sent, &first) * moves.element_bytes);
         }
@@ -313,8 +314,9 @@ static void run_miscounted(void) {
         for (uint32_t local = 0; local < 2; local++)
             for (int half = 0; half < 2; half++) {
                 const uint64_t whole = node == 1 && local == 0 && half == KOLO_MOVES_IN ? COUNT_WRONG : COUNT_WRONG + 2;
-                memcpy(kolo_moves_region(&comms[node], &moves, 0, local, 3, (enum kolo_moves_half)half), &whole,
-                       sizeof whole);
+                const struct kolo_moves_head head = {whole, whole};
+                memcpy(kolo_moves_region(&comms[node], &moves, 0, local, 3, (enum kolo_moves_half)half), &head,
+                       sizeof head);
             }
     for (uint32_t node = 0; node < 2; node++)
         kolo_exchange_begin(states[node][0], &order);

@@ -75,7 +75,7 @@ enum {
     CALLS_BEFORE = 3,
     CALLS_AFTER = 6,
     COUNT_MAX = 50001,
-    BLOCK_MAX = 9001, /* doubles of one block */
+    BLOCK_MAX = 13200, /* doubles of one block */
     RANKS_MAX = 5,
     CALLS_AHEAD = 60, /* that may return 0 before a mismatch: kolo_collectives.h says so of kolo_broadcast */
     CALLS = CALLS_AHEAD + 1
@@ -166,7 +166,7 @@ static void run_mismatch(struct rank *rank) {
     const struct setup *setup = rank->team->argument;
     const struct mismatch *mismatch = setup->mismatch;
     const bool odd = rank->rank == setup->odd_rank;
-    void *data = calloc(COUNT_MAX, sizeof(double)), *blocks = calloc(RANKS_MAX * BLOCK_MAX, sizeof(double));
+    void *data = calloc(RANKS_MAX * BLOCK_MAX, sizeof(double)), *blocks = calloc(RANKS_MAX * BLOCK_MAX, sizeof(double));
     int status = 0;
     /* A rank that is slow may hear of the mismatch while it is still in a call before that one. */
     for (int i = 0; status == 0 && i <= CALLS_BEFORE + CALLS_AFTER; i++)
@@ -205,8 +205,16 @@ static void run_algorithm(int ranks, kolo_algorithm algorithm) {
         }
 }
 
+/* Two lanes share each call: the message has the counts of whole blocks, not those of a lane's slices. */
+static void run_sliced(struct rank *rank) {
+    rank->options.threads = 2;
+    if (expect_status(rank, kolo_comm_create(&rank->comm, &rank->options), 0, "kolo_comm_create") &&
+        expect(rank, info_of(rank->comm).lanes == 2, "%d lanes", info_of(rank->comm).lanes))
+        run_mismatch(rank);
+}
+
 /* A collective, in lines and in slots. */
-enum { SMALL = 3, LARGE = 3000 };
+enum { SMALL = 3, LARGE = 3000, SLICED = 65600 };
 
 /* Those that have data. */
 enum { FAMILY = KOLO_ALLOC - KOLO_BROADCAST };
@@ -221,7 +229,12 @@ static void run_pair(int ranks, int odd_rank, const char *what, struct call comm
              common.count, kolo_name(KOLO_NAME_COLLECTIVE, odd.collective), odd.count, what);
     const struct mismatch mismatch = {text, common, odd};
     const struct setup setup = {&mismatch, odd_rank};
-    harness_run(&(struct team){.ranks = ranks, .slot_bytes = 8192, .run = run_mismatch, .argument = &setup});
+    const bool is_sliced = common.count == SLICED;
+    harness_run(&(struct team){.ranks = ranks,
+                               .slot_bytes = 8192,
+                               .creates_itself = is_sliced,
+                               .run = is_sliced ? run_sliced : run_mismatch,
+                               .argument = &setup});
 }
 
 /* Whether two ranks swap their slots in it, see run_algorithm. */
@@ -291,6 +304,8 @@ static void run_family(int ranks) {
             run_other_arguments(ranks, odd_rank, family(i), LARGE);
             run_other_blocks(ranks, odd_rank, family(i), SMALL);
             run_other_blocks(ranks, odd_rank, family(i), LARGE);
+            if (ranks == 2 && is_unequal(family(i)))
+                run_other_blocks(ranks, odd_rank, family(i), SLICED);
         }
 }
 

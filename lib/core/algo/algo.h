@@ -10,6 +10,7 @@
 struct kolo_blocks {
     const size_t *counts;  /* elements */
     const size_t *offsets; /* the beginning of each, in elements */
+    const size_t *whole;   /* elements of the blocks of which these are a lane's slices; else as `counts` */
 };
 
 /* The function that kolo_allreduce_apply runs between its two halves. */
@@ -73,6 +74,12 @@ static inline size_t kolo_block(const struct kolo_message *message, const struct
                                 size_t *first) {
     *first = blocks->counts ? blocks->offsets[rank] : rank * (message->count + message->gap);
     return blocks->counts ? blocks->counts[rank] : message->count;
+}
+
+/* Returns the elements of the whole block of `rank`, of which the message may have a slice. */
+static inline uint64_t kolo_block_whole(const struct kolo_message *message, const struct kolo_blocks *blocks,
+                                        uint32_t rank) {
+    return blocks->counts ? blocks->whole[rank] : message->count + message->gap;
 }
 
 /* Return the bytes from one block of `count` elements to the next, and those of all blocks with their gaps. */

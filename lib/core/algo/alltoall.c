@@ -58,9 +58,9 @@ static int show(kolo_comm *comm, const struct kolo_message *message, size_t tick
         const uint32_t peer = partner(comm, block);
         if (peer == comm->rank)
             continue;
-        size_t begin, first, count = kolo_block_chunk(message, &message->send_blocks, peer, turn.chunk, &first);
+        size_t first, count = kolo_block_chunk(message, &message->send_blocks, peer, turn.chunk, &first);
         uint8_t *region = kolo_region_between(comm, message, comm->rank, peer, ticket, &turn, block, block);
-        kolo_region_set_count(message, region, kolo_block(message, &message->send_blocks, peer, &begin));
+        kolo_region_set_count(message, region, peer);
         kolo_copy(region + message->plan.head_bytes, message->send + first * element_bytes, count * element_bytes);
         comm->stats.sent_bytes += count * element_bytes;
     }
@@ -93,7 +93,7 @@ static int take(kolo_comm *comm, const struct kolo_message *message, size_t tick
         if (rc < 0)
             return rc;
         const uint8_t *region = kolo_region_between(comm, message, peer, comm->rank, ticket, &turn, block, block);
-        rc = kolo_region_check_count(comm, message, region, peer, whole);
+        rc = kolo_region_check_count(comm, message, region, peer);
         if (rc < 0)
             return rc;
         kolo_call_stage(comm, KOLO_TRACE_STAGE_COPY_OUT);

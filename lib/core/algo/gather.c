@@ -56,7 +56,7 @@ static int take(kolo_comm *comm, const struct kolo_message *message, size_t chun
         const size_t count = kolo_chunk_of(message, whole, chunk, &first);
         int rc = kolo_step_await(comm, peer, 2 * chunk + 1);
         if (rc == 0)
-            rc = kolo_region_check_count(comm, message, slot, peer, whole);
+            rc = kolo_region_check_count(comm, message, slot, peer);
         if (rc < 0)
             return rc;
         kolo_call_stage(comm, KOLO_TRACE_STAGE_COPY_OUT);

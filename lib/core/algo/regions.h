@@ -50,18 +50,20 @@ static inline uint8_t *kolo_region_between(const kolo_comm *comm, const struct k
     return kolo_region(comm, message, swaps ? to : from, ticket, turn, swaps ? back : block);
 }
 
-/* Heads: the count of the whole block, where the plan has heads. */
-static inline void kolo_region_set_count(const struct kolo_message *message, uint8_t *region, uint64_t count) {
+/* Heads: the count of the whole block for `peer`, where the plan has heads. */
+static inline void kolo_region_set_count(const struct kolo_message *message, uint8_t *region, uint32_t peer) {
     if (message->plan.head_bytes)
-        memcpy(region, &count, sizeof count);
+        memcpy(region, &(uint64_t){kolo_block_whole(message, &message->send_blocks, peer)}, sizeof(uint64_t));
 }
 
 /* Checks that `peer` sends a block of the count that this rank expects; otherwise MISMATCH. */
 static inline int kolo_region_check_count(kolo_comm *comm, const struct kolo_message *message, const uint8_t *region,
-                                          uint32_t peer, size_t expected) {
-    uint64_t count = expected;
-    if (message->plan.head_bytes)
-        memcpy(&count, region, sizeof count);
+                                          uint32_t peer) {
+    if (!message->plan.head_bytes)
+        return 0;
+    const uint64_t expected = kolo_block_whole(message, &message->recv_blocks, peer);
+    uint64_t count;
+    memcpy(&count, region, sizeof count);
     return count == expected ? 0 : kolo_failure_publish_counts(comm, peer, count, expected);
 }
 
@@ -75,7 +77,7 @@ static inline int kolo_region_show(kolo_comm *comm, const struct kolo_message *m
     KOLO_POINT("region.claimed");
     kolo_call_stage(comm, KOLO_TRACE_STAGE_COPY_IN);
     uint8_t *slot = kolo_slot(comm, comm->rank, chunk);
-    kolo_region_set_count(message, slot, message->count);
+    kolo_region_set_count(message, slot, message->root);
     kolo_copy(slot + message->plan.head_bytes, message->send + first * element_bytes, count * element_bytes);
     KOLO_POINT("region.shown");
     comm->stats.sent_bytes += count * element_bytes;

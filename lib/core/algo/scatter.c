@@ -49,11 +49,11 @@ static int show(kolo_comm *comm, const struct kolo_message *message, size_t tick
     KOLO_POINT("scatter.claimed");
     kolo_call_stage(comm, KOLO_TRACE_STAGE_COPY_IN);
     for (uint32_t peer = turn.begin; peer < turn.end; peer++) {
-        size_t begin, first, count = kolo_block_chunk(message, &message->send_blocks, peer, turn.chunk, &first);
+        size_t first, count = kolo_block_chunk(message, &message->send_blocks, peer, turn.chunk, &first);
         uint8_t *region = kolo_region(comm, message, comm->rank, ticket, &turn, peer);
         if (peer == comm->rank)
             continue;
-        kolo_region_set_count(message, region, kolo_block(message, &message->send_blocks, peer, &begin));
+        kolo_region_set_count(message, region, peer);
         kolo_copy(region + message->plan.head_bytes, message->send + first * element_bytes, count * element_bytes);
         comm->stats.sent_bytes += count * element_bytes;
     }
@@ -70,7 +70,7 @@ static int take(kolo_comm *comm, const struct kolo_message *message, size_t tick
         kolo_call_stage(comm, KOLO_TRACE_STAGE_COPY_OUT);
         size_t first, count = kolo_chunk(message, turn.chunk, &first);
         uint8_t *region = kolo_region(comm, message, message->root, ticket, &turn, comm->rank);
-        rc = kolo_region_check_count(comm, message, region, message->root, message->count);
+        rc = kolo_region_check_count(comm, message, region, message->root);
         if (rc == 0)
             kolo_result_take(message, message->recv + first * element_bytes, region + message->plan.head_bytes,
                              count * element_bytes);

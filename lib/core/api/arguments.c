@@ -120,6 +120,7 @@ static int resolve_blocks(const char *function, const kolo_comm *comm, struct bu
             end = first + count;
     }
     blocks->offsets = packed;
+    blocks->whole = blocks->counts;
     buffer->count = end;
     buffer->own = packed[comm->global_rank];
     return 0;
@@ -129,7 +130,7 @@ static int resolve_blocks(const char *function, const kolo_comm *comm, struct bu
 static int resolve_buffer(const char *function, const kolo_comm *comm, const struct kolo_arguments *call,
                           struct buffer *buffer, struct kolo_blocks *blocks, size_t *packed) {
     if (!buffer->exists) {
-        *blocks = (struct kolo_blocks){NULL, NULL};
+        *blocks = (struct kolo_blocks){0};
     } else if (buffer->shape == COUNTED) {
         const int rc = resolve_blocks(function, comm, buffer, blocks, packed);
         if (rc < 0)

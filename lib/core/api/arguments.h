@@ -63,8 +63,8 @@ struct kolo_arguments {
                              .dtype = (dtype_),                                                                        \
                              .op = (op_),                                                                              \
                              .root = (root_),                                                                          \
-                             .send_blocks = {(send_counts_), (send_offsets_)},                                         \
-                             .recv_blocks = {(recv_counts_), (recv_offsets_)}})
+                             .send_blocks = {(send_counts_), (send_offsets_), NULL},                                   \
+                             .recv_blocks = {(recv_counts_), (recv_offsets_), NULL}})
 
 #define WITH_TENSORS(tensors_, ntensors_, dtype_, op_)                                                                 \
     ((struct kolo_arguments){.dtype = (dtype_), .op = (op_), .tensors = (tensors_), .ntensors = (ntensors_)})

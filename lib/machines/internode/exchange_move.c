@@ -15,7 +15,7 @@
 
 struct incoming {
     uint32_t from, local; /* the sender, and the taker's place on this node */
-    uint64_t whole;       /* elements of the block */
+    struct kolo_moves_head head;
     uint8_t *region;
     size_t bytes; /* that come in this ticket */
 };
@@ -25,9 +25,9 @@ static uint32_t blocks_of(const struct kolo_moves *moves) {
 }
 
 /* True if there is a message for chunk `moves->chunk` of such a block. */
-static bool carries(const struct kolo_moves *moves, uint64_t whole, size_t *bytes) {
+static bool carries(const struct kolo_moves *moves, uint64_t count, size_t *bytes) {
     size_t first;
-    *bytes = kolo_moves_chunk(moves, whole, &first) * moves->element_bytes;
+    *bytes = kolo_moves_chunk(moves, count, &first) * moves->element_bytes;
     return *bytes > 0 || moves->chunk == 0;
 }
 
@@ -43,8 +43,8 @@ static bool find_incoming(const struct kolo_flight *flight, uint32_t part, struc
     if (incoming->from == KOLO_MOVES_NOBODY || nodes->node_of[incoming->from] == own)
         return false;
     incoming->region = kolo_moves_region(comm, moves, flight->order.ticket, incoming->local, block, KOLO_MOVES_IN);
-    incoming->whole = kolo_moves_head(incoming->region);
-    return carries(moves, incoming->whole, &incoming->bytes);
+    incoming->head = kolo_moves_head(incoming->region);
+    return carries(moves, incoming->head.count, &incoming->bytes);
 }
 
 static void send_block(struct kolo_flight *flight, uint32_t local, uint32_t block) {
@@ -56,11 +56,12 @@ static void send_block(struct kolo_flight *flight, uint32_t local, uint32_t bloc
     if (to == KOLO_MOVES_NOBODY || nodes->node_of[to] == own)
         return;
     const uint8_t *region = kolo_moves_region(comm, moves, flight->order.ticket, local, block, KOLO_MOVES_OUT);
-    const uint64_t whole = kolo_moves_head(region);
+    const struct kolo_moves_head head = kolo_moves_head(region);
     const uint32_t part = kolo_nodes_local_rank(nodes, to) * blocks_of(moves) + block - moves->begin;
     size_t bytes = 0;
-    if (carries(moves, whole, &bytes))
-        kolo_exchange_send_counted(flight, nodes->node_of[to], part, region + KOLO_REGION_HEAD_BYTES, bytes, whole);
+    if (carries(moves, head.count, &bytes))
+        kolo_exchange_send_counted(flight, nodes->node_of[to], part, region + KOLO_REGION_HEAD_BYTES, bytes,
+                                   head.whole);
 }
 
 static void begin(struct kolo_flight *flight) {
@@ -86,7 +87,7 @@ static bool locate(struct kolo_flight *flight, struct kolo_exchange_message mess
     const struct kolo_exchange_counts counts = {
         .sender = incoming.from,
         .taker = kolo_nodes_rank(nodes, flight->state->node, incoming.local),
-        .expected = incoming.whole,
+        .expected = incoming.head.whole,
     };
     return !kolo_exchange_miscounts(flight, message.node, message.key, counts);
 }

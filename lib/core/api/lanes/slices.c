@@ -28,13 +28,13 @@ static struct kolo_blocks slice_blocks(const struct kolo_blocks *whole, size_t e
                                        uint32_t lane, uint32_t lanes, size_t *tables) {
     size_t *counts = tables, *offsets = tables + ranks;
     if (!whole->counts)
-        return (struct kolo_blocks){NULL, NULL};
+        return (struct kolo_blocks){0};
     for (uint32_t rank = 0; rank < ranks; rank++) {
         size_t first;
         counts[rank] = kolo_plan_slice(whole->counts[rank], (uint32_t)element_bytes, lanes, lane, &first);
         offsets[rank] = whole->offsets[rank] + first;
     }
-    return (struct kolo_blocks){counts, offsets};
+    return (struct kolo_blocks){counts, offsets, whole->counts};
 }
 
 void kolo_slice_make(struct kolo_message *slice, const struct kolo_descriptor *descriptor, const kolo_comm *first,

@@ -669,7 +669,7 @@ static size_t *keep_counts(struct kolo_blocks *blocks, size_t *copy, uint32_t ra
     if (!blocks->counts)
         return copy;
     memcpy(copy, blocks->counts, ranks * sizeof *copy);
-    blocks->counts = copy;
+    blocks->counts = blocks->whole = copy;
     return copy + ranks;
 }
 

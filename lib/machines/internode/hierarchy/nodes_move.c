@@ -63,13 +63,15 @@ static void show(void *context, size_t ticket) {
         uint8_t *in = kolo_moves_region(comm, &moves, comm->call.ticket + ticket, comm->rank, block, KOLO_MOVES_IN);
         size_t begin, first;
         if (from != KOLO_MOVES_NOBODY) {
-            const uint64_t whole = taken_block(m, from, &begin);
-            memcpy(in, &whole, sizeof whole);
+            const struct kolo_moves_head head = {taken_block(m, from, &begin),
+                                                 kolo_block_whole(m->message, &m->message->recv_blocks, from)};
+            memcpy(in, &head, sizeof head);
         }
         if (to != KOLO_MOVES_NOBODY) {
-            const uint64_t whole = sent_block(m, to, &begin);
-            const size_t bytes = kolo_moves_chunk(&moves, whole, &first) * moves.element_bytes;
-            memcpy(out, &whole, sizeof whole);
+            const struct kolo_moves_head head = {sent_block(m, to, &begin),
+                                                 kolo_block_whole(m->message, &m->message->send_blocks, to)};
+            const size_t bytes = kolo_moves_chunk(&moves, head.count, &first) * moves.element_bytes;
+            memcpy(out, &head, sizeof head);
             kolo_copy(out + KOLO_REGION_HEAD_BYTES, m->message->send + (begin + first) * moves.element_bytes, bytes);
             comm->stats.sent_bytes += bytes;
         }
@@ -95,10 +97,12 @@ static int take(void *context, size_t ticket) {
         const uint32_t local = is_near ? kolo_nodes_local_rank(nodes, from) : comm->rank;
         const uint8_t *region = kolo_moves_region(comm, &moves, comm->call.ticket + ticket, local, block,
                                                   is_near ? KOLO_MOVES_OUT : KOLO_MOVES_IN);
-        size_t begin, first, whole = taken_block(m, from, &begin);
-        const size_t bytes = kolo_moves_chunk(&moves, whole, &first) * moves.element_bytes;
-        if (kolo_moves_head(region) != whole)
-            return kolo_failure_publish_counts(comm, local, kolo_moves_head(region), whole);
+        const uint64_t sent = kolo_moves_head(region).whole,
+                       expected = kolo_block_whole(m->message, &m->message->recv_blocks, from);
+        size_t begin, first, count = taken_block(m, from, &begin);
+        const size_t bytes = kolo_moves_chunk(&moves, count, &first) * moves.element_bytes;
+        if (sent != expected)
+            return kolo_failure_publish_counts(comm, local, sent, expected);
         kolo_copy(m->message->recv + (begin + first) * moves.element_bytes, region + KOLO_REGION_HEAD_BYTES, bytes);
         comm->stats.received_bytes += bytes;
     }

@@ -309,7 +309,7 @@ int kolo_nodes_apply(kolo_comm *comm, const struct kolo_descriptor *descriptor, 
     part.count = count;
     part.gap = 0;
     if (apply->has_gradients) {
-        part.send_blocks = (struct kolo_blocks){counts, offsets};
+        part.send_blocks = (struct kolo_blocks){counts, offsets, counts};
         rc = kolo_nodes_reduce(comm, descriptor, &part);
     } else if (count) {
         apply->function(apply->context, first, count, NULL, own);
@@ -318,7 +318,7 @@ int kolo_nodes_apply(kolo_comm *comm, const struct kolo_descriptor *descriptor, 
         return rc;
     KOLO_POINT("hierarchy.applied");
     part.send = own;
-    part.send_blocks = (struct kolo_blocks){NULL, NULL};
-    part.recv_blocks = (struct kolo_blocks){counts, offsets};
+    part.send_blocks = (struct kolo_blocks){0};
+    part.recv_blocks = (struct kolo_blocks){counts, offsets, counts};
     return kolo_nodes_spread(comm, &kolo_registry[KOLO_ALLGATHERV], &part);
 }

@@ -5,7 +5,7 @@
  * is the rank that sends, in a scatter the rank that receives, and in an all-to-all rank r exchanges block b with rank
  * (b - r) modulo the number of ranks. What a rank keeps for itself does not count. A rank's slot has two halves of as
  * many regions, one for each block of the ticket: what the rank sends, and what comes for it from other nodes. Each
- * region begins with a head: the number of elements of the whole block, according to the rank.
+ * region begins with a head, kolo_moves_head: the number of elements of the block, according to the rank.
  *
  * Scans: a rank's slot has a chunk of its input and, behind that, its term (internode/partials.h) if others need the
  * term. The terms of other nodes lie in the slots of the node. */
@@ -48,10 +48,10 @@ static inline uint32_t kolo_moves_peer(const struct kolo_moves *moves, uint32_t 
     return peer == rank ? KOLO_MOVES_NOBODY : peer;
 }
 
-/* Elements of the chunk in a block of `whole` elements, and where it begins there. */
-static inline size_t kolo_moves_chunk(const struct kolo_moves *moves, uint64_t whole, size_t *first) {
+/* Elements of the chunk in a block of `count` elements, and where it begins there. */
+static inline size_t kolo_moves_chunk(const struct kolo_moves *moves, uint64_t count, size_t *first) {
     *first = moves->chunk * moves->chunk_count;
-    const size_t left = whole > *first ? whole - *first : 0;
+    const size_t left = count > *first ? count - *first : 0;
     return left < moves->chunk_count ? left : moves->chunk_count;
 }
 
@@ -62,10 +62,15 @@ static inline uint8_t *kolo_moves_region(const kolo_comm *comm, const struct kol
            (block - moves->begin) * moves->region_bytes;
 }
 
-static inline uint64_t kolo_moves_head(const uint8_t *region) {
-    uint64_t whole;
-    memcpy(&whole, region, sizeof whole);
-    return whole;
+/* Elements of the block, and of the whole one, of which it may be a lane's slice. */
+struct kolo_moves_head {
+    uint64_t count, whole;
+};
+
+static inline struct kolo_moves_head kolo_moves_head(const uint8_t *region) {
+    struct kolo_moves_head head;
+    memcpy(&head, region, sizeof head);
+    return head;
 }
 
 struct kolo_scan_layout {
