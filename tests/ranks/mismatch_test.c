@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "kolo_fusion.h"
@@ -211,6 +212,21 @@ static void run_sliced(struct rank *rank) {
     if (expect_status(rank, kolo_comm_create(&rank->comm, &rank->options), 0, "kolo_comm_create") &&
         expect(rank, info_of(rank->comm).lanes == 2, "%d lanes", info_of(rank->comm).lanes))
         run_mismatch(rank);
+}
+
+/* Counts for which the failure has no room. Nothing of the blocks but their first chunks is touched. */
+static void run_huge(struct rank *rank) {
+    const size_t counts[2] = {1, SIZE_MAX >> 33}, bytes = 2 * counts[1];
+    uint8_t *data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (data == MAP_FAILED)
+        return; /* this machine lets nobody reserve so much */
+    const bool is_root = rank->rank == 0;
+    int status = kolo_gatherv(rank->comm, data, is_root ? counts[0] : counts[1] + 1, data, counts, NULL, KOLO_U8, 0);
+    if (status == 0)
+        status = kolo_barrier(rank->comm);
+    expect_status(rank, status, KOLO_ERR_MISMATCH, "huge blocks");
+    expect_message(rank, "huge blocks", "sends 2147483647 or more elements", "expects 2147483647 or more (", NULL);
+    munmap(data, bytes);
 }
 
 /* A collective, in lines and in slots. */
@@ -499,6 +515,8 @@ int main(int argc, char **argv) {
             for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
                 harness_run(&(struct team){.ranks = ranks, .run = run_lists, .argument = &lists[i]});
         }
+    if (wants_ranks(2))
+        harness_run(&(struct team){.ranks = 2, .run = run_huge});
     if (wants_ranks(3))
         harness_run(&(struct team){.ranks = 3, .run = run_silent});
     return harness_end();

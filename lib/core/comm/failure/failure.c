@@ -141,8 +141,12 @@ static void describe_culprit(const kolo_comm *comm, const struct kolo_failure_re
     }
 }
 
-/* The largest count that the code of a mismatch has room for: larger counts are shown as this one. */
+/* The largest count that the code of a mismatch has room for: it stands for larger ones, too. */
 #define COUNT_MAX UINT64_C(0x7fffffff)
+
+static const char *or_more(uint64_t count) {
+    return count == COUNT_MAX ? " or more" : "";
+}
 
 /* Writes where the failure was found. `pair`: the send or receive in which it was, if any. */
 static void describe_place(const struct kolo_failure_report *report, const char *pair, char *text, size_t text_bytes) {
@@ -215,6 +219,7 @@ static void describe_report(const kolo_comm *comm, const struct kolo_failure_rep
         const struct kolo_call_key own = kolo_call_key_unpack(&report->keys[0]);
         const struct kolo_call_key theirs = kolo_call_key_unpack(&report->keys[1]);
         const bool are_equal = kolo_call_keys_equal(own, theirs);
+        const uint64_t sent = (uint64_t)report->code >> 32, expected = (uint64_t)report->code & COUNT_MAX;
         kolo_call_key_describe(theirs, their_call);
         kolo_call_key_describe(own, own_call);
         failure->code = 0;
@@ -223,10 +228,10 @@ static void describe_report(const kolo_comm *comm, const struct kolo_failure_rep
                      failure->rank, pair[1]);
         else if (report->code && are_equal)
             snprintf(text, bytes,
-                     "ranks disagree %.40s: rank %d sends %" PRIu64 " elements to rank %d, which expects %" PRIu64
-                     " (%s)",
-                     where, failure->rank, (uint64_t)report->code >> 32, failure->reporter,
-                     (uint64_t)report->code & COUNT_MAX, own_call);
+                     "ranks disagree %.40s: rank %d sends %" PRIu64 "%s elements to rank %d, which expects %" PRIu64
+                     "%s (%s)",
+                     where, failure->rank, sent, or_more(sent), failure->reporter, expected, or_more(expected),
+                     own_call);
         else
             snprintf(text, bytes, "ranks disagree %.40s: rank %d calls %.90s, rank %d calls %.90s%.97s", where,
                      failure->reporter, own_call, failure->rank, their_call,
