@@ -333,8 +333,10 @@ static int publish(kolo_comm *comm, struct kolo_failure_report found, bool is_fa
         self->failure_lane = comm->origin.lane;
         self->failure_peer_calls =
             found.node || is_far ? 0 : kolo_load_acquire(&comm->segment.signals[found.rank].calls);
-        self->failure_pair[0] = kolo_call_key_pack(comm->channels.own);
-        self->failure_pair[1] = kolo_call_key_pack(comm->channels.theirs);
+        if (found.status != KOLO_ERR_ABORTED) { /* else the thread that waits may be another */
+            self->failure_pair[0] = kolo_call_key_pack(comm->channels.own);
+            self->failure_pair[1] = kolo_call_key_pack(comm->channels.theirs);
+        }
         self->failure_keys[0] = kolo_call_key_pack(key_of(comm, comm->rank, self->failure_call));
         self->failure_keys[1] = found.node || is_far ? (struct kolo_packed_key){{0}}
                                                      : kolo_call_key_pack(key_of(comm, found.rank, self->failure_call));
