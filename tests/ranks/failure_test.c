@@ -63,6 +63,8 @@ enum { IN_BARRIER, IN_RECV, IN_DUP, IN_ALLOC, CALLS_TO_ABORT };
 
 struct aborted {
     struct rank *rank;
+    kolo_comm *comm;
+    int64_t delay_ns;
     atomic_bool waits;
 };
 
@@ -112,6 +114,43 @@ static void run_abort_by_thread(struct rank *rank) {
         expect_status(rank, status ? status : kolo_barrier(rank->comm), KOLO_ERR_ABORTED, "kolo_barrier after it");
     }
     kolo_comm_destroy(rank->comm);
+}
+
+/* The same at any moment of a receive, or of a send and a receive at once, after requests that are complete. */
+static void *abort_soon(void *argument) {
+    struct aborted *aborted = argument;
+    while (!atomic_load(&aborted->waits))
+        ;
+    for (const int64_t end_ns = now_ns() + aborted->delay_ns; now_ns() < end_ns;)
+        ;
+    kolo_comm_abort(aborted->comm, CODE);
+    return NULL;
+}
+
+static void run_abort_of_messages(struct rank *rank) {
+    enum { ABORTS = 40, DELAY_NS_MAX = 60000 };
+    for (int i = 0; i < ABORTS; i++) {
+        struct aborted aborted = {.delay_ns = (int64_t)(random_seed(6, (uint64_t)i) % DELAY_NS_MAX)};
+        kolo_request *request = NULL;
+        pthread_t thread;
+        int word = 0, got = 0;
+        if (!expect_status(rank, kolo_comm_dup(rank->comm, &aborted.comm), 0, "kolo_comm_dup"))
+            return;
+        expect_status(rank, kolo_ibarrier(aborted.comm, &request), 0, "kolo_ibarrier");
+        expect_status(rank, kolo_request_wait(request), 0, "kolo_request_wait");
+        int status = kolo_barrier(aborted.comm);
+        if (rank->rank == 0 && expect_status(rank, status, 0, "kolo_barrier") &&
+            expect(rank, pthread_create(&thread, NULL, abort_soon, &aborted) == 0, "no thread")) {
+            atomic_store(&aborted.waits, true);
+            status = i % 2 ? kolo_recv(aborted.comm, &got, 1, KOLO_I32, KOLO_ANY_RANK, 0, NULL)
+                           : kolo_sendrecv(aborted.comm, &word, 1, 1, 0, &got, 1, 1, 0, KOLO_I32, NULL);
+            expect(rank, status == KOLO_ERR_ABORTED || status == KOLO_ERR_STATE, "a receive of nothing: %d", status);
+            pthread_join(thread, NULL);
+        } else if (rank->rank != 0 && status == 0) { /* rank 0 may have aborted before */
+            expect_status(rank, kolo_barrier(aborted.comm), KOLO_ERR_ABORTED, "kolo_barrier after it");
+        }
+        kolo_comm_destroy(aborted.comm);
+    }
 }
 
 /* One rank does not come in time: it stays away, or is stopped by the parent, until the others have given up. It finds
@@ -344,6 +383,8 @@ int main(int argc, char **argv) {
                 &(struct team){.ranks = 1, .creates_itself = true, .argument = &(bool){by_lane}, .run = run_alone});
     for (int call = 0; call < CALLS_TO_ABORT && wants_ranks(2); call++)
         harness_run(&(struct team){.ranks = 2, .creates_itself = true, .argument = &call, .run = run_abort_by_thread});
+    if (wants_ranks(2))
+        harness_run(&(struct team){.ranks = 2, .run = run_abort_of_messages});
     if (wants_ranks(3))
         run_all_unlimited();
     if (wants_ranks(2))

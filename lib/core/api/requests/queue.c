@@ -85,9 +85,11 @@ static void complete_transfer(kolo_request *request, int status) {
     kolo_common_unlock();
 }
 
-/* Completes all requests of a communicator that is broken, about to be freed, or inherited. */
+/* Completes all requests of a communicator that is broken, about to be freed, or inherited. Without transfers of
+ * requests another thread may be in a blocking send or receive, whose transfer is its own. */
 static void complete_all(struct kolo_queue *queue, int status, const char *message) {
-    kolo_transfer_drop(queue->comm);
+    if (queue->transfers)
+        kolo_transfer_drop(queue->comm);
     kolo_store_relaxed(&queue->unbegun, 0);
     while (queue->oldest || queue->transfers) {
         kolo_request *request = queue->oldest;
