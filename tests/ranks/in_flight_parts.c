@@ -263,13 +263,41 @@ static void run_any_and_self(const struct rank *rank, kolo_comm *comm) {
         expect_status(rank, kolo_irecv(comm, &own, 1, KOLO_I32, rank->rank, 1, NULL, &vain), 0, "kolo_irecv");
         if (expect_status(rank, kolo_request_wait(vain), KOLO_ERR_ARG, "what it never sent itself"))
             expect_message(rank, "what it never sent itself", "itself, tag 1", NULL);
-        expect_status(rank, kolo_irecv(comm, &own, 1, KOLO_I32, rank->rank, 1, NULL, &vain), 0, "kolo_irecv");
-        expect_status(rank, kolo_request_wait_any(&vain, 1, &index), KOLO_ERR_ARG, "any of what it never sent itself");
+        for (int tag = 1; tag <= 2; tag++)
+            expect_status(rank, kolo_irecv(comm, &own, 1, KOLO_I32, rank->rank, tag, NULL, &self[tag - 1]), 0, "irecv");
+        for (int i = 0; i < 2; i++)
+            if (expect_status(rank, kolo_request_wait_any(self, 2, &index), KOLO_ERR_ARG, "what it never sent itself"))
+                expect_message(rank, "one of two", index ? "itself, tag 2: it" : "itself, tag 1: it", NULL);
         expect_status(rank, kolo_irecv(comm, &own, 1, KOLO_I32, rank->rank, 1, NULL, &vain), 0, "kolo_irecv");
     }
     void *buffer;
     expect_status(rank, kolo_alloc(comm, 4096, &buffer), 0, "kolo_alloc");
     expect_status(rank, kolo_request_wait(vain), vain ? KOLO_ERR_ARG : 0, "what kolo_alloc waited for in vain");
+}
+
+/* Two receives and a send with a receive are too short for what the rank sends itself: each says its own message. */
+static void run_refused(const struct rank *rank, kolo_comm *comm) {
+    static const char *const words[] = {"itself, tag 0: ", "itself, tag 1: ", "itself, tag 2: "};
+    static const char *const counts[] = {" is of 2 i32", " is of 3 i32", " is of 4 i32"};
+    int data[4] = {0}, taken[3];
+    char *large = calloc(2, LARGE);
+    kolo_request *requests[3] = {NULL}, *receipt = NULL;
+    for (int i = 0; i < 2; i++)
+        expect_status(rank, kolo_irecv(comm, &taken[i], 1, KOLO_I32, rank->rank, i, NULL, &requests[i]), 0,
+                      "kolo_irecv");
+    expect_status(rank,
+                  kolo_isendrecv(comm, large, LARGE / 4, right_of(rank), 9, &taken[2], 1, rank->rank, 2, KOLO_I32, NULL,
+                                 &requests[2]),
+                  0, "kolo_isendrecv");
+    for (int i = 0; i < 3; i++)
+        expect_status(rank, kolo_send(comm, data, (size_t)i + 2, KOLO_I32, rank->rank, i), 0, "kolo_send to itself");
+    expect_status(rank, kolo_irecv(comm, large + LARGE, LARGE / 4, KOLO_I32, left_of(rank), 9, NULL, &receipt), 0,
+                  "kolo_irecv");
+    for (int i = 0; i < 3; i++)
+        if (expect_status(rank, kolo_request_wait(requests[i]), KOLO_ERR_ARG, "a message that is too long"))
+            expect_message(rank, "a message that is too long", words[i], counts[i], NULL);
+    expect_status(rank, kolo_request_wait(receipt), 0, "what came meanwhile");
+    free(large);
 }
 
 /* Issues what it sends itself while its progress thread carries out collectives and begins what was issued before. */
@@ -453,4 +481,5 @@ const struct in_flight_part in_flight_parts[IN_FLIGHT_PARTS] = {
     {run_to_self, 1, false, false},   {run_carried, 2, false, false},
     {run_arguments, 1, false, false}, {run_abort, 2, true, false},
     {run_departure, 2, true, false},  {run_death, 2, true, true},
-    {run_mismatch, 2, true, false},   {run_elsewhere, 2, false, false}};
+    {run_mismatch, 2, true, false},   {run_elsewhere, 2, false, false},
+    {run_refused, 1, false, false}};

@@ -99,12 +99,28 @@ static void count(kolo_comm *comm, kolo_collective kind, size_t bytes) {
     kolo_show_relaxed(&comm->signal->received_bytes, comm->stats.received_bytes);
 }
 
+/* Says why a receive from the own rank is refused. Others may have been refused since. */
+static void say_refused(const struct kolo_transfer *transfer) {
+    const struct kolo_receiving *receiving = &transfer->receiving;
+    if (!receiving->is_matched)
+        KOLO_REFUSE(transfer->comm, transfer->function, "from itself, tag %d: it has sent itself no such message",
+                    receiving->tag);
+    else
+        kolo_fail(KOLO_ERR_ARG,
+                  "rank %u: a receive of %zu %s from itself, tag %d: the message that it has sent itself is of %zu %s",
+                  transfer->comm->global_rank, (size_t)receiving->count, kolo_name(KOLO_NAME_DTYPE, receiving->dtype),
+                  receiving->message.tag, (size_t)receiving->message.count,
+                  kolo_name(KOLO_NAME_DTYPE, (int)receiving->message.dtype));
+}
+
 static void end(struct kolo_transfer *transfer) {
     const struct kolo_sending *sending = &transfer->sending;
     const struct kolo_receiving *receiving = &transfer->receiving;
     if (transfer->sends)
         count(transfer->comm, KOLO_SEND, sending->count * kolo_dtype_bytes(sending->dtype));
-    if (transfer->receives && transfer->status == 0)
+    if (transfer->status < 0)
+        say_refused(transfer);
+    else if (transfer->receives)
         count(transfer->comm, KOLO_RECV, receiving->message.count * kolo_dtype_bytes(receiving->dtype));
     if (transfer->received && transfer->status == 0)
         kolo_sized_fill(&sized_received, transfer->received,
@@ -155,8 +171,8 @@ bool kolo_transfer_give_up(struct kolo_transfer *transfer, const char *function)
     if (!transfer->receives || receiving->is_matched || receiving->from != comm->global_rank)
         return false;
     receiving->is_done = true;
-    receiving->status =
-        KOLO_REFUSE(comm, function, "from itself, tag %d: it has sent itself no such message", receiving->tag);
+    receiving->status = KOLO_ERR_ARG;
+    transfer->function = function;
     return true;
 }
 

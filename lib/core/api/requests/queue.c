@@ -196,18 +196,14 @@ static int look_at_peers(struct kolo_queue *queue) {
     return kolo_transfer_look(comm);
 }
 
-/* Gives up receives from the own rank for which the wait, for that request or for any, would never end. */
+/* Gives up a receive from the own rank for which the wait, for that request or for any, would never end. */
 static bool give_up(const kolo_comm *comm, const kolo_request *request) {
-    static const char *const function = "kolo_request_wait";
-    const struct kolo_receiving *receiving, *receives = comm->channels.receives;
-    bool is_vain = !comm->channels.sends;
-    if (request)
-        return kolo_transfer_give_up(request->transfer, function);
-    for (receiving = receives; receiving; receiving = receiving->next)
+    const struct kolo_receiving *receives = comm->channels.receives;
+    bool is_vain = request || !comm->channels.sends;
+    for (const struct kolo_receiving *receiving = request ? NULL : receives; receiving; receiving = receiving->next)
         is_vain = is_vain && !receiving->is_matched && receiving->from == comm->global_rank;
-    for (receiving = is_vain ? receives : NULL; receiving; receiving = receiving->next)
-        kolo_transfer_give_up(receiving->owner, function);
-    return is_vain;
+    return is_vain && (request || receives) &&
+           kolo_transfer_give_up(request ? request->transfer : receives->owner, "kolo_request_wait");
 }
 
 /* Goes on with transfers. The caller has the communicator and the common lock, which this gives up meanwhile. */

@@ -47,6 +47,7 @@ struct kolo_transfer {
     struct kolo_receiving receiving;
     bool sends, receives;
     kolo_received *received; /* NULL: the caller does not want it */
+    const char *function;    /* that has given the receive up */
 
     bool is_begun;
     uint32_t parts; /* in flight */

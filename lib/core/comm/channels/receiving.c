@@ -15,24 +15,15 @@ static struct kolo_receiving *find(const struct kolo_channels *channels, uint32_
     return found;
 }
 
-/* Refuses a rank's message to itself that its own receive cannot take. No other rank is concerned. */
-static void refuse_own(const kolo_comm *comm, struct kolo_receiving *receiving, const struct kolo_envelope *message) {
-    receiving->is_done = true;
-    receiving->status =
-        kolo_fail(KOLO_ERR_ARG,
-                  "rank %u: a receive of %zu %s from itself, tag %d: the message that it has sent itself is of %zu %s",
-                  comm->global_rank, (size_t)receiving->count, kolo_name(KOLO_NAME_DTYPE, receiving->dtype),
-                  message->tag, (size_t)message->count, kolo_name(KOLO_NAME_DTYPE, (int)message->dtype));
-}
-
 /* Gives this message to a receive; `payload` has a small one, else is NULL. KOLO_ERR_MISMATCH: no match. */
 static int match(kolo_comm *comm, struct kolo_receiving *receiving, const struct kolo_envelope *message,
                  const uint8_t *payload) {
     const bool fits = message->dtype == (uint32_t)receiving->dtype && message->count <= receiving->count;
     receiving->is_matched = true;
     receiving->message = *message;
-    if (!fits && message->from == comm->global_rank) {
-        refuse_own(comm, receiving, message);
+    if (!fits && message->from == comm->global_rank) { /* no other rank is concerned */
+        receiving->is_done = true;
+        receiving->status = KOLO_ERR_ARG;
         return 0;
     }
     if (!fits) {
