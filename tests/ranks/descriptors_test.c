@@ -48,6 +48,38 @@ static void run_many(struct rank *rank) {
     free(comms);
 }
 
+/* Ranks 0 and 1 keep a communicator. Rank 0 makes others with rank 2, which keeps none, one after the other: what they
+ * took for the time of each is given back. */
+static void run_partners(struct rank *rank) {
+    enum { KEPT, PARTNERS = 20, FIRST_FEW = 2 };
+    kolo_comm *kept = NULL, *comm;
+    int descriptors = 0;
+    for (int i = KEPT; i <= PARTNERS; i++) {
+        char job[160];
+        kolo_options options = rank->options;
+        snprintf(job, sizeof job, "%s-%d", options.job, i);
+        options.job = job;
+        options.size = 2;
+        options.rank = rank->rank != 0;
+        if (rank->rank == (i == KEPT ? 2 : 1))
+            continue;
+        if (!expect_status(rank, kolo_comm_create(i == KEPT ? &kept : &comm, &options), 0, "kolo_comm_create"))
+            break;
+        if (i > KEPT)
+            expect_status(rank, allreduce_once(comm), 0, "kolo_allreduce");
+        if (i > KEPT)
+            kolo_comm_destroy(comm);
+        if (i == FIRST_FEW)
+            descriptors = open_descriptors();
+    }
+    if (rank->rank == 0 && !arguments.threads)
+        expect(rank, open_descriptors() == descriptors, "%d descriptors after %d communicators, %d after %d",
+               descriptors, FIRST_FEW, open_descriptors(), PARTNERS);
+    if (kept)
+        expect_status(rank, allreduce_once(kept), 0, "kolo_allreduce in what is kept");
+    kolo_comm_destroy(kept);
+}
+
 /* Closed descriptors. */
 
 enum replacement { LEFT_CLOSED, FILE_, EVENT, PIDFD, REPLACEMENTS };
@@ -150,6 +182,7 @@ int main(int argc, char **argv) {
                                        .run = run_closing,
                                        .argument = &closing});
         }
+    harness_run(&(struct team){.ranks = 3, .slot_bytes = 4096, .creates_itself = true, .run = run_partners});
     for (int by_descriptor = 0; by_descriptor < 2; by_descriptor++)
         harness_run(&(struct team){
             .ranks = 16, .slot_bytes = 4096, .by_descriptor = by_descriptor, .creates_itself = true, .run = run_many});

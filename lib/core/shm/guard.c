@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -45,61 +46,73 @@ bool kolo_guard_held(int fd, uint64_t place) {
 struct guard {
     struct guard *older;
     struct kolo_shared_guard where;
-    void *page; /* keeps the open file description whose lock it is */
-    int fd;     /* of another description of that file, to look at locks; -1: an older guard has one for that file */
+    uint64_t users; /* communicators */
+    void *page;     /* keeps the open file description whose lock it is */
+    int fd;         /* of another description of that file, to look at locks; -1: another guard has one for that file */
 };
 
 static struct {
     uint64_t forks; /* see sync/thread.h */
-    uint64_t users; /* communicators */
     struct guard *newest;
 } own;
+
+static bool is_in(const struct guard *guard, uint64_t device, uint64_t inode) {
+    return guard->where.device == device && guard->where.inode == inode;
+}
 
 static void close_fd(struct guard *guard) {
     kolo_file_close(guard->fd, guard->where.device, guard->where.inode);
     guard->fd = -1;
 }
 
-static void drop_all(bool inherited) {
-    for (struct guard *guard = own.newest, *older; guard; guard = older) {
-        older = guard->older;
-        if (!inherited)
-            munmap(guard->page, KOLO_PAGE_BYTES);
-        close_fd(guard);
-        free(guard);
-    }
-    own.newest = NULL;
-}
-
 static void lock(void) {
     const uint64_t forks = kolo_common_lock();
-    if (own.forks == forks)
-        return;
-    drop_all(true); /* the parent's, whose pages this process has not inherited */
+    for (struct guard *guard; own.forks != forks && (guard = own.newest); free(guard)) {
+        own.newest = guard->older; /* the parent's, whose pages this process has not inherited */
+        close_fd(guard);
+    }
     own.forks = forks;
-    own.users = 0;
+}
+
+/* Counts one user of that guard less, if there is one; after the last one, releases it. */
+static void release(const struct kolo_shared_guard *used) {
+    struct guard **place = &own.newest, *heir;
+    while (*place && memcmp(&(*place)->where, used, sizeof *used) != 0)
+        place = &(*place)->older;
+    struct guard *guard = *place;
+    if (!guard || --guard->users)
+        return;
+    *place = guard->older;
+    munmap(guard->page, KOLO_PAGE_BYTES);
+    for (heir = own.newest; heir && !is_in(heir, used->device, used->inode);)
+        heir = heir->older;
+    if (heir && heir->fd < 0)
+        heir->fd = guard->fd;
+    else
+        close_fd(guard);
+    free(guard);
 }
 
 /* Returns the guard that has the descriptor of that file. */
 static struct guard *find(uint64_t device, uint64_t inode) {
     for (struct guard *guard = own.newest; guard; guard = guard->older)
-        if (guard->where.device == device && guard->where.inode == inode && guard->fd >= 0)
+        if (is_in(guard, device, inode) && guard->fd >= 0)
             return guard;
     return NULL;
 }
 
-void kolo_guards_enter(struct kolo_shared_guard *newest) {
+void kolo_guards_enter(struct kolo_shared_guard *used) {
     lock();
-    own.users++;
-    *newest = own.newest ? own.newest->where : (struct kolo_shared_guard){0};
+    *used = own.newest ? own.newest->where : (struct kolo_shared_guard){0};
+    if (own.newest)
+        own.newest->users++;
     kolo_common_unlock();
 }
 
-void kolo_guards_leave(void) {
+void kolo_guards_leave(const struct kolo_shared_guard *used) {
     lock();
     KOLO_POINT("guard.leaving");
-    if (own.users && --own.users == 0)
-        drop_all(false);
+    release(used);
     KOLO_POINT("guard.left");
     kolo_common_unlock();
 }
@@ -131,16 +144,17 @@ static bool make(struct guard *guard, int fd, uint64_t place) {
     return false;
 }
 
-bool kolo_guards_add(int fd, uint64_t place, struct kolo_shared_guard *added) {
+bool kolo_guards_add(int fd, uint64_t place, struct kolo_shared_guard *used) {
     struct guard *guard = malloc(sizeof *guard);
     if (!guard)
         return false;
     lock();
-    *guard = (struct guard){.older = own.newest, .fd = -1};
+    *guard = (struct guard){.older = own.newest, .users = 1, .fd = -1};
     const bool made = make(guard, fd, place);
     if (made) {
         own.newest = guard;
-        *added = guard->where;
+        release(used);
+        *used = guard->where;
     }
     KOLO_POINT("guard.added");
     kolo_common_unlock();

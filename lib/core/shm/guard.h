@@ -15,8 +15,8 @@
  *   - Otherwise each new lock becomes one more guard of its process.
  * Rank 0 decides between the two, once all ranks have said which guard they have. So the same processes need one guard
  * and one descriptor each, however many communicators they make; through that descriptor a process looks at the locks
- * in the file. A process keeps its guards until it has left its last communicator. So any process that looks at a guard
- * shares a communicator with its owner, or reads there that the owner has left.
+ * in the file. A process keeps a guard until it has left the last communicator that uses it. So any process that looks
+ * at a guard shares a communicator with its owner, or reads there that the owner has left.
  *
  * Limits:
  *   - A child that is forked in the middle of a creation and does not exec keeps the lock. Until it ends, only
@@ -43,15 +43,16 @@ bool kolo_guard_held(int fd, uint64_t place);
 
 /* The guards of this process. Any thread may call these at any time. */
 
-/* Counts one more communicator that needs the guards. *newest: the newest guard; place 0: there is none. */
-void kolo_guards_enter(struct kolo_shared_guard *newest);
+/* Gives one more communicator the newest guard to use; place 0: there is none. */
+void kolo_guards_enter(struct kolo_shared_guard *used);
 
-/* Counts one communicator less; after the last one, releases all guards. */
-void kolo_guards_leave(void);
+/* Counts one communicator that uses that guard less; after the last one, releases the guard. */
+void kolo_guards_leave(const struct kolo_shared_guard *used);
 
-/* Makes the lock on byte `place`, which fd's open file description holds, a guard of this process from now on; after
- * kolo_guards_enter. Returns false if the system cannot do that: then the lock stays with the descriptor. */
-bool kolo_guards_add(int fd, uint64_t place, struct kolo_shared_guard *added);
+/* Makes the lock on byte `place`, which fd's open file description holds, a guard of this process from now on, which
+ * the communicator uses instead of *used. Returns false if the system cannot do that: then the lock stays with the
+ * descriptor. */
+bool kolo_guards_add(int fd, uint64_t place, struct kolo_shared_guard *used);
 
 /* Returns whether another process has certainly released its guard. False also if that cannot be seen. */
 bool kolo_guard_is_lost(const struct kolo_shared_guard *guard);

@@ -179,7 +179,7 @@ static void introduce(kolo_comm *comm, const struct kolo_job *job) {
     const bool guarded = job->guarded && kolo_guard_take(comm->segment.fd, kolo_guard_place(job->epoch, comm->rank));
     kolo_liveness_introduce(&self->process, comm->liveness.own_namespace, guarded);
     kolo_guards_enter(&self->process.guard);
-    comm->liveness.guarded = true;
+    comm->liveness.guard = self->process.guard;
     self->membarrier = kolo_fence_register() == 0;
     kolo_cpu_set_allowed(&self->cpus);
     kolo_store_relaxed(&self->state, KOLO_MEMBER_PRESENT);
@@ -378,7 +378,7 @@ static void close_segment(kolo_comm *comm, const struct kolo_job *job) {
             kolo_guard_drop(segment->fd, place);
     } else if (fstat(segment->fd, &found) == 0) {
         kolo_liveness_use_locks(&comm->liveness, found.st_dev, found.st_ino, job->epoch);
-        holds_lock = self->guarded && !kolo_guards_add(segment->fd, place, &self->guard);
+        holds_lock = self->guarded && !kolo_guards_add(segment->fd, place, &comm->liveness.guard);
     }
     kolo_segment_close(segment, holds_lock);
 }

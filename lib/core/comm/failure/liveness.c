@@ -70,8 +70,8 @@ void kolo_liveness_destroy(struct kolo_liveness *liveness, bool inherited) {
                 kolo_peer_release(liveness->watched[rank].peer);
         kolo_peers_unlock();
     }
-    if (!inherited && liveness->guarded)
-        kolo_guards_leave();
+    if (!inherited && liveness->guard.place)
+        kolo_guards_leave(&liveness->guard);
     free(liveness->watched);
 }
 

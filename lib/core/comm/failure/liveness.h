@@ -44,7 +44,7 @@ struct kolo_liveness {
     const struct kolo_shared_member *members; /* one a rank; set once the segment is there */
     uint32_t ranks, self;
     uint64_t own_namespace;
-    bool guarded; /* counts among the communicators that need this process's guards */
+    struct kolo_shared_guard guard; /* of this process, which the communicator uses; place 0: none */
 };
 
 int kolo_liveness_create(struct kolo_liveness *liveness, uint32_t ranks, uint32_t self);
