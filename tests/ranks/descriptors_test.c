@@ -80,6 +80,28 @@ static void run_partners(struct rank *rank) {
     kolo_comm_destroy(kept);
 }
 
+/* A program that was started without standard streams may print: none of its descriptors may be in their place. */
+static void run_without_streams(struct rank *rank) {
+    enum { STREAMS = 3, APART = 100 };
+    kolo_comm *comm = NULL, *copy = NULL;
+    int event = -1, status[3], taken = 0;
+    for (int fd = 0; fd < STREAMS; fd++)
+        expect(rank, fcntl(fd, F_DUPFD_CLOEXEC, APART) == APART + fd, "no duplicate of %d", fd);
+    for (int fd = 0; fd < STREAMS; fd++)
+        close(fd);
+    status[0] = kolo_comm_create(&comm, &rank->options);
+    status[1] = status[0] ? status[0] : kolo_comm_dup(comm, &copy);
+    status[2] = status[1] ? status[1] : kolo_comm_eventfd(copy, &event);
+    for (int fd = 0; fd < STREAMS; fd++)
+        taken += fcntl(fd, F_GETFD) >= 0;
+    for (int fd = 0; fd < STREAMS; fd++)
+        dup2(APART + fd, fd);
+    expect(rank, status[2] == 0, "status %d: %s", status[2], kolo_error_message());
+    expect(rank, taken == 0 && event >= STREAMS, "%d of the standard streams taken, event %d", taken, event);
+    kolo_comm_destroy(copy);
+    kolo_comm_destroy(comm);
+}
+
 /* Closed descriptors. */
 
 enum replacement { LEFT_CLOSED, FILE_, EVENT, PIDFD, REPLACEMENTS };
@@ -183,6 +205,8 @@ int main(int argc, char **argv) {
                                        .argument = &closing});
         }
     harness_run(&(struct team){.ranks = 3, .slot_bytes = 4096, .creates_itself = true, .run = run_partners});
+    if (!arguments.threads)
+        harness_run(&(struct team){.ranks = 2, .creates_itself = true, .run = run_without_streams});
     for (int by_descriptor = 0; by_descriptor < 2; by_descriptor++)
         harness_run(&(struct team){
             .ranks = 16, .slot_bytes = 4096, .by_descriptor = by_descriptor, .creates_itself = true, .run = run_many});

@@ -14,7 +14,7 @@
 #include "base/file.h"
 
 int kolo_memory_file_create(const char *title, unsigned flags) {
-    const int fd = memfd_create(title, flags | MFD_CLOEXEC);
+    const int fd = kolo_file_raise(memfd_create(title, flags | MFD_CLOEXEC));
     if (fd < 0)
         return -errno;
     if (fchmod(fd, 0600) == 0) /* by default any process that may look into /proc/PID/fd can open the file */
@@ -36,7 +36,7 @@ int kolo_memory_file_open(const struct kolo_memory_file *file, int access) {
     char path[64];
     struct stat found;
     snprintf(path, sizeof path, "/proc/%" PRIu64 "/fd/%" PRIu64, file->pid, file->fd);
-    const int fd = open(path, access | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    const int fd = kolo_file_raise(open(path, access | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (fd < 0)
         return -errno;
     if (fstat(fd, &found) == 0 && found.st_dev == file->device && found.st_ino == file->inode)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/status.h"
 #include "net/engine_state.h"
 #include "sync/fence.h"
@@ -190,7 +191,7 @@ int kolo_engine_create(kolo_engine **created, const struct kolo_engine_options *
     engine->events = *events;
     engine->owner = owner;
     kolo_awake_begin(&engine->awake, options->silence_ns);
-    engine->wake_fd = eventfd(0, EFD_CLOEXEC);
+    engine->wake_fd = kolo_file_raise(eventfd(0, EFD_CLOEXEC));
     int rc = 0;
     if (engine->wake_fd < 0)
         rc = kolo_fail_system(errno, "cannot make an eventfd");

@@ -3,6 +3,7 @@
 #include <sys/eventfd.h>
 
 #include "api/requests/queue.h"
+#include "base/file.h"
 #include "sync/thread.h"
 
 /* A kolo_carry_out_fn. */
@@ -165,7 +166,7 @@ int kolo_comm_eventfd(kolo_comm *comm, int *fd) {
     struct kolo_queue *queue = comm->queue;
     kolo_common_lock();
     if (queue->event_fd < 0)
-        queue->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        queue->event_fd = kolo_file_raise(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     const int error = errno;
     kolo_common_unlock();
     if (queue->event_fd < 0)

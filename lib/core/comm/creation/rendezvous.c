@@ -89,7 +89,7 @@ static int link_file(const struct kolo_job *job) {
 
 /* Opens the name and checks that the file is this user's own. *fd is -1 if there is none. */
 static int open_name(const struct kolo_job *job, struct stat *found, int *fd) {
-    *fd = open(job->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    *fd = kolo_file_raise(open(job->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
     if (*fd < 0 && errno == ENOENT)
         return 0;
     if (*fd < 0)
@@ -201,7 +201,7 @@ static int check_directory(const struct kolo_job *job) {
 }
 
 static int create_named(struct kolo_job *job) {
-    job->fd = open(KOLO_JOB_DIRECTORY, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    job->fd = kolo_file_raise(open(KOLO_JOB_DIRECTORY, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
     if (job->fd < 0)
         return kolo_fail_system(errno, "rank 0: creating a file in " KOLO_JOB_DIRECTORY " (kolorun does without)");
     job->guarded = true;
@@ -261,7 +261,7 @@ static int duplicate(struct kolo_job *job) {
     char path[64];
     snprintf(path, sizeof path, "/proc/self/fd/%d", job->settings->shm_fd);
     const bool regular = fstat(job->settings->shm_fd, &found) == 0 && S_ISREG(found.st_mode);
-    job->fd = regular ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    job->fd = regular ? kolo_file_raise(open(path, O_RDWR | O_CLOEXEC)) : -1;
     job->guarded = job->fd >= 0;
     if (job->fd < 0)
         job->fd = fcntl(job->settings->shm_fd, F_DUPFD_CLOEXEC, 3);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/status.h"
 #include "base/wire.h"
 #include "net/connect/listener.h"
@@ -214,7 +215,8 @@ static int converse(struct connector *connector) {
 
 /* Returns 0, AGAIN or a failure. */
 static int attempt(struct connector *connector) {
-    connector->fd = socket(connector->wanted->to->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    connector->fd = kolo_file_raise(
+        socket(connector->wanted->to->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (connector->fd < 0)
         return kolo_fail_system(errno, "a socket to connect to %s", connector->place);
     int rc = kolo_socket_prepare(connector->fd);

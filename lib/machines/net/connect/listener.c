@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/status.h"
 #include "base/wire.h"
 #include "sync/point.h"
@@ -88,7 +89,7 @@ static int listen_at(int fd, const struct kolo_address *address) {
 int kolo_listener_open(struct kolo_listener **listener, const struct kolo_address *address,
                        const struct kolo_secret *secret, struct kolo_address *bound) {
     char text[KOLO_ADDRESS_TEXT_BYTES];
-    const int fd = socket(address->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    const int fd = kolo_file_raise(socket(address->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (fd < 0)
         return kolo_fail_system(errno, "a socket to listen at %s", kolo_address_text(address, text));
     struct kolo_listener *made = calloc(1, sizeof *made);
@@ -296,8 +297,8 @@ static bool is_of_peer(int errno_value) {
 static int let_in(struct kolo_listener *listener, int64_t now_ns) {
     for (int tries = 0; tries < KOLO_LISTENER_PENDING && has_room(listener, now_ns); tries++) {
         struct kolo_address from = {.bytes = sizeof from.storage};
-        const int fd =
-            accept4(listener->fd, (struct sockaddr *)&from.storage, &from.bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        const int fd = kolo_file_raise(
+            accept4(listener->fd, (struct sockaddr *)&from.storage, &from.bytes, SOCK_NONBLOCK | SOCK_CLOEXEC));
         if (fd < 0) {
             if (errno == EAGAIN || errno == EWOULDBLOCK)
                 return 0;
@@ -330,7 +331,7 @@ static int let_in(struct kolo_listener *listener, int64_t now_ns) {
 }
 
 int kolo_listener_share(const struct kolo_listener *listener) {
-    const int fd = fcntl(listener->fd, F_DUPFD_CLOEXEC, 0);
+    const int fd = fcntl(listener->fd, F_DUPFD_CLOEXEC, 3);
     return fd < 0 ? -errno : fd;
 }
 
