@@ -230,7 +230,9 @@ static void check_refusals(struct rank *rank) {
 /* After an abort all are still there, with settings and buffers as before. */
 static void run_abort(struct rank *rank) {
     void *buffer = NULL;
+    const int64_t limit_ms = info_of(rank->comm).timeout_ms + 1000;
     check_refusals(rank);
+    expect_status(rank, kolo_comm_set_timeout(rank->comm, limit_ms), 0, "kolo_comm_set_timeout");
     expect_status(rank, kolo_alloc(rank->comm, 100000, &buffer), 0, "kolo_alloc");
     if (rank->rank == rank->ranks / 2 || kolo_comm_size(rank->comm) == 1)
         expect_status(rank, kolo_comm_abort(rank->comm, CODE), 0, "kolo_comm_abort");
@@ -238,6 +240,8 @@ static void run_abort(struct rank *rank) {
         expect_status(rank, call_until_failure(rank->comm, 6), KOLO_ERR_ABORTED, "kolo_allreduce");
     if (!shrink(rank) || !works(rank, rank->comm, all_of(rank->ranks)))
         return;
+    expect(rank, info_of(rank->comm).timeout_ms == limit_ms, "a limit of %lld ms",
+           (long long)info_of(rank->comm).timeout_ms);
     expect_status(rank, kolo_alloc(rank->comm, 100000, &buffer), 0, "kolo_alloc");
     kolo_stats stats = {.stats_bytes = sizeof stats};
     kolo_comm_stats(rank->comm, &stats);

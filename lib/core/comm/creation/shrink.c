@@ -148,7 +148,12 @@ static int attempt(struct shrink *s) {
 
 int kolo_shrink_run(kolo_comm *comm, kolo_comm **shrunk) {
     struct shrink s = {.comm = comm};
-    int rc = comm->global_size == 1 ? kolo_comm_make(&s.made, &comm->origin, comm->above, NULL) : KOLO_AGREEMENT_OVER;
+    struct kolo_settings settings;
+    int rc = KOLO_AGREEMENT_OVER;
+    if (comm->global_size == 1) {
+        kolo_settings_inherit(&settings, comm, 0, 1);
+        rc = kolo_comm_make(&s.made, &settings, comm->above, NULL);
+    }
     /* The loop is bounded: each attempt has at least one rank less. */
     for (uint32_t attempts = 0; rc == KOLO_AGREEMENT_OVER && attempts <= comm->global_size; attempts++)
         rc = attempt(&s);
