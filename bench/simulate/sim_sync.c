@@ -84,3 +84,8 @@ bool kolo_wait_briefly(const kolo_atomic_u64 *flag, uint64_t target, kolo_bell *
 void kolo_bell_ring_slowly(kolo_bell *bell) {
     (void)bell;
 }
+
+int64_t kolo_wait_work(kolo_waiter *waiter) {
+    (void)waiter;
+    return KOLO_SLICE_NS;
+}

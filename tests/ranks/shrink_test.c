@@ -251,6 +251,26 @@ static void run_abort(struct rank *rank) {
            "the algorithm that was asked for is forgotten");
 }
 
+/* Rank 1 comes when it has received a message, which rank 0 sends while it waits in kolo_comm_shrink. */
+static void run_beside_messages(struct rank *rank) {
+    enum { LARGE = 300000 };
+    char *data = calloc(1, LARGE);
+    kolo_comm *other = NULL;
+    kolo_request *request = NULL;
+    expect_status(rank, kolo_comm_dup(rank->comm, &other), 0, "kolo_comm_dup");
+    if (rank->rank == 0)
+        expect_status(rank, kolo_isend(other, data, LARGE, KOLO_I8, 1, 0, &request), 0, "kolo_isend");
+    if (rank->rank == 0)
+        expect_status(rank, kolo_comm_abort(rank->comm, CODE), 0, "kolo_comm_abort");
+    else if (expect_status(rank, kolo_recv(other, data, LARGE, KOLO_I8, 0, 0, NULL), 0, "kolo_recv"))
+        call_until_failure(rank->comm, 6);
+    if (shrink(rank))
+        works(rank, rank->comm, all_of(rank->ranks));
+    expect_status(rank, kolo_request_wait(request), 0, "the send");
+    kolo_comm_destroy(other);
+    free(data);
+}
+
 /* One rank cannot open a file: all fail, and may try again. */
 static void run_without_descriptors(struct rank *rank) {
     const int *victim = rank->team->argument;
@@ -326,6 +346,8 @@ int main(int argc, char **argv) {
     for (int ranks = 1; ranks <= 8; ranks++)
         if (wants_ranks(ranks))
             run_for(ranks);
+    if (wants_ranks(2))
+        harness_run(&(struct team){.ranks = 2, .slot_bytes = 8192, .timeout_ms = 20000, .run = run_beside_messages});
     if (arguments.threads)
         return harness_end();
     for (uint64_t round = 0; round < (arguments.quick ? 12 : 80); round++)

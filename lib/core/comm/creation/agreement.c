@@ -90,13 +90,15 @@ static void begin_wait(struct kolo_agreement *a, int64_t ns) {
     a->pause_ns = PAUSE_NS_FIRST;
 }
 
-/* Waits a moment, and checks now and then which ranks have ended. Returns false once the deadline has passed. */
+/* Waits a moment, does the rank's other work, and checks now and then which ranks have ended. Returns false once the
+ * deadline has passed. */
 static bool wait_briefly(struct kolo_agreement *a) {
     if (kolo_clock_ns() >= a->look_ns)
         look(a);
     if (kolo_awake_ns(&a->awake) >= a->deadline_ns)
         return false;
     KOLO_POINT("shrink.waiting");
+    kolo_wait_work(&a->comm->waiter);
     kolo_clock_sleep(a->pause_ns);
     a->pause_ns = a->pause_ns * 2 < PAUSE_NS_MAX ? a->pause_ns * 2 : PAUSE_NS_MAX;
     return true;
