@@ -308,6 +308,20 @@ static void expect_lane_refuses(struct rank *rank, kolo_comm *lane) {
     expect_message(rank, "no send", "kolo_allreduce", "send", NULL);
 }
 
+/* What is asked about a lane is answered by what holds now. */
+static void expect_lane_told(struct rank *rank, int threads) {
+    const int64_t limit_ms = info_of(rank->comm).timeout_ms + 1000;
+    expect_status(rank, kolo_comm_set_timeout(rank->comm, limit_ms), 0, "kolo_comm_set_timeout");
+    for (int lane = 0; lane < threads; lane++) {
+        const kolo_comm *one = kolo_comm_lane(rank->comm, lane);
+        kolo_stats stats = {.stats_bytes = sizeof stats};
+        expect_status(rank, kolo_comm_stats(one, &stats), 0, "kolo_comm_stats");
+        expect(rank, info_of(one).lanes == threads && info_of(one).timeout_ms == limit_ms && (lane || stats.calls > 0),
+               "lane %d says %d lanes, %lld ms, %llu calls", lane, info_of(one).lanes,
+               (long long)info_of(one).timeout_ms, (unsigned long long)stats.calls);
+    }
+}
+
 /* What is refused, and leaves the communicator usable. */
 static void run_refused(struct rank *rank) {
     const int threads = mode_of(rank)->threads;
@@ -336,6 +350,7 @@ static void run_refused(struct rank *rank) {
         expect_status(rank, kolo_request_wait(request), 0, "kolo_request_wait");
     }
     sums_are_right(rank, &crew, rank->comm);
+    expect_lane_told(rank, threads);
     if (!arguments.threads) /* emulators do not tell a child from its parent */
         expect_child_refused(rank);
     sums_are_right(rank, &crew, rank->comm);

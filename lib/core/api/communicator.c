@@ -214,7 +214,7 @@ int kolo_comm_query(const kolo_comm *comm, kolo_comm_info *info) {
     const int rc = kolo_sized_check(&sized, "kolo_comm_query", info);
     if (rc < 0)
         return rc;
-    const int64_t timeout_ns = kolo_waiter_timeout_ns(&comm->waiter);
+    const int64_t timeout_ns = kolo_waiter_timeout_ns(&comm->first->waiter); /* of all lanes */
     kolo_comm_info found;
     memset(&found, 0, sizeof found);
     found.rank = kolo_comm_rank(comm);
@@ -223,7 +223,7 @@ int kolo_comm_query(const kolo_comm *comm, kolo_comm_info *info) {
     found.local_size = (int)comm->size;
     found.node = comm->nodes ? (int)comm->node : 0;
     found.nodes = kolo_comm_nodes(comm);
-    found.lanes = (int)kolo_lanes_count(comm);
+    found.lanes = (int)kolo_lanes_count(comm->first);
     found.timeout_ms = timeout_ns == KOLO_NEVER_NS ? 0 : timeout_ns / KOLO_NS_PER_MS;
     kolo_sized_fill(&sized, info, &found);
     return 0;
@@ -250,6 +250,7 @@ int kolo_comm_stats(const kolo_comm *comm, kolo_stats *stats) {
     if (rc < 0)
         return rc;
     kolo_stats now;
+    comm = comm->origin.lane ? comm : comm->first;
     kolo_queue_stats(comm, &now);
     static_assert(sizeof now.calls_by_collective / 8 >= KOLO_COLLECTIVES &&
                       sizeof now.calls_by_algorithm / 8 >= KOLO_ALGORITHMS,
