@@ -474,6 +474,30 @@ static void run_elsewhere(const struct rank *rank, kolo_comm *comm) {
     free(data);
 }
 
+/* A wait for any request ends when that of the other communicator is complete. The one of this, which was issued first,
+ * cannot be complete before. */
+static void run_any_elsewhere(const struct rank *rank, kolo_comm *comm) {
+    int data[2] = {0}, index = -1;
+    kolo_request *requests[2] = {NULL};
+    kolo_comm *other = NULL;
+    if (!expect_status(rank, kolo_comm_dup(comm, &other), 0, "kolo_comm_dup"))
+        return;
+    if (rank->rank == 0) {
+        expect_status(rank, kolo_irecv(comm, &data[0], 1, KOLO_I32, 1, 0, NULL, &requests[0]), 0, "kolo_irecv");
+        expect_status(rank, kolo_irecv(other, &data[1], 1, KOLO_I32, 1, 0, NULL, &requests[1]), 0, "kolo_irecv");
+        expect_status(rank, kolo_request_wait_any(requests, 2, &index), 0, "kolo_request_wait_any");
+        expect(rank, index == 1, "request %d was complete", index);
+        expect_status(rank, kolo_send(other, &index, 1, KOLO_I32, 1, 0), 0, "kolo_send");
+        expect_status(rank, kolo_request_wait(requests[0]), 0, "kolo_request_wait");
+    } else if (rank->rank == 1) {
+        sleep_ms(20); /* rank 0 waits */
+        expect_status(rank, kolo_send(other, &index, 1, KOLO_I32, 0, 0), 0, "kolo_send");
+        expect_status(rank, kolo_recv(other, &index, 1, KOLO_I32, 0, 0, NULL), 0, "kolo_recv");
+        expect_status(rank, kolo_send(comm, &index, 1, KOLO_I32, 0, 0), 0, "kolo_send");
+    }
+    kolo_comm_destroy(other);
+}
+
 const struct in_flight_part in_flight_parts[IN_FLIGHT_PARTS] = {
     {run_ring, 1, false, false},      {run_half_blocking, 1, false, false},
     {run_crossing, 3, false, false},  {run_beside_collectives, 2, false, false},
@@ -482,4 +506,4 @@ const struct in_flight_part in_flight_parts[IN_FLIGHT_PARTS] = {
     {run_arguments, 1, false, false}, {run_abort, 2, true, false},
     {run_departure, 2, true, false},  {run_death, 2, true, true},
     {run_mismatch, 2, true, false},   {run_elsewhere, 2, false, false},
-    {run_refused, 1, false, false}};
+    {run_refused, 1, false, false},   {run_any_elsewhere, 2, false, false}};

@@ -19,6 +19,10 @@ static uint32_t sleepers;
 static uint64_t issued;
 static struct kolo_queue *queues;
 static uint64_t turns;
+static uint32_t awaiting; /* queues with `awaits_any` */
+
+/* The number of requests that have been completed. */
+static kolo_atomic_u64 completed;
 
 /* The number of transfers that are not complete, of all queues. While it is 0 no wait takes the lock for them. */
 static kolo_atomic_u64 transferring;
@@ -64,13 +68,16 @@ static void complete(struct kolo_queue *queue, kolo_request *request, int status
         kolo_fetch_add(&transferring, -UINT64_C(1));
     request->status = status;
     request->message = status < 0 ? strdup(message) : NULL;
-    queue->completed++;
+    kolo_fetch_add(&completed, 1);
     KOLO_POINT("request.completing");
     trace_request(KOLO_TRACE_DONE, request, status);
     kolo_store_release(&request->done, 1); /* pairs with kolo_request_is_done; from now on the caller may free it */
     if (queue->event_fd >= 0 && write(queue->event_fd, &one, sizeof one) < 0) {
         /* The eventfd is full, and so readable, which is all that it has to say. */
     }
+    for (struct kolo_queue *other = awaiting ? queues : NULL; other; other = other->next)
+        if (other->awaits_any && other != queue && other->comm->token->ours)
+            kolo_transfer_interrupt(other->comm);
     if (sleepers)
         kolo_bell_ring_slowly(&completion);
 }
@@ -172,7 +179,7 @@ static bool work_on(kolo_waiter *waiter) {
 /* The condition until which transfers go on. */
 struct until {
     struct kolo_queue *queue;
-    const kolo_request *request; /* until this one is complete; NULL: until any is */
+    const kolo_request *request; /* until this one is complete; NULL: until any is, of any queue */
     uint64_t completed;          /* former value of `completed` */
     bool is_thread;              /* of the progress thread: until it is called */
     bool waits;
@@ -183,7 +190,7 @@ static bool is_enough(void *argument) {
     if (until->is_thread)
         return kolo_load_acquire(&until->queue->called); /* pairs with call_thread */
     return !until->waits ||
-           (until->request ? kolo_request_is_done(until->request) : until->completed != until->queue->completed);
+           (until->request ? kolo_request_is_done(until->request) : until->completed != kolo_load_acquire(&completed));
 }
 
 /* Looks which peers have ended, so that a program that tests again and again, and never waits, finds out, too. */
@@ -206,22 +213,34 @@ static bool give_up(const kolo_comm *comm, const kolo_request *request) {
            kolo_transfer_give_up(request ? request->transfer : receives->owner, "kolo_request_wait");
 }
 
+/* Whether a thread that waits for any request may be waiting for one of another queue. */
+static bool has_others(const struct kolo_queue *queue) {
+    const struct kolo_queue *other = queues;
+    while (other && (other == queue || (!other->transfers && !other->oldest)))
+        other = other->next;
+    return other;
+}
+
 /* Goes on with transfers. The caller has the communicator and the common lock, which this gives up meanwhile. */
 static void go_on_with_transfers(struct kolo_queue *queue, const struct until *until) {
     kolo_comm *comm = queue->comm;
     queue->running = true;
+    queue->awaits_any = until->waits && !until->is_thread && !until->request && has_others(queue);
+    awaiting += queue->awaits_any;
     if (queue->has_thread)
         read_stats(comm, false, &queue->other_lanes, &queue->stats);
     kolo_common_unlock();
     int rc = begin_transfers(queue);
     const bool is_vain = rc == 0 && until->waits && !until->is_thread && give_up(comm, until->request);
     if (rc == 0)
-        rc = is_vain || !comm->segment.header ? kolo_transfer_advance(comm)
-                                              : kolo_transfer_run(comm, is_enough, (void *)until, until->is_thread);
+        rc = is_vain || !comm->segment.header
+                 ? kolo_transfer_advance(comm)
+                 : kolo_transfer_run(comm, is_enough, (void *)until, until->is_thread || queue->awaits_any);
     if (rc == 0 && !until->waits && until->request) /* a test */
         rc = look_at_peers(queue);
     kolo_common_lock();
-    queue->running = false;
+    awaiting -= queue->awaits_any;
+    queue->awaits_any = queue->running = false;
     complete_ended(queue, rc);
     if (sleepers)
         kolo_bell_ring_slowly(&completion);
@@ -348,7 +367,7 @@ void kolo_queue_urge(struct kolo_queue *queue, const kolo_request *request) {
 
 bool kolo_queue_go_on(struct kolo_queue *queue, const kolo_request *request, bool waits) {
     const kolo_request *transfer = request && request->transfer ? request : NULL;
-    const struct until until = {queue, transfer, queue->completed, false, waits};
+    const struct until until = {queue, transfer, kolo_load_relaxed(&completed), false, waits};
     const bool is_threads = transfer && queue->has_thread && queue->comm->segment.header;
     if (is_threads)
         kolo_queue_urge(queue, transfer);

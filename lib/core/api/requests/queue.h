@@ -92,10 +92,10 @@ struct kolo_queue {
     kolo_request *oldest, *newest;  /* collectives not complete */
     kolo_request *transfers;        /* sends and receives not complete */
     kolo_atomic_u64 unbegun;        /* number of transfers that are not in flight yet */
-    uint64_t completed;             /* requests */
     int64_t look_ns;                /* when a test of a transfer looks next for peers that have ended */
     uint64_t turn;                  /* grows each time a wait of another communicator goes on with the transfers */
     bool running;                   /* a thread owns the communicator */
+    bool awaits_any;                /* it waits for any request, which may be another queue's, by its rank's mailbox */
     kolo_stats stats;               /* while a thread runs: the communicator's counters from before */
     kolo_stats other_lanes;         /* likewise of its other lanes */
     int event_fd;                   /* of kolo_comm_eventfd; -1: the program has not asked for it */
