@@ -74,7 +74,14 @@ int kolo_comm_create(kolo_comm **comm, const kolo_options *options) {
         warn_of_environment(&settings);
     if (rc == 0)
         rc = kolo_comm_make(&made, &settings, &kolo_layers, NULL);
-    return rc < 0 ? rc : kolo_comm_take_into_use(made, comm);
+    if (rc < 0)
+        return rc;
+    rc = kolo_comm_prepare(made);
+    if (rc < 0)
+        kolo_comm_destroy(made);
+    else
+        *comm = made;
+    return rc;
 }
 
 int kolo_comm_shrink(kolo_comm *comm, kolo_comm **shrunk) {

@@ -15,13 +15,9 @@ int kolo_comm_prepare(kolo_comm *made) {
     return made->above->complete(made);
 }
 
-int kolo_comm_take_into_use(kolo_comm *made, kolo_comm **comm) {
-    const int rc = kolo_comm_prepare(made);
-    if (rc < 0)
-        kolo_comm_destroy(made);
-    else
-        *comm = made;
-    return rc;
+/* Returns the parent's rank at that place among the new ranks. */
+static uint32_t member(const struct kolo_derivation *d, uint32_t place) {
+    return d->ranks ? d->ranks[place] : place;
 }
 
 /* Looks at the parent for a rank that waits in the creation, see kolo_rejoin. The creation is not complete. So if
@@ -32,7 +28,7 @@ static int look_at_parent(struct kolo_rejoin *rejoin) {
     KOLO_POINT("derive.looking");
     const int rc = kolo_failure_look(parent, parent->rank, 0);
     for (uint32_t i = 0; rc == 0 && i < d->ranks_count; i++) {
-        const uint32_t rank = d->ranks[i];
+        const uint32_t rank = member(d, i);
         if (rank == parent->rank || !(parent->nodes ? kolo_step_is_ahead : kolo_lines_is_ahead)(parent, rank))
             continue;
         rejoin->culprit = i;
@@ -50,11 +46,11 @@ static int look_at_parent(struct kolo_rejoin *rejoin) {
 static int blame_late(const struct kolo_derivation *d, uint32_t culprit) {
     kolo_comm *parent = d->parent;
     for (uint32_t i = 0; d->meeting && i < d->ranks_count; i++) /* the creation's culprit may be of another node */
-        if (kolo_liveness_activity(&parent->liveness, d->ranks[i]) == 'T')
-            return kolo_failure_look(parent, d->ranks[i], kolo_waiter_timeout_ns(&parent->waiter));
+        if (kolo_liveness_activity(&parent->liveness, member(d, i)) == 'T')
+            return kolo_failure_look(parent, member(d, i), kolo_waiter_timeout_ns(&parent->waiter));
     return d->meeting || culprit >= d->ranks_count
                ? KOLO_ERR_TIMEOUT
-               : kolo_failure_look(parent, d->ranks[culprit], kolo_waiter_timeout_ns(&parent->waiter));
+               : kolo_failure_look(parent, member(d, culprit), kolo_waiter_timeout_ns(&parent->waiter));
 }
 
 /* Fills in the settings of the new communicator. */

@@ -12,17 +12,14 @@ void kolo_comm_end(kolo_comm *comm);
 /* Makes a new communicator ready for use, its lanes too, with its other ranks. KOLO_ERR_VERSION: a damaged plan. */
 int kolo_comm_prepare(kolo_comm *made);
 
-/* Does the same, and gives the communicator to the caller, or destroys it on failure. */
-int kolo_comm_take_into_use(kolo_comm *made, kolo_comm **comm);
-
 /* The communicator to be made. */
 struct kolo_derivation {
     kolo_comm *parent;    /* this rank is in a call on it */
     const char *function; /* for messages */
     uint32_t rank;        /* in the new communicator */
     uint32_t size;
-    const uint32_t *ranks; /* this node's ranks in the parent, by their place among its new ranks; further new ranks may
-                              be none of the parent's */
+    const uint32_t *ranks; /* this node's ranks in the parent, by their place among its new ranks; NULL: in their order.
+                              Further new ranks may be none of the parent's */
     uint32_t ranks_count;
     int fd;                           /* an empty file that the ranks of this node share; -1: there is one rank */
     const char *meeting;              /* as net.rendezvous, where ranks of several nodes meet; NULL: of one */

@@ -207,25 +207,18 @@ static int say_moved(kolo_comm *grown) {
 
 /* Steps 2 and 3, for `joiners` newcomers. */
 static int make(kolo_comm *comm, int64_t timeout_ms, uint32_t joiners, int fd, kolo_comm **grown) {
-    uint32_t *ranks = malloc(comm->size * sizeof *ranks);
-    for (uint32_t rank = 0; ranks && rank < comm->size; rank++)
-        ranks[rank] = rank;
     const struct kolo_derivation derivation = {.parent = comm,
                                                .function = "kolo_comm_grow",
                                                .rank = comm->rank,
                                                .size = comm->size + joiners,
-                                               .ranks = ranks,
                                                .ranks_count = comm->size,
                                                .fd = fd,
                                                .timeout_ns = timeout_ms * KOLO_NS_PER_MS};
     kolo_comm *made = NULL;
-    int rc = fd < 0   ? fd
-             : !ranks ? kolo_fail(KOLO_ERR_SYSTEM, "rank %u: kolo_comm_grow: out of memory", comm->rank)
-                      : kolo_comm_derive(&derivation, &made);
+    int rc = fd < 0 ? fd : kolo_comm_derive(&derivation, &made);
     KOLO_POINT("grow.made");
     rc = decide(comm, rc);
     KOLO_POINT("grow.decided");
-    free(ranks);
     if (rc < 0) {
         kolo_comm_destroy(made);
         return rc;

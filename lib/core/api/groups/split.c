@@ -38,7 +38,6 @@
  *
  * tests/models/groups.pml is a model of steps 2 to 4, on one node. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -59,9 +58,9 @@ static uint64_t word_of(int color, int key) {
 struct split {
     kolo_comm *comm;
     const char *function;
-    uint32_t lane;   /* that is made; 0: a communicator of its own */
-    uint64_t *words; /* [ranks of all nodes]: what each has told in step 1; then in step 2, its listener's port */
-    uint32_t *ranks; /* this rank's group on this node, in its order, by their numbers on this node */
+    uint32_t lane;                  /* that is made; 0: a communicator of its own */
+    uint64_t words[KOLO_RANKS_MAX]; /* what each rank has told in step 1; then in step 2, its listener's port */
+    uint32_t ranks[KOLO_RANKS_MAX]; /* this rank's group on this node, in its order, by their numbers on this node */
     uint32_t local_size;
     uint32_t rank;                    /* in the group */
     uint32_t size;                    /* of the group, on all nodes; 0: in none */
@@ -236,27 +235,12 @@ static int split_by_words(struct split *s, kolo_comm **sub) {
 /* Takes all steps, once the call has begun. color NULL: all ranks are in one group, in their order. */
 static int run(kolo_comm *comm, const char *function, const int *color, int key, uint32_t lane, kolo_comm **sub) {
     struct split s = {.comm = comm, .function = function, .lane = lane};
-    const uint32_t ranks = comm->global_size;
-    s.words = calloc(ranks, sizeof *s.words);
-    s.ranks = calloc(comm->size, sizeof *s.ranks);
-    int rc = 0;
-    if (!s.words || !s.ranks) {
-        rc = KOLO_FAIL_IN(comm, function, KOLO_ERR_SYSTEM, "out of memory");
-        if (ranks > 1)
-            rc = kolo_failure_publish(comm, rc, 0);
-    } else if (color) {
-        const uint64_t own = word_of(*color, key);
-        rc = kolo_words_gather(comm, &own, s.words);
-    } else {
-        for (uint32_t rank = 0; rank < ranks; rank++)
-            s.words[rank] = word_of(0, 0);
-    }
+    const uint64_t own = color ? word_of(*color, key) : word_of(0, 0);
+    const int rc = color ? kolo_words_gather(comm, &own, s.words) : 0;
+    for (uint32_t rank = 0; !color && rank < comm->global_size; rank++)
+        s.words[rank] = own;
     KOLO_POINT("split.told");
-    if (rc == 0)
-        rc = split_by_words(&s, sub);
-    free(s.ranks);
-    free(s.words);
-    return rc;
+    return rc < 0 ? rc : split_by_words(&s, sub);
 }
 
 static int call(kolo_collective collective, kolo_comm *comm, const int *color, int key, kolo_comm **sub) {
