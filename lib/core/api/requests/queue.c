@@ -40,6 +40,13 @@ static void read_stats(const kolo_comm *comm, bool in_call, kolo_stats *others, 
     stats->waited_ns = comm->waiter.waited_ns + others->waited_ns;
 }
 
+/* Makes the calling thread the communicator's owner, under the common lock. */
+static void own(struct kolo_queue *queue) {
+    queue->running = true;
+    if (queue->has_thread)
+        read_stats(queue->comm, false, &queue->other_lanes, &queue->stats);
+}
+
 /* Puts a request's issue, its begin or its end into the trace. */
 static void trace_request(kolo_trace_kind kind, const kolo_request *request, int status) {
     if (!kolo_traces())
@@ -224,11 +231,9 @@ static bool has_others(const struct kolo_queue *queue) {
 /* Goes on with transfers. The caller has the communicator and the common lock, which this gives up meanwhile. */
 static void go_on_with_transfers(struct kolo_queue *queue, const struct until *until) {
     kolo_comm *comm = queue->comm;
-    queue->running = true;
+    own(queue);
     queue->awaits_any = until->waits && !until->is_thread && !until->request && has_others(queue);
     awaiting += queue->awaits_any;
-    if (queue->has_thread)
-        read_stats(comm, false, &queue->other_lanes, &queue->stats);
     kolo_common_unlock();
     int rc = begin_transfers(queue);
     const bool is_vain = rc == 0 && until->waits && !until->is_thread && give_up(comm, until->request);
@@ -295,9 +300,7 @@ void kolo_queue_stats(const kolo_comm *comm, kolo_stats *stats) {
 static void carry_out_oldest(struct kolo_queue *queue) {
     kolo_comm *comm = queue->comm;
     kolo_request *request = queue->oldest;
-    queue->running = true;
-    if (queue->has_thread)
-        read_stats(comm, false, &queue->other_lanes, &queue->stats);
+    own(queue);
     comm->waiter.work = queue->transfers || queue->has_thread ? work_on : NULL;
     kolo_common_unlock();
     KOLO_POINT("request.carrying_out");
@@ -456,9 +459,8 @@ int kolo_queue_claim(const char *function, kolo_comm *comm, bool for_collective)
     }
     queue->wanted = false;
     const bool is_usable = kolo_comm_is_usable(comm);
-    queue->running = is_usable;
-    if (queue->has_thread)
-        read_stats(comm, false, &queue->other_lanes, &queue->stats);
+    if (is_usable)
+        own(queue);
     kolo_common_unlock();
     kolo_leave(comm);
     if (!is_usable)
