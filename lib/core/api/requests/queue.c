@@ -102,8 +102,10 @@ static void complete_transfer(kolo_request *request, int status) {
 /* Completes all requests of a communicator that is broken, about to be freed, or inherited. Without transfers of
  * requests another thread may be in a blocking send or receive, whose transfer is its own. */
 static void complete_all(struct kolo_queue *queue, int status, const char *message) {
-    if (queue->transfers)
-        kolo_transfer_drop(queue->comm);
+    if (queue->transfers) {
+        queue->comm->channels.sends = NULL;
+        queue->comm->channels.receives = NULL;
+    }
     kolo_store_relaxed(&queue->unbegun, 0);
     while (queue->oldest || queue->transfers) {
         kolo_request *request = queue->oldest;

@@ -58,7 +58,7 @@ struct kolo_receiving {
     struct kolo_receiving *next;
     struct kolo_envelope message; /* once it is matched: what is received */
     uint64_t taken;               /* chunks */
-    bool is_matched, is_asked, is_done;
+    bool is_matched, is_done;
     int status; /* once it is done: 0, or KOLO_ERR_ARG, of a message of the own rank's */
     struct kolo_obstacle obstacle;
 };

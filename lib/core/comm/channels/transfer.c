@@ -145,8 +145,3 @@ void kolo_transfer_interrupt(kolo_comm *comm) {
     kolo_fetch_add(&mailbox->events, 1);
     kolo_bell_ring_slowly(&mailbox->bell);
 }
-
-void kolo_transfer_drop(kolo_comm *comm) {
-    comm->channels.sends = NULL;
-    comm->channels.receives = NULL;
-}

@@ -56,6 +56,3 @@ void kolo_transfer_interrupt(kolo_comm *comm);
 /* For a rank that does not wait: advances, and looks once whether a failure is published, or a rank has ended or left
  * without which what is in flight cannot go on. Returns 0, or the status with which the communicator broke. */
 int kolo_transfer_look(kolo_comm *comm);
-
-/* Forgets what is in flight, in a communicator that is broken or about to be freed. */
-void kolo_transfer_drop(kolo_comm *comm);
