@@ -222,19 +222,11 @@ static bool give_up(const kolo_comm *comm, const kolo_request *request) {
            kolo_transfer_give_up(request ? request->transfer : receives->owner, "kolo_request_wait");
 }
 
-/* Whether a thread that waits for any request may be waiting for one of another queue. */
-static bool has_others(const struct kolo_queue *queue) {
-    const struct kolo_queue *other = queues;
-    while (other && (other == queue || (!other->transfers && !other->oldest)))
-        other = other->next;
-    return other;
-}
-
 /* Goes on with transfers. The caller has the communicator and the common lock, which this gives up meanwhile. */
 static void go_on_with_transfers(struct kolo_queue *queue, const struct until *until) {
     kolo_comm *comm = queue->comm;
     own(queue);
-    queue->awaits_any = until->waits && !until->is_thread && !until->request && has_others(queue);
+    queue->awaits_any = until->waits && !until->is_thread && !until->request && queues->next;
     awaiting += queue->awaits_any;
     kolo_common_unlock();
     int rc = begin_transfers(queue);

@@ -33,8 +33,8 @@ struct kolo_sending {
     kolo_dtype dtype;
     uint32_t to;
     int tag;
-    bool is_blocking;            /* this rank begins nothing else before it is done */
-    kolo_transfer_over_fn *over; /* NULL: nothing is called */
+    bool is_blocking; /* this rank begins nothing else before it is done */
+    kolo_transfer_over_fn *over;
     void *owner;
 
     /* Its progress; 0 at the beginning. */

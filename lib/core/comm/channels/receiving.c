@@ -212,8 +212,7 @@ int kolo_receives_advance(kolo_comm *comm) {
             continue;
         }
         *place = receiving->next;
-        if (receiving->over)
-            receiving->over(receiving->owner);
+        receiving->over(receiving->owner);
     }
     return rc;
 }

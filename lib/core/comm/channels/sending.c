@@ -122,8 +122,7 @@ static void look_at_all(kolo_comm *comm) {
             continue;
         }
         *place = sending->next;
-        if (sending->over)
-            sending->over(sending->owner);
+        sending->over(sending->owner);
     }
 }
 
