@@ -56,27 +56,26 @@ static struct {
     struct guard *newest;
 } own;
 
-static bool is_in(const struct guard *guard, uint64_t device, uint64_t inode) {
-    return guard->where.device == device && guard->where.inode == inode;
-}
-
-static void close_fd(struct guard *guard) {
-    kolo_file_close(guard->fd, guard->where.device, guard->where.inode);
-    guard->fd = -1;
-}
-
 static void lock(void) {
     const uint64_t forks = kolo_common_lock();
     for (struct guard *guard; own.forks != forks && (guard = own.newest); free(guard)) {
         own.newest = guard->older; /* the parent's, whose pages this process has not inherited */
-        close_fd(guard);
+        kolo_file_close(guard->fd, guard->where.device, guard->where.inode);
     }
     own.forks = forks;
 }
 
+/* Returns a guard in that file; needs_fd: the one that has the file's descriptor. */
+static struct guard *find(uint64_t device, uint64_t inode, bool needs_fd) {
+    for (struct guard *guard = own.newest; guard; guard = guard->older)
+        if (guard->where.device == device && guard->where.inode == inode && (guard->fd >= 0 || !needs_fd))
+            return guard;
+    return NULL;
+}
+
 /* Counts one user of that guard less, if there is one; after the last one, releases it. */
 static void release(const struct kolo_shared_guard *used) {
-    struct guard **place = &own.newest, *heir;
+    struct guard **place = &own.newest;
     while (*place && memcmp(&(*place)->where, used, sizeof *used) != 0)
         place = &(*place)->older;
     struct guard *guard = *place;
@@ -84,21 +83,12 @@ static void release(const struct kolo_shared_guard *used) {
         return;
     *place = guard->older;
     munmap(guard->page, KOLO_PAGE_BYTES);
-    for (heir = own.newest; heir && !is_in(heir, used->device, used->inode);)
-        heir = heir->older;
+    struct guard *heir = find(used->device, used->inode, false);
     if (heir && heir->fd < 0)
         heir->fd = guard->fd;
     else
-        close_fd(guard);
+        kolo_file_close(guard->fd, guard->where.device, guard->where.inode);
     free(guard);
-}
-
-/* Returns the guard that has the descriptor of that file. */
-static struct guard *find(uint64_t device, uint64_t inode) {
-    for (struct guard *guard = own.newest; guard; guard = guard->older)
-        if (is_in(guard, device, inode) && guard->fd >= 0)
-            return guard;
-    return NULL;
 }
 
 void kolo_guards_enter(struct kolo_shared_guard *used) {
@@ -131,7 +121,7 @@ static bool make(struct guard *guard, int fd, uint64_t place) {
     if (fstat(fd, &found) < 0)
         return false;
     guard->where = (struct kolo_shared_guard){found.st_dev, found.st_ino, place};
-    if (!find(found.st_dev, found.st_ino) && (guard->fd = open_anew(fd)) < 0)
+    if (!find(found.st_dev, found.st_ino, true) && (guard->fd = open_anew(fd)) < 0)
         return false;
     KOLO_POINT("guard.opened");
     guard->page = mmap(NULL, KOLO_PAGE_BYTES, PROT_NONE, MAP_SHARED, fd, 0);
@@ -168,7 +158,7 @@ bool kolo_guard_is_lost(const struct kolo_shared_guard *guard) {
     if (guard->place == 0)
         return false;
     lock();
-    struct guard *with = find(guard->device, guard->inode);
+    struct guard *with = find(guard->device, guard->inode, true);
     if (with && !kolo_file_is(with->fd, guard->device, guard->inode)) /* the program has closed it */
         with->fd = -1;
     else if (with)
@@ -179,7 +169,7 @@ bool kolo_guard_is_lost(const struct kolo_shared_guard *guard) {
 
 bool kolo_guards_have_file(uint64_t device, uint64_t inode) {
     lock();
-    const bool have = find(device, inode) != NULL;
+    const bool have = find(device, inode, true) != NULL;
     kolo_common_unlock();
     return have;
 }
