@@ -5,7 +5,6 @@
 
 #include "api/requests/queue.h"
 #include "api/sharing.h"
-#include "base/file.h"
 #include "comm/step/progress.h"
 
 /* Maps the file on every rank, or on none. A descriptor below 0 is the status of a rank that could not open it. */
@@ -30,7 +29,7 @@ static int try_to_allocate(kolo_comm *comm, const struct kolo_region_shape *shap
     if (rc == 0)
         rc = map_file(comm, fd, shape, is_buffer, region);
     if (rc == 0 && kept)
-        *kept = kolo_file_raise(fd);
+        *kept = fd;
     else if (fd >= 0)
         close(fd);
     return rc;
