@@ -261,22 +261,9 @@ static int background(const char *function, kolo_comm *comm, const struct half *
 }
 
 /* The halves of a call, as callers pass them. */
-#define SEND(name, buffer_, count_, to, tag_)                                                                          \
-    (&(const struct half){.peer_name = "to",                                                                           \
-                          .buffer_name = (name),                                                                       \
-                          .buffer = (buffer_),                                                                         \
-                          .count = (count_),                                                                           \
-                          .peer = (to),                                                                                \
-                          .tag = (tag_)})
-#define RECV(name, buffer_, count_, from, tag_)                                                                        \
-    (&(const struct half){.peer_name = "from",                                                                         \
-                          .buffer_name = (name),                                                                       \
-                          .buffer = (buffer_),                                                                         \
-                          .count = (count_),                                                                           \
-                          .peer = (from),                                                                              \
-                          .tag = (tag_),                                                                               \
-                          .peer_min = KOLO_ANY_RANK,                                                                   \
-                          .tag_min = KOLO_ANY_TAG})
+#define SEND(name, buffer, count, to, tag) (&(const struct half){"to", (name), (buffer), (count), (to), (tag), 0, 0})
+#define RECV(name, buffer, count, from, tag)                                                                           \
+    (&(const struct half){"from", (name), (buffer), (count), (from), (tag), KOLO_ANY_RANK, KOLO_ANY_TAG})
 
 int kolo_send(kolo_comm *comm, const void *buffer, size_t count, kolo_dtype dtype, int to, int tag) {
     return call("kolo_send", comm, SEND("buffer", buffer, count, to, tag), NULL, dtype, NULL);
