@@ -63,6 +63,7 @@ const struct table_case table_cases[] = {
     {.name = "nodes-ssp-paused", .ranks = 4, .staleness = 2, .nodes = {2, 2}, .pauses = PAUSE(1)},
     {.name = "nodes-ssp-second", .ranks = 4, .staleness = 2, .first = {"rounds.applied", 3, 3}, .nodes = {1, 2, 1}},
     {.name = "nodes-ssp-told", .ranks = 4, .staleness = 2, .first = {"rounds.told", 0, 3}, .nodes = {1, 2, 1}},
+    {.name = "nodes-ssp-4", .ranks = 4, .staleness = 2, .first = {"rounds.collected", 3, 3}, .nodes = {1, 1, 1, 1}},
     {.name = "nodes-asp", .ranks = 4, .staleness = ASP, .nodes = {2, 2}},
 };
 
@@ -98,6 +99,11 @@ bool table_is_tolerant(const struct table_case *what) {
 
 int table_workers(const struct table_case *what) {
     return what->ranks - what->servers;
+}
+
+uint64_t table_pushes_of(const struct table_case *what, int piece, uint64_t pushes) {
+    const bool is_full = what->full_pushes == 0 || piece / TABLE_ROW_PIECES == TABLE_SPARSE_ROW;
+    return is_full || pushes < what->full_pushes ? pushes : what->full_pushes;
 }
 
 int table_node(const struct table_case *what, int rank) {
@@ -142,10 +148,10 @@ static int end(struct worker *worker, const char *call, int status) {
 
 #define CALL(worker, name, call) (begin(worker), end(worker, name, call))
 
-/* What a push adds to each piece: one, and its number, in the rank's own two elements. */
+/* What a push adds to each of its pieces: one, and its number, in the rank's own two elements. */
 static int push(struct worker *worker) {
     static int64_t updates[TABLE_PIECES * 2 * TABLE_RANKS_MAX];
-    static const uint64_t backwards[TABLE_ROWS] = {5, 4, 3, 2, 1, 0};
+    static const uint64_t backwards[TABLE_ROWS] = {5, 4, 3, 2, 1, 0}, sparse = TABLE_SPARSE_ROW;
     struct table_record *record = worker->record;
     const uint64_t number = record->begun + 1;
     for (int piece = 0; piece < TABLE_PIECES; piece++) {
@@ -153,9 +159,13 @@ static int push(struct worker *worker) {
         updates[piece * worker->elements + 2 * worker->rank + 1] = (int64_t)number;
     }
     record->begun = number;
-    const int rc = number % 2 ? CALL(worker, "kolo_table_push", kolo_table_push(worker->table, 0, TABLE_ROWS, updates))
-                              : CALL(worker, "kolo_table_push_rows",
-                                     kolo_table_push_rows(worker->table, backwards, TABLE_ROWS, updates));
+    int rc;
+    if (table_pushes_of(worker->what, 0, number) < number)
+        rc = CALL(worker, "kolo_table_push_rows", kolo_table_push_rows(worker->table, &sparse, 1, updates));
+    else if (number % 2)
+        rc = CALL(worker, "kolo_table_push", kolo_table_push(worker->table, 0, TABLE_ROWS, updates));
+    else
+        rc = CALL(worker, "kolo_table_push_rows", kolo_table_push_rows(worker->table, backwards, TABLE_ROWS, updates));
     if (rc == 0)
         record->returned = number;
     return rc;
@@ -180,7 +190,8 @@ static int pull(struct worker *worker, uint64_t own) {
     count(worker, values, record->counts);
     record->has_counts = true;
     for (int piece = 0; piece < TABLE_PIECES; piece++)
-        if (record->counts[piece][worker->rank].pushes != (int64_t)own && !record->complaint[0])
+        if (record->counts[piece][worker->rank].pushes != (int64_t)table_pushes_of(worker->what, piece, own) &&
+            !record->complaint[0])
             snprintf(record->complaint, sizeof record->complaint, "it pulls %lld of its own %llu pushes of piece %d",
                      (long long)record->counts[piece][worker->rank].pushes, (unsigned long long)own, piece);
     return 0;
@@ -269,7 +280,8 @@ static void meet(struct worker *worker) {
 static bool is_everything_there(const struct worker *worker) {
     for (int piece = 0; piece < TABLE_PIECES; piece++)
         for (int rank = 0; rank < table_workers(worker->what); rank++)
-            if (worker->record->counts[piece][rank].pushes < (int64_t)table_board->ranks[rank].returned &&
+            if (worker->record->counts[piece][rank].pushes <
+                    (int64_t)table_pushes_of(worker->what, piece, table_board->ranks[rank].returned) &&
                 !is_dead(table_leader(worker->what, rank)))
                 return false;
     return true;

@@ -10,7 +10,7 @@
 
 enum {
     TABLE_RANKS_MAX = 5,
-    TABLE_NODES_MAX = 3,
+    TABLE_NODES_MAX = 4,
     TABLE_ROWS = 6,
     TABLE_ROW_PIECES = 2,
     TABLE_PIECES = TABLE_ROWS * TABLE_ROW_PIECES,
@@ -18,6 +18,7 @@ enum {
     TABLE_CALLS_MAX = 1000,
     TABLE_PUSHES = 2, /* in each clock */
     TABLE_SAVED_CALL = 2,
+    TABLE_SPARSE_ROW = 3,
     TABLE_TIMEOUT_MS = 3000,
     TABLE_PAUSES_MAX = BOARD_FAULTS - 2
 };
@@ -40,6 +41,7 @@ struct table_case {
     bool saves;
     bool is_narrow;                              /* queues hold four pieces */
     int calls;                                   /* instead of TABLE_CALLS; 0: so many */
+    uint64_t full_pushes;                        /* of each rank: later ones are of TABLE_SPARSE_ROW; 0: all are */
     int nodes[TABLE_NODES_MAX];                  /* ranks of each node; 0: all on one, without a network */
     bool creates;                                /* deaths count from the making of the table on */
     struct table_twist first;                    /* dies before the rank that the sweep kills */
@@ -104,6 +106,9 @@ void table_cases_begin(void);
 
 bool table_is_tolerant(const struct table_case *what);
 int table_workers(const struct table_case *what);
+
+/* Of a rank's first pushes, how many have this piece. */
+uint64_t table_pushes_of(const struct table_case *what, int piece, uint64_t pushes);
 
 /* The node of a rank, and the rank that connects it with the others; -1: there is one node. */
 int table_node(const struct table_case *what, int rank);

@@ -130,6 +130,88 @@ static void die_without_clearing(const kolo_table *table, const char *point) {
     die_in_a_row(table, point, false);
 }
 
+/* Rounds that end on some nodes only. A call of the leaders fails on the nodes that are behind, which have got nothing
+ * in it: the victim ends when it has returned. */
+struct split {
+    const char *call; /* NULL: that was the last one */
+    int size, number; /* of leaders, and of such calls */
+    uint32_t victim;
+    uint64_t behind;
+};
+
+/* A node is lost while the last message of another, which was lost before, lies in the memory of the rest. */
+static const struct split of_old_message[] = {{"kolo_allgatherv", 3, 3, 2, 1}, {0}};
+static const struct table_case sparse = {.name = "nodes-sparse",
+                                         .ranks = 4,
+                                         .staleness = 1,
+                                         .calls = 8,
+                                         .full_pushes = 6,
+                                         .first = {"rounds.collected", 3, 4},
+                                         .nodes = {1, 1, 1, 1}};
+
+/* A node that helps one that is behind was behind itself. */
+static const struct split of_helper[] = {{"kolo_allgatherv", 4, 3, 3, 3}, {"kolo_broadcast", 3, 4, 2, 1}, {0}};
+static const struct table_case helped = {.name = "nodes-helped", .ranks = 4, .staleness = 2, .nodes = {1, 1, 1, 1}};
+
+static const kolo_table *split_table;
+static const struct split *split;
+
+static void split_old_message(kolo_table *table) {
+    split_table = table;
+    split = of_old_message;
+}
+
+static void split_helper(kolo_table *table) {
+    split_table = table;
+    split = of_helper;
+}
+
+static int split_call(kolo_comm *leaders, const char *call, int rc, void *got, size_t bytes) {
+    enum { LOOKS = 1000 };
+    static int calls;
+    const struct timespec look = {.tv_nsec = 1000000};
+    const struct split *now = split;
+    kolo_failure failure = {.failure_bytes = sizeof failure};
+    if (!now || !now->call || rc < 0 || strcmp(now->call, call) != 0 || kolo_comm_size(leaders) != now->size ||
+        ++calls != now->number)
+        return rc;
+    split++;
+    calls = 0;
+    for (int i = 0; i < 20 && split_table->node == now->victim; i++) /* what it has sent leaves it */
+        nanosleep(&look, NULL);
+    if (split_table->node == now->victim)
+        die(split_table);
+    if (!(now->behind >> split_table->node & 1))
+        return rc;
+    memset(got, 0xff, bytes);
+    for (int i = 0; i < LOOKS && failure.status == 0; i++) {
+        nanosleep(&look, NULL);
+        kolo_comm_failure(leaders, &failure);
+    }
+    return KOLO_ERR_PEER_DEAD;
+}
+
+int __real_kolo_broadcast(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dtype, int root);
+int __wrap_kolo_broadcast(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dtype, int root);
+int __real_kolo_allgatherv(kolo_comm *comm, const void *send, void *recv, const size_t *counts, const size_t *offsets,
+                           kolo_dtype dtype);
+int __wrap_kolo_allgatherv(kolo_comm *comm, const void *send, void *recv, const size_t *counts, const size_t *offsets,
+                           kolo_dtype dtype);
+
+int __wrap_kolo_broadcast(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dtype, int root) {
+    const int rc = __real_kolo_broadcast(comm, buffer, count, dtype, root);
+    return split_call(comm, "kolo_broadcast", rc, buffer, dtype == KOLO_U8 ? count : 0);
+}
+
+int __wrap_kolo_allgatherv(kolo_comm *comm, const void *send, void *recv, const size_t *counts, const size_t *offsets,
+                           kolo_dtype dtype) {
+    const int rc = __real_kolo_allgatherv(comm, send, recv, counts, offsets, dtype);
+    size_t bytes = 0;
+    for (int rank = 0; rank < kolo_comm_size(comm) && dtype == KOLO_U8; rank++)
+        bytes += counts[rank];
+    return split_call(comm, "kolo_allgatherv", rc, recv, bytes);
+}
+
 /* A fold begins again. */
 static void fold_again(const kolo_table *table, const char *point) {
     if (!is_at(point, "shard.taken_over"))
@@ -222,6 +304,8 @@ static const struct control {
     {"no defect, before a bit is set", "ssp-paused", "shard.filled", 1, 1, NULL, NULL, NULL},
     {"no defect, synchronous", "bsp-3", "synchronous.ending", 1, 2, NULL, NULL, NULL},
     {"no defect, two holders die", "asp-in-a-row", NULL, 0, 0, NULL, die_after_clearing, NULL},
+    {"no defect, an old message", "nodes-sparse", NULL, 0, 0, split_old_message, NULL, NULL},
+    {"no defect, a helper was behind", "nodes-helped", NULL, 0, 0, split_helper, NULL, NULL},
     {"the place is not cleared", "asp-in-a-row", NULL, 0, 0, NULL, die_without_clearing, " pushes of rank 2"},
     {"nothing is set right", "ssp-second-current", NULL, 0, 0, NULL, leave_out_recovery, " pushes of rank "},
     {"what was noted counts as applied", "ssp-second-noted", NULL, 0, 0, NULL, believe_applied, " pushes of rank "},
@@ -238,7 +322,7 @@ static const struct table_case *find_case(const char *name) {
     for (int index = 0; index < table_cases_count; index++)
         if (strcmp(table_cases[index].name, name) == 0)
             return &table_cases[index];
-    return &in_a_row;
+    return strcmp(name, sparse.name) == 0 ? &sparse : strcmp(name, helped.name) == 0 ? &helped : &in_a_row;
 }
 
 /* What a defect does is partly for the scheduler to say: it must be noticed once. So is whether those die that should:
@@ -246,7 +330,7 @@ static const struct table_case *find_case(const char *name) {
 static bool try_control(const struct control *control, const char *folder, struct table_run *run) {
     struct table_trial trial = {
         .what = find_case(control->case_name), .spoil = control->spoil, .spoil_point = control->spoil_point};
-    const int deaths = trial.what == &in_a_row ? 2 : 1;
+    const int deaths = trial.what->nodes[0] || trial.what == &in_a_row ? 2 : 1;
     if (control->point)
         trial.fault = (struct fault){true, control->rank, board_point(control->point), control->passage, ACTION_KILL};
     for (int tries = 0, misses = 0; tries < TRIES && misses < MISSES_MAX;) {

@@ -160,14 +160,15 @@ static int64_t sum_to(uint64_t number) {
     return (int64_t)(number * (number + 1) / 2);
 }
 
-/* What a rank has in the table for sure, in counts[0], and with what is under way, in counts[1]. `saved`: in the file
+/* What a rank has in a piece for sure, in counts[0], and with what is under way, in counts[1]. `saved`: in the file
  * instead. */
-static void expect_counts(const struct table_run *run, int rank, bool saved, struct table_count counts[2]) {
+static void expect_counts(const struct table_run *run, int rank, int piece, bool saved, struct table_count counts[2]) {
     const struct table_record *record = &table_board->ranks[rank];
     const bool is_exact = saved && record->is_saving;
     if (run->trial->what->staleness > 0) {
-        const uint64_t least = is_exact ? record->saved_begun : record->returned,
-                       most = is_exact ? record->saved_begun : record->begun;
+        const struct table_case *what = run->trial->what;
+        const uint64_t least = table_pushes_of(what, piece, is_exact ? record->saved_begun : record->returned),
+                       most = table_pushes_of(what, piece, is_exact ? record->saved_begun : record->begun);
         counts[0] = (struct table_count){(int64_t)least, sum_to(least)};
         counts[1] = (struct table_count){(int64_t)most, sum_to(most)};
         return;
@@ -194,10 +195,10 @@ static bool check_counts(struct table_run *run, const char *observer, bool saved
                          struct table_count counts[TABLE_PIECES][TABLE_RANKS_MAX]) {
     const struct table_case *what = run->trial->what;
     for (int rank = 0; rank < table_workers(what); rank++) {
-        struct table_count expected[2];
-        expect_counts(run, rank, saved, expected);
         for (int piece = 0; piece < TABLE_PIECES; piece++) {
             const struct table_count found = counts[piece][rank];
+            struct table_count expected[2];
+            expect_counts(run, rank, piece, saved, expected);
             const bool is_whole = what->staleness > 0 || are_same(found, counts[0][rank]);
             if (is_lost(run, rank) && found.pushes >= 0 && found.pushes <= expected[1].pushes &&
                 found.numbers == sum_to((uint64_t)found.pushes))
@@ -220,7 +221,7 @@ static void check_broken(struct table_run *run, int observer) {
     for (int piece = 0; piece < TABLE_PIECES; piece++)
         for (int rank = 0; rank < table_workers(what); rank++) {
             const struct table_count found = table_board->ranks[observer].counts[piece][rank];
-            expect_counts(run, rank, false, expected);
+            expect_counts(run, rank, piece, false, expected);
             if (found.pushes <= expected[1].pushes && (rank != observer || found.pushes >= expected[0].pushes) &&
                 (what->backup_workers || (found.numbers == sum_to((uint64_t)found.pushes) &&
                                           are_same(found, table_board->ranks[observer].counts[piece][0]))))

@@ -64,13 +64,16 @@ int kolo_round_take(struct kolo_rounds *rounds) {
     struct kolo_table *table = &rounds->view;
     int rc = 0;
     rounds->up.used = 0;
+    memset(rounds->taken, 0, table->nodes->nodes * sizeof *rounds->taken);
     for (uint32_t i = 0; i < rounds->peers && rc == 0; i++) {
         struct kolo_round_peer *peer = &rounds->peer[i];
-        peer->to_at = rounds->up.used;
+        struct kolo_round_list *list = &rounds->taken[peer->node];
+        peer->to_at = list->at = rounds->up.used;
         for (uint32_t shard = 0; i != rounds->self && shard < table->shards && rc == 0; shard++)
             if (kolo_table_shard_node(table, shard) == peer->node)
                 rc = take_shard(rounds, shard);
-        peer->to = rounds->up.used - peer->to_at;
+        peer->to = list->bytes = rounds->up.used - list->at;
+        list->owner = peer->node;
     }
     return rc;
 }

@@ -221,14 +221,12 @@ static int exchange_updates(struct kolo_rounds *rounds) {
         rounds->offsets[0][i] = peer->to_at;
         rounds->counts[1][i] = peer->from;
         rounds->offsets[1][i] = peer->from_at;
+        rounds->sent_bytes += peer->to;
     }
     int rc = kolo_round_reserve(rounds, &rounds->received, at);
-    if (rc == 0)
-        rc = kolo_alltoallv(rounds->leaders, rounds->up.bytes, rounds->counts[0], rounds->offsets[0],
-                            rounds->received.bytes, rounds->counts[1], rounds->offsets[1], KOLO_U8);
-    if (rc == 0)
-        rounds->sent_bytes += rounds->up.used;
-    return rc;
+    return rc < 0 ? rc
+                  : kolo_alltoallv(rounds->leaders, rounds->up.bytes, rounds->counts[0], rounds->offsets[0],
+                                   rounds->received.bytes, rounds->counts[1], rounds->offsets[1], KOLO_U8);
 }
 
 static int exchange_versions(struct kolo_rounds *rounds) {
@@ -238,6 +236,7 @@ static int exchange_versions(struct kolo_rounds *rounds) {
     int rc = kolo_allgather(rounds->leaders, &own, each, 1, KOLO_U64);
     if (rc < 0)
         return rc;
+    memset(rounds->told_bytes, 0, rounds->view.nodes->nodes * sizeof *rounds->told_bytes);
     for (uint32_t i = 0; i < rounds->peers; i++) {
         const uint32_t node = rounds->peer[i].node;
         rounds->counts[0][i] = each[i];
@@ -295,7 +294,8 @@ static bool publish(struct kolo_rounds *rounds) {
     kolo_show_relaxed(&header->net_sent_bytes, stats.net_sent_bytes);
     kolo_show_relaxed(&header->applied, kolo_load_relaxed(&rounds->line->applied));
     rounds->round++;
-    rounds->step = KOLO_ROUND_BEGUN;
+    rounds->is_taken = false;
+    rounds->applied = 0;
     for (uint32_t i = 0; i < rounds->peers; i++)
         rounds->peer[i].to = 0;
     KOLO_POINT("rounds.ending");
@@ -313,14 +313,14 @@ static int begin_round(struct kolo_rounds *rounds) {
     kolo_store_release(&rounds->view.header->taking, rounds->round + 1);
     rounds->notice = make_notice(rounds);
     rc = kolo_round_take(rounds);
-    rounds->step = KOLO_ROUND_TAKEN;
+    rounds->is_taken = true;
     return rc;
 }
 
 /* Carries what is taken to the owners, and their pieces to all nodes. It runs once more after the end of a node
  * (rounds_shrink.c). */
 static int carry(struct kolo_rounds *rounds) {
-    int rc = rounds->step == KOLO_ROUND_BEGUN ? begin_round(rounds) : 0;
+    int rc = rounds->is_taken ? 0 : begin_round(rounds);
     KOLO_POINT("rounds.taken");
     if (rc == 0)
         rc = exchange_notices(rounds);
@@ -332,8 +332,8 @@ static int carry(struct kolo_rounds *rounds) {
         rc = kolo_round_apply(rounds);
     KOLO_POINT("rounds.applied");
     if (rc == 0) {
-        rounds->own.used = rounds->step == KOLO_ROUND_APPLIED ? rounds->own.used : 0;
-        rounds->step = KOLO_ROUND_APPLIED;
+        rounds->own.used = rounds->applied ? rounds->own.used : 0;
+        rounds->applied = rounds->rerouted + 1;
         rc = kolo_round_collect(rounds);
     }
     KOLO_POINT("rounds.collected");

@@ -65,12 +65,18 @@ struct kolo_round_message {
 /* The state of each other node that is left, by its rank among the leaders, which is in the order of nodes. */
 struct kolo_round_peer {
     uint32_t node;
-    size_t to, to_at;     /* bytes for the node in `up`, and their begin */
+    size_t to, to_at;     /* bytes for the node in `up` that it has not applied, and their begin */
     size_t from, from_at; /* bytes from the node in `received`, and their begin */
     size_t next;          /* staleness 0: next entry of `received` to join */
 };
 
-enum kolo_round_step { KOLO_ROUND_BEGUN, KOLO_ROUND_TAKEN, KOLO_ROUND_APPLIED };
+/* What was pending for shards of a node, as it was taken into `up` in this round. */
+struct kolo_round_list {
+    size_t bytes, at;
+    size_t next;    /* entry to join */
+    uint32_t owner; /* the node that has these shards now */
+    uint64_t moved; /* `rerouted` when the shards came to that node; 0: before the round */
+};
 
 struct kolo_rounds {        /* pages of arrays that no node needs cost nothing */
     struct kolo_table view; /* the table as this thread has it, with memory of its own where threads would share some */
@@ -83,12 +89,15 @@ struct kolo_rounds {        /* pages of arrays that no node needs cost nothing *
     int64_t slice_ns; /* of the wait under way */
 
     uint64_t round;
-    enum kolo_round_step step; /* the last step done in this round */
+    bool is_taken;     /* in this round what was pending is in `up` */
+    uint64_t applied;  /* 0: no update of this round yet; else `rerouted` at the last time, plus one */
+    uint64_t rerouted; /* how often the leaders that are left have agreed who owns the shards */
     uint32_t peers, self;
     uint32_t refused; /* the peer whose message makes no sense, plus one; 0: none */
     struct kolo_round_peer peer[KOLO_RANKS_MAX];
     struct kolo_round_notice notice, told[KOLO_RANKS_MAX], heard[KOLO_RANKS_MAX];
     size_t told_bytes[KOLO_RANKS_MAX], told_at[KOLO_RANKS_MAX]; /* by node: of its part of `all` */
+    struct kolo_round_list taken[KOLO_RANKS_MAX];               /* by node */
     struct kolo_round_message up, received, own, all;
     size_t counts[2][KOLO_RANKS_MAX], offsets[2][KOLO_RANKS_MAX];
     const void *sources[KOLO_RANKS_MAX]; /* of a join */

@@ -2,8 +2,8 @@
  *
  * The leaders that are left shrink their communicator, including those that wait for their workers. Each tells the
  * others which round it is in, and whether it has applied the updates that came in it. No node begins a round before
- * all nodes have applied the updates of the round before, and each keeps what it has sent until the next round. So
- * there are two cases:
+ * all nodes have applied the updates of the round before, and each keeps what it has taken until the next round, in
+ * case that more nodes end. So there are two cases:
  *
  *   - All are in round k, which is carried out once more. A node that has applied its updates does not get them again.
  *     Updates for shards of the node that has ended go to the heir of these shards, the lowest node that is left, as do
@@ -23,11 +23,11 @@
 #include "table/nodes/outbox.h"
 #include "table/shard.h"
 
-enum { STATE_WORDS = 3 };
+enum { STATE_WORDS = 4 };
 
 /* The state that a node tells the others. */
 struct state {
-    uint64_t node, round, is_applied;
+    uint64_t node, round, applied, rerouted;
 };
 
 static_assert(sizeof(struct state) == STATE_WORDS * sizeof(uint64_t), "words");
@@ -39,13 +39,18 @@ static const struct state *state_of(const struct state *states, uint32_t count, 
     return NULL;
 }
 
+static bool list_entry(const struct kolo_rounds *rounds, const struct kolo_round_list *list,
+                       struct kolo_round_entry *entry) {
+    return kolo_round_entry(&rounds->view, rounds->up.bytes + list->at + list->next, list->bytes - list->next, true,
+                            entry);
+}
+
 /* Takes the heir's own updates for shards that are its own now. staleness > 0: its copies have them already, and the
  * other nodes get those copies. */
-static int adopt(struct kolo_rounds *rounds, const struct kolo_round_peer *gone) {
+static int adopt(struct kolo_rounds *rounds, struct kolo_round_list *gone) {
     struct kolo_table *table = &rounds->view;
-    for (size_t at = 0; at < gone->to;) {
-        struct kolo_round_entry entry;
-        if (!kolo_round_entry(table, rounds->up.bytes + gone->to_at + at, gone->to - at, true, &entry))
+    for (struct kolo_round_entry entry; gone->next < gone->bytes; gone->next += entry.bytes) {
+        if (!list_entry(rounds, gone, &entry))
             return KOLO_ERR_SYSTEM;
         const uint32_t shard = kolo_piece_shard(&table->pieces, entry.piece);
         const int rc = kolo_round_take_role(rounds, shard);
@@ -56,112 +61,114 @@ static int adopt(struct kolo_rounds *rounds, const struct kolo_round_peer *gone)
         else
             kolo_outbox_tell(table, entry.piece);
         kolo_shard_give(table, shard);
-        at += entry.bytes;
     }
     return 0;
 }
 
-/* Whether what was for a node goes to that peer now. */
-static bool is_for(const struct kolo_rounds *rounds, const struct state *states, uint32_t count, uint32_t node,
-                   const struct kolo_round_peer *peer) {
-    const struct state *state = state_of(states, count, node);
-    if (peer->node == rounds->view.node)
-        return false;
-    return state ? node == peer->node && !(state->round == rounds->round && state->is_applied)
-                 : peer->node == states[0].node;
+/* Whether the node of that state has applied a list of this node's round. */
+static bool has_applied(const struct kolo_rounds *rounds, const struct state *state,
+                        const struct kolo_round_list *list) {
+    return state->round > rounds->round || (state->round == rounds->round && state->applied > list->moved);
 }
 
-/* Joins the lists for a peer, each of which is in the order of shards and pieces, to one in that order. */
-static int join(struct kolo_rounds *rounds, const struct state *states, uint32_t count, struct kolo_round_message *to,
-                const struct kolo_round_peer *peer) {
-    const struct kolo_pieces *pieces = &rounds->view.pieces;
+/* Joins the lists that the node of that state is to get, each of which is in the order of shards and pieces, to one in
+ * that order, at the end of `up`. */
+static int join(struct kolo_rounds *rounds, const struct state *state) {
     for (;;) {
-        struct kolo_round_peer *from = NULL;
+        struct kolo_round_list *from = NULL;
         struct kolo_round_entry entry, least = {0};
         uint32_t least_shard = UINT32_MAX;
-        for (uint32_t old = 0; old < rounds->peers; old++) {
-            struct kolo_round_peer *was = &rounds->peer[old];
-            if (was->next == was->to || !is_for(rounds, states, count, was->node, peer))
+        for (uint32_t node = 0; node < rounds->view.nodes->nodes; node++) {
+            struct kolo_round_list *list = &rounds->taken[node];
+            if (list->next == list->bytes || list->owner != state->node || has_applied(rounds, state, list))
                 continue;
-            if (!kolo_round_entry(&rounds->view, rounds->up.bytes + was->to_at + was->next, was->to - was->next, true,
-                                  &entry))
+            if (!list_entry(rounds, list, &entry))
                 return KOLO_ERR_SYSTEM;
-            const uint32_t shard = kolo_piece_shard(pieces, entry.piece);
+            const uint32_t shard = kolo_piece_shard(&rounds->view.pieces, entry.piece);
             if (shard >= least_shard) /* no two nodes had the same shard */
                 continue;
-            from = was;
+            from = list;
             least = entry;
             least_shard = shard;
         }
         if (!from)
             return 0;
-        const int rc = kolo_round_reserve(rounds, to, to->used + least.bytes);
+        const int rc = kolo_round_reserve(rounds, &rounds->up, rounds->up.used + least.bytes);
         if (rc < 0)
             return rc;
-        memcpy(to->bytes + to->used, rounds->up.bytes + from->to_at + from->next, least.bytes);
-        to->used += least.bytes;
+        memcpy(rounds->up.bytes + rounds->up.used, rounds->up.bytes + from->at + from->next, least.bytes);
+        rounds->up.used += least.bytes;
         from->next += least.bytes;
     }
 }
 
-/* Sorts the taken updates by the nodes that are left: sets to and to_at of peers[0 .. count-1]. The first is heir. */
+/* Sorts the taken updates by the nodes that are left, of which the first is heir: sets to and to_at of
+ * peers[0 .. count-1]. What was taken stays in `up`, before that: another node may end. */
 static int reroute(struct kolo_rounds *rounds, const struct state *states, struct kolo_round_peer *peers,
-                   uint32_t count) {
-    struct kolo_round_message routed = {0};
-    int rc = kolo_round_reserve(rounds, &routed, 1);
-    for (uint32_t old = 0; old < rounds->peers && rc == 0; old++) {
-        rounds->peer[old].next = 0;
-        if (peers[0].node == rounds->view.node && !state_of(states, count, rounds->peer[old].node))
-            rc = adopt(rounds, &rounds->peer[old]);
+                   uint32_t count, bool is_behind) {
+    int rc = 0;
+    rounds->up.used = 0;
+    for (uint32_t node = 0; node < rounds->view.nodes->nodes && rc == 0; node++) {
+        struct kolo_round_list *list = &rounds->taken[node];
+        rounds->up.used += list->bytes;
+        list->next = 0;
+        if (!state_of(states, count, list->owner)) {
+            list->owner = (uint32_t)states[0].node;
+            list->moved = rounds->rerouted;
+        }
+        if (list->owner == rounds->view.node && !is_behind && rounds->applied <= list->moved)
+            rc = adopt(rounds, list);
     }
     for (uint32_t i = 0; i < count && rc == 0; i++) {
-        peers[i].to_at = routed.used;
-        rc = join(rounds, states, count, &routed, &peers[i]);
-        peers[i].to = routed.used - peers[i].to_at;
+        peers[i].to_at = rounds->up.used;
+        rc = peers[i].node == rounds->view.node ? 0 : join(rounds, &states[i]);
+        peers[i].to = rounds->up.used - peers[i].to_at;
     }
-    if (rc < 0) {
-        free(routed.bytes);
-        return rc;
-    }
-    free(rounds->up.bytes);
-    rounds->up = routed;
-    return 0;
+    return rc;
 }
 
-/* Sends one node's part of the owners' pieces again, in the round that is over for some nodes, to the nodes for which
- * it is not. `bytes`, unless NULL: this node sends the part. */
-static int tell_again(struct kolo_rounds *rounds, const uint8_t *bytes, uint64_t count, bool is_behind) {
-    struct kolo_round_message *to = &rounds->received; /* which has been applied */
-    uint64_t most = 0;
-    count = bytes ? count : 0;
-    int rc = kolo_allreduce(rounds->leaders, &count, &most, 1, KOLO_U64, KOLO_MAX);
-    const uint64_t own = bytes ? rounds->self + 1 : 0;
-    uint64_t teller = 0;
+/* Sends one node's part of the owners' pieces again, in the round that is over for some nodes. `bytes`, unless NULL:
+ * this node sends the part. A node that is behind has it in `all` then, so that it can help others. */
+static int tell_again(struct kolo_rounds *rounds, uint32_t node, const uint8_t *bytes, size_t count, bool is_behind) {
+    struct kolo_round_message *to = is_behind ? &rounds->all : &rounds->received; /* the latter has been applied */
+    const uint64_t own[2] = {bytes ? count : 0, bytes ? rounds->self + 1 : 0};
+    const size_t at = is_behind ? to->used : 0;
+    uint64_t most[2] = {0};
+    int rc = kolo_allreduce(rounds->leaders, own, most, 2, KOLO_U64, KOLO_MAX);
     if (rc == 0)
-        rc = kolo_allreduce(rounds->leaders, &own, &teller, 1, KOLO_U64, KOLO_MAX);
-    if (rc == 0)
-        rc = kolo_round_reserve(rounds, to, most);
-    if (rc < 0 || most == 0 || teller == 0)
+        rc = kolo_round_reserve(rounds, to, at + most[0]);
+    if (is_behind) {
+        rounds->told_at[node] = at;
+        rounds->told_bytes[node] = most[0];
+        rounds->counts[0][node] = most[1];
+        to->used = at + most[0];
+    }
+    if (rc < 0 || most[0] == 0)
         return rc;
     if (bytes)
-        memcpy(to->bytes, bytes, most);
-    rc = kolo_broadcast(rounds->leaders, to->bytes, most, KOLO_U8, (int)teller - 1);
-    return rc == 0 && is_behind ? kolo_round_put(rounds, (uint32_t)teller - 1, to->bytes, most, false) : rc;
+        memcpy(to->bytes + at, bytes, count);
+    return kolo_broadcast(rounds->leaders, to->bytes + at, most[0], KOLO_U8, (int)most[1] - 1);
 }
 
-/* Sends or takes again the pieces of the round that some nodes have ended. */
+/* Sends or takes again the pieces of the round that some nodes have ended. A node that is behind writes none before it
+ * has all. */
 static int catch_up(struct kolo_rounds *rounds, const struct state *states, uint32_t count, uint64_t first_round) {
     const bool is_behind = rounds->round == first_round;
     uint32_t helper = 0;
     while (states[helper].round == first_round)
         helper++;
     int rc = 0;
+    rounds->all.used = 0;
     for (uint32_t node = 0; node < rounds->view.nodes->nodes && rc == 0; node++) {
         const bool is_own = node == rounds->view.node;
         const bool helps = states[helper].node == rounds->view.node && !state_of(states, count, node);
         const uint8_t *bytes = is_own ? rounds->own.bytes : helps ? rounds->all.bytes + rounds->told_at[node] : NULL;
-        rc = tell_again(rounds, bytes, is_own ? rounds->own.used : rounds->told_bytes[node], is_behind && !is_own);
+        rc = tell_again(rounds, node, bytes, is_own ? rounds->own.used : rounds->told_bytes[node], is_behind);
     }
+    for (uint32_t node = 0; node < rounds->view.nodes->nodes && is_behind && rc == 0; node++)
+        if (node != rounds->view.node && rounds->told_bytes[node])
+            rc = kolo_round_put(rounds, (uint32_t)rounds->counts[0][node] - 1,
+                                rounds->all.bytes + rounds->told_at[node], rounds->told_bytes[node], false);
     return rc;
 }
 
@@ -176,19 +183,21 @@ static void note_gone(struct kolo_rounds *rounds, const struct state *states, ui
 
 static int resume(struct kolo_rounds *rounds, struct state *states, uint32_t count) {
     struct kolo_round_peer *peers = calloc(count, sizeof *peers);
-    uint64_t first_round = UINT64_MAX, last_round = 0;
+    uint64_t first_round = UINT64_MAX, last_round = 0, rerouted = 0;
     if (!peers)
         return KOLO_ERR_SYSTEM;
     for (uint32_t i = 0; i < count; i++) {
         peers[i].node = (uint32_t)states[i].node;
         first_round = states[i].round < first_round ? states[i].round : first_round;
         last_round = states[i].round > last_round ? states[i].round : last_round;
+        rerouted = states[i].rerouted > rerouted ? states[i].rerouted : rerouted;
     }
     note_gone(rounds, states, count);
     KOLO_POINT("rounds.inherited");
     /* A node that is behind has applied all updates that came, and the ended node those for its own shards. */
     const bool is_behind = rounds->round < last_round;
-    int rc = is_behind ? 0 : reroute(rounds, states, peers, count);
+    rounds->rerouted = rerouted + 1;
+    int rc = rounds->is_taken ? reroute(rounds, states, peers, count, is_behind) : 0;
     if (rc == 0) {
         for (uint32_t i = 0, old = 0; i < count; i++, old++) { /* both are in the order of nodes */
             while (rounds->peer[old].node != peers[i].node)
@@ -198,7 +207,6 @@ static int resume(struct kolo_rounds *rounds, struct state *states, uint32_t cou
         memcpy(rounds->peer, peers, count * sizeof *peers);
         rounds->peers = count;
         rounds->self = (uint32_t)kolo_comm_rank(rounds->leaders);
-        rounds->up.used = is_behind ? 0 : rounds->up.used;
     }
     free(peers);
     KOLO_POINT("rounds.rerouted");
@@ -229,7 +237,7 @@ int kolo_round_go_on(struct kolo_rounds *rounds) {
     if (!states)
         return KOLO_ERR_SYSTEM;
     const struct state own = {
-        .node = rounds->view.node, .round = rounds->round, .is_applied = rounds->step == KOLO_ROUND_APPLIED};
+        .node = rounds->view.node, .round = rounds->round, .applied = rounds->applied, .rerouted = rounds->rerouted};
     rc = kolo_allgather(left, &own, states, STATE_WORDS, KOLO_U64);
     KOLO_POINT("rounds.stated");
     if (rc == 0)
