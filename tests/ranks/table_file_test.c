@@ -149,6 +149,11 @@ static void load(struct rank *rank) {
     if (rank->rank == 0)
         unlink(path);
     expect_refused(rank, table, "no file", rank->rank == 0 ? "No such file" : "");
+    if (rank->rank == 0)
+        mkfifo(path, 0600);
+    expect_refused(rank, table, "a pipe", rank->rank == 0 ? "Invalid argument" : "");
+    if (rank->rank == 0)
+        unlink(path);
 leave:
     free(values);
     kolo_table_destroy(table);

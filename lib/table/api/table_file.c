@@ -15,7 +15,6 @@
  * 8 bytes. The header has a checksum of that, so that a file that is cut short or damaged is refused. Where rows differ
  * in length the checksum begins with their places. */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -370,10 +369,7 @@ static int check_file(struct kolo_table *table, const char *path, const uint8_t 
  * table's it reads `bytes_max` bytes. */
 static uint8_t *read_file(const struct kolo_table *table, const char *path, size_t bytes_max, size_t *bytes, int *rc) {
     uint8_t *file = malloc(bytes_max);
-    const int fd = file ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    const ssize_t got = !file ? -ENOMEM : fd < 0 ? -errno : kolo_file_read_at(fd, file, bytes_max, KOLO_FILE_ONWARD);
-    if (fd >= 0)
-        close(fd);
+    const ssize_t got = file ? kolo_file_read(path, (char *)file, bytes_max) : -ENOMEM;
     *bytes = got < 0 ? 0 : (size_t)got;
     *rc = 0;
     if (got >= 0)
