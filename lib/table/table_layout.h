@@ -71,6 +71,7 @@ struct kolo_shared_table_header {
     /* Written by the leader's thread: a bit for each node that has ended, and who has got their shards. */
     KOLO_ALIGNED kolo_atomic_u64 heir;
     kolo_atomic_u64 gone[KOLO_RANK_WORDS];
+    kolo_atomic_u64 saving_node; /* the first node that had workers in the last round */
 };
 
 enum { KOLO_TABLE_MADE = 1, KOLO_TABLE_FAILED };

@@ -186,6 +186,27 @@ void nodes_save_and_load(struct rank *rank, const kolo_table_options *options) {
     free(values);
 }
 
+void nodes_save_without_first(struct rank *rank, const kolo_table_options *options) {
+    char path[96];
+    float *values = calloc(options->rows * options->columns, sizeof *values);
+    int pid = (int)getpid();
+    kolo_broadcast(rank->comm, &pid, 1, KOLO_I32, 0);
+    snprintf(path, sizeof path, "/tmp/kolo-nodes-left-%d", pid);
+    kolo_table *table = table_make(rank, options);
+    for (int clock = 0; table && clock < (info_of(rank->comm).node == 0 ? 2 : 4); clock++) {
+        expect_status(rank, kolo_table_push(table, 0, options->rows, values), 0, "kolo_table_push");
+        expect_status(rank, kolo_table_clock(table), 0, "kolo_table_clock");
+    }
+    if (table && info_of(rank->comm).node > 0) {
+        expect_status(rank, kolo_table_save(table, path), 0, "kolo_table_save");
+        expect_status(rank, kolo_table_wait(table), 0, "kolo_table_wait");
+    }
+    kolo_table_destroy(table);
+    kolo_barrier(rank->comm);
+    expect(rank, rank->rank || unlink(path) == 0, "a save without workers on the first node: no file");
+    free(values);
+}
+
 void nodes_load_differently(struct rank *rank, const kolo_table_options *options) {
     char paths[3][96]; /* the last one is of no file */
     const size_t elements = options->rows * options->columns;

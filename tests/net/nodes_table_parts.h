@@ -23,6 +23,9 @@ void nodes_push_clocks(struct rank *rank, const kolo_table_options *options);
 /* A table is saved between two clocks, and another one, of other shards, has that afterwards. */
 void nodes_save_and_load(struct rank *rank, const kolo_table_options *options);
 
+/* The first node's workers leave; those of the others go on, and save. */
+void nodes_save_without_first(struct rank *rank, const kolo_table_options *options);
+
 /* The nodes' files of one name differ, or one has none: no rank loads. */
 void nodes_load_differently(struct rank *rank, const kolo_table_options *options);
 

@@ -205,6 +205,7 @@ static void run_layout(const int *layout, int ranks) {
     for (int64_t staleness = 0; staleness < 4; staleness += 2)
         run_setup(&(struct table_setup){.part = nodes_save_and_load, .options = table_options_of(100, 50, staleness)},
                   layout);
+    run_setup(&(struct table_setup){.part = nodes_save_without_first, .options = table_options_of(10, 5, 1)}, layout);
     run_setup(&(struct table_setup){.part = nodes_load_differently, .options = table_options_of(10, 5, 1)}, layout);
     for (int64_t staleness = 0; staleness < 2; staleness++)
         run_setup(&(struct table_setup){.part = nodes_count_bytes, .options = table_options_of(100, 50, staleness)},

@@ -9,7 +9,7 @@
  *
  * On several nodes all workers wait, too, until the rounds of the clocks before are over (table/nodes/rounds.h). Then
  * the copies of each node have all pushes of these clocks, and get none of later ones while one of its workers is here.
- * The first node saves.
+ * The first node saves that had workers in the last of these rounds.
  *
  * The file, in the machine's byte order: a header, then the values and state of each piece in order, each rounded up to
  * 8 bytes. The header has a checksum of that, so that a file that is cut short or damaged is refused. Where rows differ
@@ -36,7 +36,7 @@
 
 #define MAGIC UINT64_C(0x31656c6261546c6b) /* "klTable1" */
 
-enum { STATUS_BITS = 8, RANK_BITS = 16 };
+enum { STATUS_BITS = 8, RANK_BITS = 16, ELSEWHERE = (1 << RANK_BITS) - 1 };
 
 struct file_header {
     uint64_t magic;
@@ -211,19 +211,22 @@ static int save_here(struct kolo_table *table, const char *path) {
     return rc;
 }
 
-/* Chooses the worker that saves: the one that the first to ask finds to be the lowest that is there. */
+/* Chooses the worker that saves: the one that the first to ask finds to be the lowest that is there, or ELSEWHERE: a
+ * worker of another node does. */
 static uint32_t choose_saver(struct kolo_table *table) {
     kolo_atomic_u64 *word = &table->header->saver;
     uint32_t lowest = table->rank;
     for (uint32_t worker = table->workers; worker-- > 0;)
         if (kolo_load_acquire(&table->members[worker].state) == KOLO_TABLE_PRESENT)
             lowest = worker;
+    if (table->nodes && kolo_load_acquire(&table->header->saving_node) != table->node)
+        lowest = ELSEWHERE;
     const uint64_t found = kolo_load_acquire(word);
     KOLO_POINT("table_file.choosing");
     if (found >> RANK_BITS < table->saves)
         kolo_compare_and_swap(word, found, table->saves << RANK_BITS | lowest);
     KOLO_POINT("table_file.chosen");
-    return (uint32_t)(kolo_load_acquire(word) & ((1 << RANK_BITS) - 1));
+    return (uint32_t)(kolo_load_acquire(word) & ELSEWHERE);
 }
 
 /* Keeps the status of a save that has failed until kolo_table_wait tells it: of several the first one. */
@@ -273,7 +276,6 @@ static int come(struct kolo_table *table) {
 /* Saves, or waits for the worker that saves, once all have come. Updates of workers that have ended since are applied
  * first, if they are in queues. */
 static int save_or_wait(struct kolo_table *table, const char *path) {
-    table->saver = choose_saver(table);
     if (table->saver != table->rank)
         return kolo_wait_for(table, &table->header->copied, table->saves, &table->header->saver_bell, table->saver);
     int rc = 0;
@@ -285,12 +287,6 @@ static int save_or_wait(struct kolo_table *table, const char *path) {
     kolo_publish(&table->waiter, &table->header->copied, table->saves, &table->header->saver_bell);
     table->is_coming = false; /* also after a time-out: this save is over for all */
     return rc;
-}
-
-/* Several nodes: whether this is the first of those that are left. */
-static bool saves_here(const struct kolo_table *table) {
-    const bool is_first_gone = kolo_load_acquire(&table->header->gone[0]) & 1;
-    return table->node == (is_first_gone ? kolo_load_acquire(&table->header->heir) : 0);
 }
 
 int kolo_table_save(kolo_table *table, const char *path) {
@@ -308,7 +304,9 @@ int kolo_table_save(kolo_table *table, const char *path) {
         rc = kolo_wait_for(table, &table->members[worker].saves, table->saves, &table->members[worker].bell, worker);
     if (rc == 0 && table->nodes)
         rc = kolo_wait_arrived(table, table->clock);
-    const bool is_elsewhere = table->nodes && !saves_here(table);
+    if (rc == 0)
+        table->saver = choose_saver(table);
+    const bool is_elsewhere = table->saver == ELSEWHERE;
     if (rc == 0 && !is_elsewhere)
         rc = save_or_wait(table, path);
     /* After a time-out this worker has come all the same: the others rely on it to push nothing, and it can only come

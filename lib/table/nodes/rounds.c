@@ -256,8 +256,11 @@ static int exchange_versions(struct kolo_rounds *rounds) {
 static uint64_t show_others(const struct kolo_rounds *rounds) {
     struct kolo_shared_table_header *header = rounds->view.header;
     uint64_t workers = 0, dead = 0, slowest = UINT64_MAX, slowest_rank = 0, fastest = 0;
+    uint32_t first = UINT32_MAX;
     for (uint32_t i = 0; i < rounds->peers; i++) {
         const struct kolo_round_notice *heard = &rounds->heard[i];
+        if (heard->workers && first == UINT32_MAX)
+            first = i;
         if (i == rounds->self)
             continue;
         workers += heard->workers;
@@ -272,6 +275,7 @@ static uint64_t show_others(const struct kolo_rounds *rounds) {
         if (kolo_load_relaxed(&header->gone[node / 64]) >> node % 64 & 1)
             dead +=
                 kolo_nodes_ranks_below(rounds->view.nodes, node, rounds->view.comm->global_size - rounds->view.servers);
+    kolo_store_release(&header->saving_node, rounds->peer[first == UINT32_MAX ? 0 : first].node);
     kolo_show_relaxed(&header->others_workers, workers);
     kolo_show_relaxed(&header->others_dead, dead);
     kolo_show_relaxed(&header->others_slowest, slowest);
