@@ -229,18 +229,18 @@ typedef struct kolo_table_stats {
  * KOLO_ERR_STATE: inherited through fork. */
 KOLO_API int kolo_table_get_stats(const kolo_table *table, kolo_table_stats *stats);
 
-/* Saves the table in file `path`, in a consistent cut: every push of the clocks before this one, and none of this one
- * or later. Each worker calls it between the same two clocks, and waits until all have come and one has copied the
- * table; then training goes on, while a thread of that one writes the file. Nobody sees a file that is not complete: it
- * gets its name at the end. kolo_table_wait, and the next save, wait for that; kolo_table_wait returns what went wrong
- * in the first save that has failed since its last call.
- * Servers go on with kolo_table_serve.
+/* Saves the table in file `path`, in a consistent cut: every push of the clocks before this one, and none of later
+ * ones. With staleness > 0 a worker saves before it pushes in this clock: what it has pushed in it is in the file on
+ * one machine, and may be on several. Each worker calls it between the same two clocks, and waits until all have come
+ * and one has copied the table; then training goes on, while a thread of that one writes the file. Nobody sees a file
+ * that is not complete: it gets its name at the end. kolo_table_wait, and the next save, wait for that; kolo_table_wait
+ * returns what went wrong in the first save that has failed since its last call. Servers go on with kolo_table_serve.
  *     KOLO_ERR_TIMEOUT: a worker did not come; until it is called again, with success, this worker can push nothing and
  * end no clock (KOLO_ERR_STATE). On the one that saves also where a rank that applies updates is stopped: then this
  * save is over for all, as kolo_table_wait tells the others. KOLO_ERR_PEER_DEAD: the worker that saved has ended; there
  * is no new file. KOLO_ERR_ARG, KOLO_ERR_SYSTEM, KOLO_ERR_NO_SPACE. KOLO_ERR_UNSUPPORTED: on several machines, with
- * staleness unbounded. There a worker of the first machine writes the file, and kolo_table_wait tells that machine's
- * workers alone what went wrong. */
+ * staleness unbounded. There a worker of the first machine that has workers writes the file (none does if these leave
+ * in this clock without saving), and kolo_table_wait tells that machine's workers alone what went wrong. */
 KOLO_API int kolo_table_save(kolo_table *table, const char *path);
 
 /* Sets rows and state to what a table of the same rows, columns, dtype, rule and split_bytes has saved, whatever its
