@@ -471,23 +471,23 @@ void kolo_round_prepare(kolo_comm *leaders) {
 
 static int make(struct kolo_table *table, kolo_comm *leaders) {
     struct kolo_rounds *rounds = calloc(1, sizeof *rounds);
-    if (!rounds)
+    if (!rounds) {
+        kolo_comm_destroy(leaders);
         return KOLO_FAIL_IN(table->comm, "kolo_table_create", KOLO_ERR_SYSTEM, "out of memory");
+    }
     table->rounds = rounds;
+    rounds->leaders = leaders;
     int rc = allocate(table, rounds);
     if (rc < 0)
         return rc;
-    rounds->leaders = leaders;
     rounds->peers = table->nodes->nodes;
     rounds->self = table->node;
     for (uint32_t i = 0; i < rounds->peers; i++)
         rounds->peer[i].node = i;
     kolo_round_prepare(leaders);
     const int error = kolo_thread_start(&rounds->thread, run, rounds);
-    if (error) {
-        rounds->leaders = NULL;
+    if (error)
         return kolo_fail_system(error, "rank %u: kolo_table_create: starting a thread", table->comm->global_rank);
-    }
     rounds->has_thread = true;
     return 0;
 }
@@ -500,7 +500,6 @@ int kolo_rounds_start(struct kolo_table *table) {
         return rc;
     if (leads)
         rc = make(table, leaders);
-    const bool is_made = rc == 0;
     rc = kolo_table_conclude(table, kolo_table_agree("kolo_table_create", comm, rc));
     if (!leads)
         return rc;
@@ -509,8 +508,6 @@ int kolo_rounds_start(struct kolo_table *table) {
     if (rc < 0) {
         kolo_rounds_join(table);
         kolo_rounds_free(table);
-        if (!is_made)
-            kolo_comm_destroy(leaders);
     }
     return rc;
 }
