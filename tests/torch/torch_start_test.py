@@ -20,14 +20,22 @@ from torch.nn.parallel import DistributedDataParallel
 DEATH_S = 30  # nobody lives on for so long
 
 
-def meet(name):
-    dist.init_process_group(name)
+def meet(name, **named):
+    dist.init_process_group(name, **named)
     x = torch.ones(3) * (dist.get_rank() + 1)
     dist.all_reduce(x)
     dist.broadcast(x, dist.get_world_size() - 1)
     dist.barrier()
     total = sum(range(1, dist.get_world_size() + 1))
     assert x.tolist() == [total] * 3, x
+
+
+def meet_as_named(rank, ranks):
+    """As the ranks that the program names, whatever its launcher says."""
+    for name in ("gloo", "kolo"):
+        meet(name, rank=rank, world_size=ranks)
+        assert dist.get_world_size() == ranks
+        dist.destroy_process_group()
 
 
 def meet_again_and_again(name):
@@ -209,18 +217,26 @@ class Start(torch_ranks.JobTest):
                 made = [os.path.basename(line) for line in file.read().split()]
             self.assertEqual(len(set(made)), len(made), made)
 
-    def test_kolorun(self):
-        """Each group is destroyed but the last, which is there when Python ends. PyTorch's own Gloo sometimes ends in
-        std::terminate then: a thread of its frees a tensor while Python ends."""
-        code = """import torch_start_test as start
-for name in ("kolo", "gloo"):
-    start.meet(name)
-    start.dist.destroy_process_group()
-start.end_while_callbacks_run()"""
-        done = subprocess.run([os.environ["KOLORUN"], "-n", "2", sys.executable, "-B", "-c", code],
+    def kolorun(self, ranks, code):
+        """Ranks run `code`, with this module as `start`."""
+        done = subprocess.run([os.environ["KOLORUN"], "-n", str(ranks), sys.executable, "-B", "-c",
+                               f"import torch_start_test as start\n{code}"],
                               cwd=os.path.dirname(os.path.abspath(__file__)), capture_output=True, text=True,
                               timeout=torch_ranks.DEADLINE_S)
         self.assertEqual(0, done.returncode, done.stderr)
+
+    def test_kolorun(self):
+        """Each group is destroyed but the last, which is there when Python ends. PyTorch's own Gloo sometimes ends in
+        std::terminate then: a thread of its frees a tensor while Python ends."""
+        self.kolorun(2, """for name in ("kolo", "gloo"):
+    start.meet(name)
+    start.dist.destroy_process_group()
+start.end_while_callbacks_run()""")
+
+    def test_kolorun_of_a_program_that_names_ranks(self):
+        """It starts them itself, as PyTorch's tutorials do."""
+        self.kolorun(1, f"""start.os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="{launching.free_port()}")
+start.torch.multiprocessing.start_processes(start.meet_as_named, (2,), 2, start_method="fork")""")
 
     def test_file_that_deaths_have_left(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,5 +1,5 @@
-"""init_process_group under launchers that set no RANK, such as kolorun and mpirun: the ranks meet as those of a program in C
-do (kolo.init), and rank 0 tells the others where PyTorch's store is. On one machine that is a file in rank 0's memory,
+"""init_process_group under launchers that set no RANK, such as kolorun and mpirun, where the program names no rank either: the
+ranks meet as those of a program in C do (kolo.init), and rank 0 tells the others where PyTorch's store is. On one machine that is a file in rank 0's memory,
 which nobody can reach from outside and which ends with rank 0; else a port of rank 0's machine, as under torchrun."""
 
 import datetime
@@ -7,6 +7,7 @@ import importlib
 import os
 import socket
 from typing import Any, Iterator, Tuple
+from urllib.parse import parse_qs, urlparse
 
 LAUNCHED = ("KOLO_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
@@ -36,7 +37,8 @@ def add_launchers() -> None:
 
     def handler(url: str, timeout: datetime.timedelta = datetime.timedelta(minutes=30), **options: Any) \
             -> "Iterator[Tuple[Any, int, int]]":
-        if "RANK" in os.environ or not any(name in os.environ for name in LAUNCHED):
+        if ("RANK" in os.environ or {"rank", "world_size"} & parse_qs(urlparse(url).query).keys()
+                or not any(name in os.environ for name in LAUNCHED)):
             yield from by_variables(url, timeout=timeout, **options)
         else:
             yield _meet(timeout)
