@@ -3,6 +3,7 @@
 import datetime
 import glob
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -217,9 +218,9 @@ class Start(torch_ranks.JobTest):
                 made = [os.path.basename(line) for line in file.read().split()]
             self.assertEqual(len(set(made)), len(made), made)
 
-    def kolorun(self, ranks, code):
-        """Ranks run `code`, with this module as `start`."""
-        done = subprocess.run([os.environ["KOLORUN"], "-n", str(ranks), sys.executable, "-B", "-c",
+    def kolorun(self, ranks, code, *before):
+        """Ranks run `code`, with this module as `start`, by the command `before`."""
+        done = subprocess.run([os.environ["KOLORUN"], "-n", str(ranks), *before, sys.executable, "-B", "-c",
                                f"import torch_start_test as start\n{code}"],
                               cwd=os.path.dirname(os.path.abspath(__file__)), capture_output=True, text=True,
                               timeout=torch_ranks.DEADLINE_S)
@@ -237,6 +238,14 @@ start.end_while_callbacks_run()""")
         """It starts them itself, as PyTorch's tutorials do."""
         self.kolorun(1, f"""start.os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="{launching.free_port()}")
 start.torch.multiprocessing.start_processes(start.meet_as_named, (2,), 2, start_method="fork")""")
+
+    def test_kolorun_between_pid_namespaces(self):
+        """Rank 0's process has no number, or another one's, in the /proc of rank 1."""
+        unshare = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        if not shutil.which("unshare") or subprocess.run([*unshare, "true"], stderr=subprocess.DEVNULL).returncode:
+            self.skipTest("namespaces are not allowed")
+        self.kolorun(2, "start.meet('kolo', timeout=start.datetime.timedelta(seconds=start.torch_ranks.DEADLINE_S / 4))",
+                     "sh", "-c", f'[ "$KOLO_RANK" = 0 ] || exec {" ".join(unshare)} "$@"; exec "$@"', "sh")
 
     def test_file_that_deaths_have_left(self):
         with tempfile.TemporaryDirectory() as folder:

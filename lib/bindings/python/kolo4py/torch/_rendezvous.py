@@ -1,6 +1,7 @@
-"""init_process_group under launchers that set no RANK, such as kolorun and mpirun, where the program names no rank either: the
-ranks meet as those of a program in C do (kolo.init), and rank 0 tells the others where PyTorch's store is. On one machine that is a file in rank 0's memory,
-which nobody can reach from outside and which ends with rank 0; else a port of rank 0's machine, as under torchrun."""
+"""init_process_group under launchers that set no RANK, such as kolorun and mpirun, where the program names no rank either:
+the ranks meet as those of a program in C do (kolo.init), and rank 0 tells the others where PyTorch's store is. Where all
+have one /proc that is a file in rank 0's memory, which nobody can reach from outside and which ends with rank 0; else a
+port of rank 0's machine, as under torchrun."""
 
 import datetime
 import importlib
@@ -13,21 +14,32 @@ LAUNCHED = ("KOLO_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
 
 def _host() -> str:
-    """Of rank 0, by which the other machines reach it."""
+    """Of rank 0, by which the other ranks reach it."""
     return os.environ.get("KOLO_RENDEZVOUS", "").rpartition(":")[0].strip("[]") or socket.gethostname()
+
+
+def _file_at(path: str) -> "Tuple[int, int] | None":
+    """Which file this process finds there."""
+    try:
+        found = os.stat(path)
+        return found.st_dev, found.st_ino
+    except OSError:
+        return None
 
 
 def _meet(timeout: datetime.timedelta) -> "Tuple[Any, int, int]":
     import kolo4py as kolo
     from torch._C._distributed_c10d import FileStore, TCPStore
     with kolo.init(create_timeout=timeout.total_seconds()) as comm:
-        if comm.nodes > 1:
-            store = TCPStore(_host(), 0, comm.size, True, timeout, False) if comm.rank == 0 else None
-            host, port = comm.broadcast_object(store and (_host(), store.port))
-            os.environ.setdefault("MASTER_ADDR", host)  # which the backend asks for
-            return store or TCPStore(host, port, comm.size, False, timeout), comm.rank, comm.size
-        path = f"/proc/{os.getpid()}/fd/{os.memfd_create('kolo-torch-store')}" if comm.rank == 0 else None
-        return FileStore(comm.broadcast_object(path), comm.size), comm.rank, comm.size
+        if comm.nodes == 1:
+            path = f"/proc/{os.getpid()}/fd/{os.memfd_create('kolo-torch-store')}" if comm.rank == 0 else ""
+            path = comm.broadcast_object(path)
+            if len(set(comm.all_gather_object(_file_at(path)))) == 1:
+                return FileStore(path, comm.size), comm.rank, comm.size
+        store = TCPStore(_host(), 0, comm.size, True, timeout, False) if comm.rank == 0 else None
+        host, port = comm.broadcast_object(store and (_host(), store.port))
+        os.environ.setdefault("MASTER_ADDR", host)  # which the backend asks for
+        return store or TCPStore(host, port, comm.size, False, timeout), comm.rank, comm.size
 
 
 def add_launchers() -> None:
