@@ -146,6 +146,7 @@ def with_other_version():
 COMPILER = """#!/bin/sh
 for word; do
     [ "$before" != -o ] || output=$word
+    case $word in *libkolo*) [ -e "$word" ] || exit 1; esac
     before=$word
 done
 echo "$output" >>"$CALLS"
@@ -213,17 +214,22 @@ class Start(torch_ranks.JobTest):
             compiler, calls = os.path.join(folder, "g++"), os.path.join(folder, "calls")
             with open(compiler, "w", opener=lambda path, flags: os.open(path, flags, 0o700)) as script:
                 script.write(COMPILER)
-            self.run_ranks(meet_with_part_compiled, 3, XDG_CACHE_HOME=folder, CXX=compiler, CALLS=calls)
+            variables = {"XDG_CACHE_HOME": folder, "CXX": compiler, "CALLS": calls}
+            self.run_ranks(meet_with_part_compiled, 3, **variables)
             with open(calls) as file:
                 made = [os.path.basename(line) for line in file.read().split()]
             self.assertEqual(len(set(made)), len(made), made)
+            shutil.rmtree(os.path.join(folder, "kolo"))
+            library = os.environ["KOLO_LIBRARY"]
+            self.kolorun(1, "start.meet_with_part_compiled()", LD_LIBRARY_PATH=os.path.dirname(library),
+                         KOLO_LIBRARY=os.path.basename(library), **variables)  # which the loader alone finds
 
-    def kolorun(self, ranks, code, *before):
+    def kolorun(self, ranks, code, *before, **variables):
         """Ranks run `code`, with this module as `start`, by the command `before`."""
         done = subprocess.run([os.environ["KOLORUN"], "-n", str(ranks), *before, sys.executable, "-B", "-c",
                                f"import torch_start_test as start\n{code}"],
                               cwd=os.path.dirname(os.path.abspath(__file__)), capture_output=True, text=True,
-                              timeout=torch_ranks.DEADLINE_S)
+                              env=dict(os.environ, **variables), timeout=torch_ranks.DEADLINE_S)
         self.assertEqual(0, done.returncode, done.stderr)
 
     def test_kolorun(self):

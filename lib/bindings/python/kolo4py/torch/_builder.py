@@ -1,6 +1,7 @@
 """How kolo's backend, and the operators, are compiled for the PyTorch of this Python: `python -m kolo4py.torch build` and
 kolo's own build (CMake runs this file) ask here. Does not import torch, which takes seconds."""
 
+import ctypes
 import fcntl
 import importlib.util
 import mmap
@@ -120,6 +121,8 @@ def _compile(part: Part, torch: Torch, compiler: str, folder: pathlib.Path) -> p
     """In that folder."""
     from .. import _library
     sources, headers = _sources()
+    library = (ctypes.c_char_p * 4)()  # a Dl_info: first the file, which the loader may have found by a mere name
+    ctypes.CDLL(None).dladdr(_library.load().kolo_version, library)
     with tempfile.TemporaryDirectory(dir=folder) as place:
         one = pathlib.Path(place, "all.cpp")
         one.write_text("".join(f'#include "{sources / name}"\n' for name in part.sources))
@@ -127,7 +130,7 @@ def _compile(part: Part, torch: Torch, compiler: str, folder: pathlib.Path) -> p
         command = [*compiler.split(), f"-std=c++{torch.cxx_standard}", "-O2", "-fPIC", "-shared", "-fvisibility=hidden",
                    "-pthread", *(f"-D{definition}" for definition in torch.definitions), f"-I{headers}", f"-I{sources}",
                    *(f"-isystem{folder}" for folder in torch.include_folders), str(one), "-o", str(made),
-                   _library.load()._name, *part.libraries]
+                   os.fsdecode(library[0] or b""), *part.libraries]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"{' '.join(command)}\n{done.stderr[-4000:]}")
