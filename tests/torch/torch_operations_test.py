@@ -280,9 +280,14 @@ class Ranks:
         assert torch.equal(column, mine.to_dense()[:, 1]), mine
 
     def refusals(self):
+        def factor(by):
+            return dist._make_nccl_premul_sum(by if torch_ranks.VERSION >= (2, 0) else [by])
+
         cases = [
             (lambda: dist.all_reduce(torch.ones(1).expand(3)), "single memory location"),
             (lambda: dist.all_reduce(torch.ones(2, dtype=torch.int64), op=dist._make_nccl_premul_sum(0.5)), "multiplied"),
+            (lambda: dist.all_reduce(torch.ones(2, dtype=torch.int64), op=factor(torch.tensor(0.5))), "multiplied"),
+            (lambda: dist.all_reduce(torch.ones(2), op=factor(torch.tensor(0.5j))), "multiplied"),
             (lambda: dist.all_reduce(torch.ones(2), op=ReduceOp.BAND),
              r"ReduceOp\.BAND cannot be done with tensors of torch\.float32, but SUM, AVG, PRODUCT, MIN, MAX can"),
             (lambda: dist.all_reduce(torch.zeros(2, dtype=torch.bool), op=ReduceOp.AVG),

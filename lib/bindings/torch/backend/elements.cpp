@@ -63,7 +63,8 @@ bool multiplies_first(const c10d::ReduceOp &op, const at::Tensor &tensor) {
     if (op != c10d::ReduceOp::PREMUL_SUM)
         return false;
     const at::Tensor by = tensor_factor(factor_of(op));
-    TORCH_CHECK(by.defined() ? at::is_expandable_to(by.sizes(), tensor.sizes())
+    TORCH_CHECK(by.defined() ? at::is_expandable_to(by.sizes(), tensor.sizes()) &&
+                                   c10::canCast(by.scalar_type(), tensor.scalar_type())
                              : !at::isIntegralType(tensor.scalar_type(), true),
                 "kolo: a tensor of ", dtype_of(tensor), " and size ", tensor.sizes(),
                 " cannot be multiplied by this factor");
