@@ -283,11 +283,16 @@ class Ranks:
         def factor(by):
             return dist._make_nccl_premul_sum(by if torch_ranks.VERSION >= (2, 0) else [by])
 
+        def lists(shape, dtype):
+            return [[torch.zeros(shape, dtype=dtype)] for _ in range(self.size)]
+
         cases = [
             (lambda: dist.all_reduce(torch.ones(1).expand(3)), "single memory location"),
             (lambda: dist.all_reduce(torch.ones(2, dtype=torch.int64), op=dist._make_nccl_premul_sum(0.5)), "multiplied"),
             (lambda: dist.all_reduce(torch.ones(2, dtype=torch.int64), op=factor(torch.tensor(0.5))), "multiplied"),
             (lambda: dist.all_reduce(torch.ones(2), op=factor(torch.tensor(0.5j))), "multiplied"),
+            (lambda: dist.all_gather_coalesced(lists(8, torch.float32), [torch.ones(4)]), "has 4 elements, but output"),
+            (lambda: dist.all_gather_coalesced(lists(4, torch.int32), [torch.ones(4)]), "another one of"),
             (lambda: dist.all_reduce(torch.ones(2), op=ReduceOp.BAND),
              r"ReduceOp\.BAND cannot be done with tensors of torch\.float32, but SUM, AVG, PRODUCT, MIN, MAX can"),
             (lambda: dist.all_reduce(torch.zeros(2, dtype=torch.bool), op=ReduceOp.AVG),

@@ -209,23 +209,27 @@ const at::Tensor &single(const Tensors &tensors) {
     return tensors[0];
 }
 
-/* The tensors of the one list that there is. */
+/* The tensors of the one list that there is, unchecked. */
 const Tensors &single(const std::vector<Tensors> &lists, int size) {
     TORCH_CHECK(lists.size() == 1, "kolo: takes one list of tensors, not ", lists.size());
     TORCH_CHECK(lists[0].size() == static_cast<size_t>(size), "kolo: the list has ", lists[0].size(),
                 " tensors, but the group ", size, " ranks");
-    for (const at::Tensor &tensor : lists[0])
-        check_tensor(tensor);
     return lists[0];
 }
 
-void check_same(const at::Tensor &a, const at::Tensor &b) {
-    TORCH_CHECK(a.scalar_type() == b.scalar_type(), "kolo: one tensor is of ", dtype_of(a), ", another one of ",
-                dtype_of(b));
+/* `like` is checked. */
+void check_same(const at::Tensor &tensor, const at::Tensor &like) {
+    check_tensor(tensor);
+    TORCH_CHECK(tensor.scalar_type() == like.scalar_type(), "kolo: one tensor is of ", dtype_of(tensor),
+                ", another one of ", dtype_of(like));
+}
+
+void check_all_same(const Tensors &list, const at::Tensor &like) {
+    for (const at::Tensor &tensor : list)
+        check_same(tensor, like);
 }
 
 void check_lengths(const at::Tensor &whole, const at::Tensor &part, int size) {
-    check_tensor(whole);
     check_tensor(part);
     check_same(whole, part);
     TORCH_CHECK(whole.numel() == part.numel() * size, "kolo: a tensor of ", whole.numel(), " elements is not ", size,
@@ -380,6 +384,11 @@ void scatter_reduced(Issue &issue, const at::Tensor &output, const at::Tensor &i
 
 /* To a list of tensors, which is empty where nothing arrives. */
 void gather_list(Issue &issue, kolo_collective collective, const Tensors &list, const at::Tensor &input, int root = 0) {
+    check_tensor(input);
+    check_all_same(list, input);
+    const auto rank = static_cast<size_t>(kolo_comm_rank(issue.comm));
+    TORCH_CHECK(list.empty() || list[rank].numel() == input.numel(), "kolo: the input has ", input.numel(),
+                " elements, but output ", rank, " ", list[rank].numel());
     const at::Tensor from = issue.input(input);
     const Outputs to(issue, list, address(from), bytes(from));
     issue.make(collective, KOLO_U8, KOLO_SUM, root, from.data_ptr(), to.blocks.base, bytes(from), nullptr, nullptr,
@@ -445,11 +454,6 @@ WorkPointer KoloBackend::allgather(std::vector<Tensors> &outputs, Tensors &input
                                    const c10d::AllgatherOptions &options) {
     const Tensors &list = single(outputs, size_);
     const at::Tensor &input = single(inputs);
-    for (const at::Tensor &tensor : list)
-        check_same(tensor, input);
-    const at::Tensor &own = list[static_cast<size_t>(rank_)];
-    TORCH_CHECK(own.numel() == input.numel(), "kolo: the input has ", input.numel(), " elements, but output ", rank_,
-                " ", own.numel());
     Issue issue(*this, c10d::OpType::ALLGATHER, "kolo:all_gather", is_async(options), inputs, list);
     gather_list(issue, KOLO_ALLGATHERV, list, input);
     return issue.work();
@@ -495,8 +499,6 @@ WorkPointer KoloBackend::gather(std::vector<Tensors> &outputs, Tensors &inputs, 
     const bool is_root = rank_ == options.rootRank;
     TORCH_CHECK(is_root || outputs.empty(), "kolo: only the root of gather has outputs");
     const Tensors list = is_root ? single(outputs, size_) : Tensors();
-    for (const at::Tensor &tensor : list)
-        check_same(tensor, input);
     Issue issue(*this, c10d::OpType::GATHER, "kolo:gather", is_async(options), inputs, list);
     gather_list(issue, KOLO_GATHERV, list, input, static_cast<int>(options.rootRank));
     return issue.work();
@@ -508,8 +510,7 @@ WorkPointer KoloBackend::scatter(Tensors &outputs, std::vector<Tensors> &inputs,
     const bool is_root = rank_ == options.rootRank;
     TORCH_CHECK(is_root || inputs.empty(), "kolo: only the root of scatter has inputs");
     const Tensors list = is_root ? single(inputs, size_) : Tensors();
-    for (const at::Tensor &tensor : list)
-        check_same(tensor, output);
+    check_all_same(list, output);
     Issue issue(*this, c10d::OpType::SCATTER, "kolo:scatter", is_async(options), list, outputs);
     const at::Tensor to = issue.output(output, false);
     Inputs from(issue, list); /* empty but on the root */
@@ -595,7 +596,6 @@ std::vector<size_t> counts_of_rows(const at::Tensor &tensor, const std::vector<i
 
 WorkPointer KoloBackend::alltoall_base(at::Tensor &output, at::Tensor &input, std::vector<int64_t> &output_splits,
                                        std::vector<int64_t> &input_splits, const c10d::AllToAllOptions &options) {
-    check_tensor(output);
     check_tensor(input);
     check_same(output, input);
     const Element element = element_of(input);
@@ -612,12 +612,8 @@ WorkPointer KoloBackend::alltoall_base(at::Tensor &output, at::Tensor &input, st
 WorkPointer KoloBackend::alltoall(Tensors &outputs, Tensors &inputs, const c10d::AllToAllOptions &options) {
     TORCH_CHECK(inputs.size() == static_cast<size_t>(size_) && outputs.size() == inputs.size(), "kolo: ", inputs.size(),
                 " inputs and ", outputs.size(), " outputs for ", size_, " ranks");
-    for (size_t i = 0; i < inputs.size(); i++) {
-        check_tensor(inputs[i]);
-        check_tensor(outputs[i]);
-        check_same(inputs[i], outputs[0]);
-        check_same(outputs[i], outputs[0]);
-    }
+    check_all_same(outputs, outputs[0]);
+    check_all_same(inputs, outputs[0]);
     Issue issue(*this, c10d::OpType::ALLTOALL, "kolo:all_to_all", is_async(options), inputs, outputs);
     Inputs from(issue, inputs);
     const Outputs to(issue, outputs, from.blocks.base, from.blocks.reach);
