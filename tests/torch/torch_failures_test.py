@@ -259,6 +259,17 @@ def different_calls():
         dist.barrier()
 
 
+def different_types(call):
+    """Of one width: one rank would take the other's bits for numbers of its own type."""
+    dist.init_process_group("kolo")
+    rank = dist.get_rank()
+    x = torch.eye(2, dtype=(torch.float32, torch.int32)[rank])
+    both = [x.clone(), x.clone()]
+    with unittest.TestCase().assertRaisesRegex(torch_ranks.BackendError, "f32.*i32|i32.*f32"):
+        eval(call, {"dist": dist, "x": x, "both": both, "at_root": both if rank == 0 else None, "rank": rank})
+        dist.barrier()
+
+
 def recorded(is_stopped):
     """Healthy operations of all kinds, and then one for which rank 1 does not come, or makes another one."""
     torch_ranks.init_with_timeout(1)
@@ -611,6 +622,13 @@ class Failures(torch_ranks.JobTest):
                        different_calls, over, unwatched):
             with self.subTest(ending=ending.__name__):
                 self.run_ranks(ending, 2)
+
+    def test_different_types(self):
+        for call in ("dist.all_gather(both, x)", "dist.gather(x, at_root)", "dist.scatter(x, at_root)",
+                     "dist.all_to_all(both, [x, x])", "dist.send(x, 1) if rank == 0 else dist.recv(x, 0)",
+                     "dist.all_reduce(x.to_sparse())"):
+            with self.subTest(call=call):
+                self.run_ranks(different_types, 2, call)
 
     @unittest.skipIf(torch_ranks.VERSION < (2, 13), "this PyTorch exports no writer")
     def test_flight_recorder(self):

@@ -45,6 +45,13 @@ def strided(tensor):
     return holes[..., 0]
 
 
+def apart(tensor, places=itertools.count()):
+    """The same values at an address of which the others' are no whole elements away."""
+    memory = bytearray(tensor.nbytes + 7)
+    made = torch.frombuffer(memory, dtype=tensor.dtype, count=tensor.numel(), offset=next(places) % 8).view(tensor.shape)
+    return made.copy_(tensor)
+
+
 def raw(tensor):
     """Its bytes: what types without arithmetic can be compared by."""
     return tensor.contiguous().reshape(-1).view(torch.uint8)
@@ -353,6 +360,7 @@ def operations():
         ranks.reductions((4 * ranks.size,), make)
         for dtype in ALL:
             ranks.movements(dtype, make)
+    ranks.movements(torch.float32, apart)
     ranks.reductions((500 * ranks.size, 3), lambda tensor: tensor.clone())
     for part in (ranks.uneven, ranks.averages, ranks.coalesced, ranks.not_coalesced, ranks.messages,
                  ranks.message_beside_collective, ranks.objects, ranks.sparse, ranks.refusals, ranks.futures, ranks.inference,

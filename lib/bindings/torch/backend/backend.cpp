@@ -4,7 +4,7 @@
  */
 #include <Python.h>
 
-#include "backend.h"
+#include "elements.h"
 
 #include <algorithm>
 
@@ -202,7 +202,7 @@ uint64_t KoloBackend::buffers() const {
 
 /* Sparse tensors. */
 
-/* What all ranks have at `tensor`, one behind the other: counts in elements. */
+/* What all ranks have at `tensor`, one behind the other. */
 static at::Tensor gather_rows(kolo_comm *comm, const at::Tensor &tensor, const std::vector<int64_t> &rows) {
     int64_t sum = 0, row = 1;
     for (const int64_t n : rows)
@@ -211,11 +211,12 @@ static at::Tensor gather_rows(kolo_comm *comm, const at::Tensor &tensor, const s
     sizes[0] = sum;
     for (size_t i = 1; i < sizes.size(); i++)
         row *= sizes[i];
+    const Element element = element_of(tensor);
     std::vector<size_t> counts;
     for (const int64_t n : rows)
-        counts.push_back(static_cast<size_t>(n * row) * tensor.element_size());
+        counts.push_back(static_cast<size_t>(n * row) * element.width);
     const at::Tensor all = at::empty(sizes, tensor.options()), own = tensor.contiguous();
-    check(kolo_allgatherv(comm, own.data_ptr(), all.data_ptr(), counts.data(), nullptr, KOLO_U8));
+    check(kolo_allgatherv(comm, own.data_ptr(), all.data_ptr(), counts.data(), nullptr, element.dtype));
     return all;
 }
 

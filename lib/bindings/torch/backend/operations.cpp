@@ -240,6 +240,11 @@ void check_root(int64_t root, int size) {
     TORCH_CHECK(root >= 0 && root < size, "kolo: root ", root, " is no rank of the group, which has ", size);
 }
 
+/* In elements of kolo's. */
+size_t count_of(const at::Tensor &tensor, const Element &element) {
+    return static_cast<size_t>(tensor.numel()) * element.width;
+}
+
 size_t bytes(const at::Tensor &tensor) {
     return tensor.nbytes();
 }
@@ -247,11 +252,12 @@ char *address(const at::Tensor &tensor) {
     return static_cast<char *>(tensor.data_ptr());
 }
 
-/* One block for each rank, of any length: `base` and, in bytes, where each begins and how long it is. */
+/* One block for each rank, of any length: `base` and, in elements of kolo's, where each begins and how long it is. */
 struct Blocks {
     char *base = nullptr;
     std::vector<size_t> counts, offsets;
-    size_t reach = 0; /* of the blocks, from base on */
+    bool is_aligned = true; /* each begins a whole number of elements from base on */
+    size_t reach = 0;       /* of the blocks, in bytes from base on */
 
     bool overlaps(const char *begin, size_t length) const {
         return reach && length && begin < base + reach && base < begin + length;
@@ -265,9 +271,12 @@ Blocks blocks_of(const Tensors &tensors) {
         if (bytes(tensor) && (!blocks.base || address(tensor) < blocks.base))
             blocks.base = address(tensor);
     for (const at::Tensor &tensor : tensors) {
-        blocks.counts.push_back(bytes(tensor));
-        blocks.offsets.push_back(bytes(tensor) ? static_cast<size_t>(address(tensor) - blocks.base) : 0);
-        blocks.reach = std::max(blocks.reach, blocks.offsets.back() + blocks.counts.back());
+        const size_t element_bytes = static_cast<size_t>(tensor.element_size()) / element_of(tensor).width;
+        const size_t offset = bytes(tensor) ? static_cast<size_t>(address(tensor) - blocks.base) : 0;
+        blocks.counts.push_back(bytes(tensor) / element_bytes);
+        blocks.offsets.push_back(offset / element_bytes);
+        blocks.is_aligned = blocks.is_aligned && offset % element_bytes == 0;
+        blocks.reach = std::max(blocks.reach, offset + bytes(tensor));
     }
     return blocks;
 }
@@ -307,6 +316,8 @@ struct Inputs {
         for (const at::Tensor &tensor : tensors)
             parts.push_back(issue.input(tensor));
         blocks = blocks_of(parts);
+        if (!blocks.is_aligned)
+            pack(issue);
     }
 
     void pack(Issue &issue) {
@@ -315,8 +326,8 @@ struct Inputs {
     }
 };
 
-/* A list of outputs: where they are, if they are contiguous and apart from the input; else one behind the other in a
- * new tensor, from which they are copied by a step behind the call. */
+/* A list of outputs: where they are, if they are contiguous, aligned and apart from the input; else one behind the
+ * other in a new tensor, from which they are copied by a step behind the call. */
 struct Outputs {
     Tensors parts; /* of the new tensor */
     Blocks blocks;
@@ -329,7 +340,7 @@ struct Outputs {
         }
         if (in_place)
             blocks = blocks_of(tensors);
-        if (!in_place || blocks.overlaps(input, input_bytes)) {
+        if (!in_place || !blocks.is_aligned || blocks.overlaps(input, input_bytes)) {
             parts = packed(issue, tensors);
             blocks = blocks_of(parts);
         }
@@ -354,7 +365,7 @@ void reduce_all(Issue &issue, const at::Tensor &tensor, const c10d::ReduceOp &re
     if (multiplies)
         issue.step([whole, reduction] { multiply(whole, reduction); });
     void *const data = whole.data_ptr();
-    issue.make(KOLO_ALLREDUCE, element.dtype, op, 0, data, data, static_cast<size_t>(whole.numel()) * element.width);
+    issue.make(KOLO_ALLREDUCE, element.dtype, op, 0, data, data, count_of(whole, element));
     issue.written(tensor, whole);
 }
 
@@ -362,8 +373,7 @@ void gather_all(Issue &issue, const at::Tensor &output, const at::Tensor &input,
     check_lengths(output, input, size);
     const Element element = element_of(input);
     const at::Tensor from = issue.input(input), to = issue.output(output, false);
-    issue.make(KOLO_ALLGATHER, element.dtype, KOLO_SUM, 0, from.data_ptr(), to.data_ptr(),
-               static_cast<size_t>(from.numel()) * element.width);
+    issue.make(KOLO_ALLGATHER, element.dtype, KOLO_SUM, 0, from.data_ptr(), to.data_ptr(), count_of(from, element));
     issue.written(output, to);
 }
 
@@ -377,8 +387,7 @@ void scatter_reduced(Issue &issue, const at::Tensor &output, const at::Tensor &i
     if (multiplies)
         issue.step([from, reduction] { multiply(from, reduction); });
     const at::Tensor to = issue.output(output, false);
-    issue.make(KOLO_REDUCE_SCATTER, element.dtype, op, 0, from.data_ptr(), to.data_ptr(),
-               static_cast<size_t>(to.numel()) * element.width);
+    issue.make(KOLO_REDUCE_SCATTER, element.dtype, op, 0, from.data_ptr(), to.data_ptr(), count_of(to, element));
     issue.written(output, to);
 }
 
@@ -389,10 +398,11 @@ void gather_list(Issue &issue, kolo_collective collective, const Tensors &list, 
     const auto rank = static_cast<size_t>(kolo_comm_rank(issue.comm));
     TORCH_CHECK(list.empty() || list[rank].numel() == input.numel(), "kolo: the input has ", input.numel(),
                 " elements, but output ", rank, " ", list[rank].numel());
+    const Element element = element_of(input);
     const at::Tensor from = issue.input(input);
     const Outputs to(issue, list, address(from), bytes(from));
-    issue.make(collective, KOLO_U8, KOLO_SUM, root, from.data_ptr(), to.blocks.base, bytes(from), nullptr, nullptr,
-               to.blocks.counts.data(), to.blocks.offsets.data());
+    issue.make(collective, element.dtype, KOLO_SUM, root, from.data_ptr(), to.blocks.base, count_of(from, element),
+               nullptr, nullptr, to.blocks.counts.data(), to.blocks.offsets.data());
     to.written(issue, list);
 }
 
@@ -408,7 +418,7 @@ WorkPointer KoloBackend::broadcast(Tensors &tensors, const c10d::BroadcastOption
     const bool is_root = rank_ == options.rootRank;
     const at::Tensor whole = is_root ? issue.input(tensor) : issue.output(tensor, false);
     issue.make(KOLO_BROADCAST, element.dtype, KOLO_SUM, static_cast<int>(options.rootRank), nullptr, whole.data_ptr(),
-               static_cast<size_t>(whole.numel()) * element.width);
+               count_of(whole, element));
     if (!is_root)
         issue.written(tensor, whole);
     return issue.work();
@@ -444,7 +454,7 @@ WorkPointer KoloBackend::reduce(Tensors &tensors, const c10d::ReduceOptions &opt
         issue.step([whole, op = options.reduceOp] { multiply(whole, op); });
     void *const data = whole.data_ptr();
     issue.make(KOLO_REDUCE, element.dtype, op, static_cast<int>(options.rootRank), data, is_root ? data : nullptr,
-               static_cast<size_t>(whole.numel()) * element.width);
+               count_of(whole, element));
     if (is_root)
         issue.written(tensor, whole);
     return issue.work();
@@ -506,6 +516,7 @@ WorkPointer KoloBackend::gather(std::vector<Tensors> &outputs, Tensors &inputs, 
 
 WorkPointer KoloBackend::scatter(Tensors &outputs, std::vector<Tensors> &inputs, const c10d::ScatterOptions &options) {
     const at::Tensor &output = single(outputs);
+    const Element element = element_of(output);
     check_root(options.rootRank, size_);
     const bool is_root = rank_ == options.rootRank;
     TORCH_CHECK(is_root || inputs.empty(), "kolo: only the root of scatter has inputs");
@@ -516,8 +527,8 @@ WorkPointer KoloBackend::scatter(Tensors &outputs, std::vector<Tensors> &inputs,
     Inputs from(issue, list); /* empty but on the root */
     if (from.blocks.overlaps(address(to), bytes(to)))
         from.pack(issue);
-    issue.make(KOLO_SCATTERV, KOLO_U8, KOLO_SUM, static_cast<int>(options.rootRank), from.blocks.base, to.data_ptr(),
-               bytes(to), from.blocks.counts.data(), from.blocks.offsets.data());
+    issue.make(KOLO_SCATTERV, element.dtype, KOLO_SUM, static_cast<int>(options.rootRank), from.blocks.base,
+               to.data_ptr(), count_of(to, element), from.blocks.counts.data(), from.blocks.offsets.data());
     issue.written(output, to);
     return issue.work();
 }
@@ -533,7 +544,7 @@ WorkPointer KoloBackend::reduce_scatter(Tensors &outputs, std::vector<Tensors> &
     for (const at::Tensor &tensor : list) {
         check_same(tensor, output);
         multiplies = multiplies_first(options.reduceOp, tensor);
-        counts.push_back(static_cast<size_t>(tensor.numel()) * element.width);
+        counts.push_back(count_of(tensor, element));
     }
     TORCH_CHECK(list[static_cast<size_t>(rank_)].numel() == output.numel(), "kolo: the output has ", output.numel(),
                 " elements, but input ", rank_, " ", list[static_cast<size_t>(rank_)].numel());
@@ -614,13 +625,15 @@ WorkPointer KoloBackend::alltoall(Tensors &outputs, Tensors &inputs, const c10d:
                 " inputs and ", outputs.size(), " outputs for ", size_, " ranks");
     check_all_same(outputs, outputs[0]);
     check_all_same(inputs, outputs[0]);
+    const Element element = element_of(outputs[0]);
     Issue issue(*this, c10d::OpType::ALLTOALL, "kolo:all_to_all", is_async(options), inputs, outputs);
     Inputs from(issue, inputs);
     const Outputs to(issue, outputs, from.blocks.base, from.blocks.reach);
     if (to.blocks.overlaps(from.blocks.base, from.blocks.reach)) /* they are packed, but lie between the inputs */
         from.pack(issue);
-    issue.make(KOLO_ALLTOALLV, KOLO_U8, KOLO_SUM, 0, from.blocks.base, to.blocks.base, 0, from.blocks.counts.data(),
-               from.blocks.offsets.data(), to.blocks.counts.data(), to.blocks.offsets.data());
+    issue.make(KOLO_ALLTOALLV, element.dtype, KOLO_SUM, 0, from.blocks.base, to.blocks.base, 0,
+               from.blocks.counts.data(), from.blocks.offsets.data(), to.blocks.counts.data(),
+               to.blocks.offsets.data());
     to.written(issue, outputs);
     return issue.work();
 }
@@ -635,22 +648,25 @@ WorkPointer KoloBackend::barrier(const c10d::BarrierOptions &options) {
 
 WorkPointer KoloBackend::send(Tensors &tensors, int to, int tag) {
     const at::Tensor &tensor = single(tensors);
+    const Element element = element_of(tensor);
     Issue issue(*this, c10d::OpType::SEND, "kolo:send", true, tensors, tensors);
     const at::Tensor whole = issue.message(tensor);
     issue.call([&](kolo_request **request) {
-        return kolo_isend(issue.comm, whole.data_ptr(), bytes(whole), KOLO_U8, to, tag, request);
+        return kolo_isend(issue.comm, whole.data_ptr(), count_of(whole, element), element.dtype, to, tag, request);
     });
     return issue.work();
 }
 
 WorkPointer KoloBackend::recv(Tensors &tensors, int from, int tag) {
     const at::Tensor &tensor = single(tensors);
+    const Element element = element_of(tensor);
     Issue issue(*this, from == KOLO_ANY_RANK ? c10d::OpType::RECVANYSOURCE : c10d::OpType::RECV,
                 from == KOLO_ANY_RANK ? "kolo:recvAnySource" : "kolo:recv", true, tensors, tensors);
     at::assert_no_internal_overlap(tensor);
     const at::Tensor whole = issue.message(tensor);
     issue.call([&](kolo_request **request) {
-        return kolo_irecv(issue.comm, whole.data_ptr(), bytes(whole), KOLO_U8, from, tag, issue.received(), request);
+        return kolo_irecv(issue.comm, whole.data_ptr(), count_of(whole, element), element.dtype, from, tag,
+                          issue.received(), request);
     });
     issue.when_received(tensor, whole);
     return issue.work();
