@@ -15,6 +15,8 @@ import torch
 import torch.distributed as dist
 from torch.distributed import ReduceOp
 
+import kolo4py.torch
+
 FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
 COMPLEX = [torch.complex64, torch.complex128]
@@ -309,6 +311,9 @@ class Ranks:
         ]
         if MOVED:
             cases.append((lambda: dist.all_reduce(torch.zeros(2, dtype=MOVED[0])), "convert|[Ff]loat8"))
+        if torch_ranks.VERSION >= (2, 9):
+            allocate = kolo4py.torch.backend().allocate_tensor
+            cases.append((lambda: allocate(2**61 + 1, dtype=torch.float64, device=torch.device("cpu")), "larger than memory"))
         for call, message in cases:
             with unittest.TestCase().assertRaisesRegex((RuntimeError, ValueError), message):
                 call()

@@ -154,8 +154,12 @@ uint64_t TensorPool::free_ones(size_t bytes, std::vector<size_t> &numbers) const
 
 at::Tensor TensorPool::allocate(const std::shared_ptr<Communicator> &communicator, int64_t numel,
                                 const at::TensorOptions &options) {
-    const size_t page = 4096, wanted = static_cast<size_t>(numel) * options.dtype().itemsize(),
-                 bytes = (wanted + page - 1) / page * page;
+    constexpr size_t page = 4096;
+    size_t bytes;
+    TORCH_CHECK(!__builtin_mul_overflow(numel, options.dtype().itemsize(), &bytes) &&
+                    !__builtin_add_overflow(bytes, page - 1, &bytes),
+                "kolo: a tensor of ", numel, " elements is larger than memory can be");
+    bytes -= bytes % page;
     std::vector<size_t> numbers;
     uint64_t vote[3] = {free_ones(bytes, numbers), bytes, ~uint64_t{bytes}};
     check(kolo_allreduce(communicator->comm, vote, vote, 3, KOLO_U64, KOLO_BAND));
