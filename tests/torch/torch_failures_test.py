@@ -270,6 +270,20 @@ def different_types(call):
         dist.barrier()
 
 
+def destroyed_in_a_callback():
+    """Files that are opened then get the descriptors of the group. They are left alone."""
+    dist.init_process_group("kolo")
+    files = []
+
+    def destroy(_):
+        dist.destroy_process_group()
+        files.extend(open(__file__, "rb", 0) for _ in range(50))
+
+    dist.barrier(async_op=True).get_future().then(destroy).wait()
+    time.sleep(0.5)
+    assert {file.tell() for file in files} == {0}, files
+
+
 def recorded(is_stopped):
     """Healthy operations of all kinds, and then one for which rank 1 does not come, or makes another one."""
     torch_ranks.init_with_timeout(1)
@@ -619,7 +633,7 @@ class Failures(torch_ranks.JobTest):
 
     def test_ends(self):
         for ending in (aborted, aborted_while_it_waits, timed_out, timed_out_later, timed_out_never,
-                       different_calls, over, unwatched):
+                       different_calls, over, unwatched, destroyed_in_a_callback):
             with self.subTest(ending=ending.__name__):
                 self.run_ranks(ending, 2)
 

@@ -332,13 +332,13 @@ void Watcher::run(int event_fd) {
     for (;;) {
         eventfd_t ignored;
         ::poll(fds, 2, -1);
+        std::unique_lock<std::mutex> lock(mutex_);
+        thread_ = std::this_thread::get_id();
+        if (is_stopping_ || watchers().are_halted) /* event_fd may be another file's: the communicator is gone */
+            break;
         eventfd_read(wake_fd_, &ignored);
         if (fds[0].revents)
             eventfd_read(event_fd, &ignored);
-        std::unique_lock<std::mutex> lock(mutex_);
-        thread_ = std::this_thread::get_id();
-        if (is_stopping_ || watchers().are_halted)
-            break;
         auto works = watched_;
         lock.unlock();
         for (const auto &work : works)
