@@ -270,6 +270,28 @@ def different_types(call):
         dist.barrier()
 
 
+def waited_in_a_callback():
+    """A callback waits for the other rank. Threads of this one go on meanwhile: with one of them that rank meets before."""
+    torch_ranks.init_with_timeout(20)
+    if dist.get_rank() == 0:
+        begun = threading.Event()
+
+        def wait(_):
+            work = dist.all_reduce(torch.ones(1), async_op=True)
+            begun.set()
+            return work.get_future().wait()
+
+        future = dist.barrier(async_op=True).get_future().then(wait)
+        begun.wait()
+        time.sleep(0.2)
+        torch_ranks.await_all("wait")
+        assert future.wait()[0].item() == 2
+    else:
+        dist.barrier()
+        torch_ranks.await_all("wait")
+        dist.all_reduce(torch.ones(1))
+
+
 def destroyed_in_a_callback():
     """Files that are opened then get the descriptors of the group. They are left alone."""
     dist.init_process_group("kolo")
@@ -633,7 +655,7 @@ class Failures(torch_ranks.JobTest):
 
     def test_ends(self):
         for ending in (aborted, aborted_while_it_waits, timed_out, timed_out_later, timed_out_never,
-                       different_calls, over, unwatched, destroyed_in_a_callback):
+                       different_calls, over, unwatched, waited_in_a_callback, destroyed_in_a_callback):
             with self.subTest(ending=ending.__name__):
                 self.run_ranks(ending, 2)
 

@@ -2,8 +2,6 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#include <Python.h>
-
 #include "elements.h"
 
 #include <algorithm>
@@ -30,25 +28,8 @@ KoloBackend::KoloBackend(Meeting meeting, std::chrono::milliseconds timeout, std
     init();
 }
 
-namespace {
-
-/* Gives Python's lock up, if this thread has it: the watcher may need it to come to its end. */
-class WithoutLock {
-  public:
-    WithoutLock() : state_(Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr) {}
-    ~WithoutLock() {
-        if (state_)
-            PyEval_RestoreThread(state_);
-    }
-
-  private:
-    PyThreadState *const state_;
-};
-
-} // namespace
-
 KoloBackend::~KoloBackend() {
-    const WithoutLock without;
+    const WithoutLock without; /* the watcher may need it to come to its end */
     shutdown();
 }
 

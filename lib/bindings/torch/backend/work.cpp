@@ -153,8 +153,10 @@ void KoloWork::await_settled(std::chrono::milliseconds timeout) {
 
 c10::intrusive_ptr<c10::ivalue::Future> KoloWork::getFuture() {
     /* A callback, which may wait for the future, as PowerSGD's do: nobody else would settle it. */
-    if (watcher_->is_here())
+    if (watcher_->is_here()) {
+        const WithoutLock without;
         settle_if_free();
+    }
     bool is_to_be_watched = false;
     c10::intrusive_ptr<c10::ivalue::Future> future;
     {

@@ -16,6 +16,8 @@
  */
 #pragma once
 
+#include <Python.h>
+
 #include <atomic>
 #include <deque>
 #include <functional>
@@ -30,6 +32,19 @@
 namespace kolo_torch {
 
 class Watcher;
+
+/* While Python's lock is given up, if this thread has it. */
+class WithoutLock {
+  public:
+    WithoutLock() : state_(Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr) {}
+    ~WithoutLock() {
+        if (state_)
+            PyEval_RestoreThread(state_);
+    }
+
+  private:
+    PyThreadState *const state_;
+};
 
 /* While tensors are only memory: no graph is recorded, those that were made in inference mode may be written, and
  * Python, whose lock a thread may have that waits for this one, is not asked. */
