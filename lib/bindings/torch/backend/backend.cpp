@@ -49,11 +49,17 @@ bool KoloBackend::is_in_handler() const {
     return communicator && kolo_torch::is_in_handler(communicator->comm);
 }
 
-bool KoloBackend::has_failed() const {
-    const auto communicator = this->communicator(false);
+/* The error that broke the communicator; else 0. */
+static int failure_of(const Communicator &communicator) {
     kolo_failure failure = {};
     failure.failure_bytes = sizeof failure;
-    return communicator && kolo_comm_failure(communicator->comm, &failure) == 0 && failure.status != 0;
+    kolo_comm_failure(communicator.comm, &failure);
+    return failure.status;
+}
+
+bool KoloBackend::has_failed() const {
+    const auto communicator = this->communicator(false);
+    return communicator && failure_of(*communicator);
 }
 
 const std::shared_ptr<const Group> &KoloBackend::group() {
@@ -92,16 +98,16 @@ void KoloBackend::abort() {
         kolo_comm_abort(communicator->comm, 1);
 }
 
-WorkPointer KoloBackend::done() const {
+WorkPointer KoloBackend::done(bool is_async, c10d::OpType type, const Tensors &outputs) const {
 #if KOLO_TORCH(2, 8)
-    return {};
-#else
+    if (!is_async)
+        return {};
+#endif
     /* A work without requests. */
-    const auto work = c10::make_intrusive<KoloWork>(c10d::OpType::UNKNOWN, sequence_, Tensors());
+    const auto work = c10::make_intrusive<KoloWork>(type, sequence_, outputs);
     watcher_->add(work);
     work->wait();
     return work;
-#endif
 }
 
 void KoloBackend::setTimeout(std::chrono::milliseconds timeout) {
@@ -223,18 +229,13 @@ WorkPointer KoloBackend::allreduce_sparse(Tensors &tensors, const c10d::Allreduc
     TORCH_CHECK(options.reduceOp == c10d::ReduceOp::SUM, "kolo: sparse tensors can only be summed");
     TORCH_CHECK(tensors[0].device().is_cpu(), "kolo: the tensor is on ", tensors[0].device());
     const auto lock = alone();
-    const uint64_t sequence = ++sequence_;
+    ++sequence_;
     RECORD_USER_SCOPE_WITH_INPUTS("kolo:sparse_all_reduce", (std::vector<c10::IValue>{tensors[0]}));
     {
         const PlainMemory no_graph;
         tensors[0].copy_(sum_sparse(tensors[0]));
     }
-    if (!is_async(options))
-        return done();
-    const auto work = c10::make_intrusive<KoloWork>(c10d::OpType::ALLREDUCE, sequence, tensors);
-    watcher_->add(work);
-    work->wait();
-    return work;
+    return done(is_async(options), c10d::OpType::ALLREDUCE, tensors);
 }
 
 /* Through the store. */
@@ -310,13 +311,10 @@ c10::intrusive_ptr<c10d::Backend> KoloBackend::split(const c10::intrusive_ptr<c1
 }
 
 c10d::ErrorType KoloBackend::getError() {
-    const auto communicator = this->communicator(true);
-    kolo_failure failure = {};
-    failure.failure_bytes = sizeof failure;
-    check(kolo_comm_failure(communicator->comm, &failure));
-    return failure.status == 0                  ? c10d::ErrorType::SUCCESS
-           : failure.status == KOLO_ERR_TIMEOUT ? c10d::ErrorType::TIMEOUT
-                                                : c10d::ErrorType::COMM_ERROR;
+    const int status = failure_of(*communicator(true));
+    return status == 0                  ? c10d::ErrorType::SUCCESS
+           : status == KOLO_ERR_TIMEOUT ? c10d::ErrorType::TIMEOUT
+                                        : c10d::ErrorType::COMM_ERROR;
 }
 
 /* A communicator that is broken is shrunk by kolo, without the store, which may have ended with its rank. If all ranks

@@ -107,7 +107,9 @@ class KoloBackend : public Base {
 
     std::vector<uint64_t> global_ranks_of(const std::vector<int> &ranks) const;
     const std::shared_ptr<const Group> &group(); /* for the Flight Recorder */
-    WorkPointer done() const;                    /* what an operation returns that was done inline */
+    /* What an operation returns that was done inline. */
+    WorkPointer done(bool is_async = false, c10d::OpType type = c10d::OpType::UNKNOWN,
+                     const Tensors &outputs = {}) const;
     at::Tensor sum_sparse(const at::Tensor &tensor);
 
     /* For who issues, or changes what only one may; throws in a signal handler amid such a call. */
