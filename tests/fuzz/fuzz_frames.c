@@ -136,7 +136,7 @@ static void feed(kolo_engine *engine, struct owner *owner, const int *fds, const
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     static const struct kolo_engine_events events = {place, arrived, sent, ended, NULL};
     static const struct kolo_engine_options options = {
-        .kind = KOLO_ENGINE_POLL, .nodes = 1, .streams_max = 1, .silence_ns = INT64_C(100000000000)};
+        .kind = KOLO_NET_ENGINE_POLL, .nodes = 1, .streams_max = 1, .silence_ns = INT64_C(100000000000)};
     static const size_t chunks[8] = {1, 7, 47, 48, 49, 500, 4096, BYTES_MAX};
     if (bytes < 2 || bytes > BYTES_MAX)
         return 0;

@@ -41,7 +41,7 @@ static void open_world(struct world *world) {
     static uint32_t node_of[ALL] = {0, 0, 1, 1}, ranks[ALL] = {0, 1, 2, 3}, first_of[3] = {0, 2, 4};
     static const struct kolo_engine_events events = {place, no_frame, no_frame, ended, NULL};
     static const struct kolo_engine_options options = {
-        .kind = KOLO_ENGINE_POLL, .nodes = 2, .streams_max = 1, .silence_ns = INT64_C(100000000000)};
+        .kind = KOLO_NET_ENGINE_POLL, .nodes = 2, .streams_max = 1, .silence_ns = INT64_C(100000000000)};
     const size_t bytes = kolo_layout_compute(LOCALS, SLOT_BYTES, ALL).bytes;
     kolo_comm *comm = &world->comm;
     world->internode.nodes = (struct kolo_nodes){ALL, 2, node_of, ranks, first_of};

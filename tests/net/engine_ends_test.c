@@ -27,7 +27,7 @@ enum { CONTROL, DATA, STREAMS = 2, FRAME_BYTES = KOLO_FRAME_HEADER_BYTES + 10 };
 static struct side side;
 static int raw[1 + STREAMS];
 
-static void open_side(kolo_engine_kind kind, uint32_t streams, int64_t silence_ns) {
+static void open_side(kolo_net_engine kind, uint32_t streams, int64_t silence_ns) {
     side_open_raw(&side, kind, streams, silence_ns, raw);
 }
 
@@ -58,8 +58,8 @@ static struct kolo_frame data_frame(uint64_t ticket, uint32_t bytes) {
 }
 
 /* Calls a test with each kind of engine. */
-static void with_each(void (*test)(kolo_engine_kind kind)) {
-    kolo_engine_kind kinds[2];
+static void with_each(void (*test)(kolo_net_engine kind)) {
+    kolo_net_engine kinds[2];
     const unsigned count = fixture_kinds(kinds);
     for (unsigned i = 0; i < count; i++) {
         for (int j = 0; j <= STREAMS; j++)
@@ -90,7 +90,7 @@ static void expect_end(int error) {
 
 /* Frames that come whole, in pieces, in another order. */
 
-static void dribble(kolo_engine_kind kind) {
+static void dribble(kolo_net_engine kind) {
     enum { BYTES = 100 };
     open_side(kind, 1, 10 * SECOND);
     for (uint64_t ticket = 0; ticket < 3; ticket++) {
@@ -125,7 +125,7 @@ static void await_delivery(int fd) {
     assert_int_equal(left, 0);
 }
 
-static void many_at_once(kolo_engine_kind kind) {
+static void many_at_once(kolo_net_engine kind) {
     open_side(kind, 1, 10 * SECOND);
     for (uint64_t ticket = 0; ticket < TICKETS_MAX; ticket++) {
         side_expect(&side, 0, ticket, (uint32_t)(ticket * 37 % 300));
@@ -143,7 +143,7 @@ static void test_many_at_once(void **state) {
     with_each(many_at_once);
 }
 
-static void stripes(kolo_engine_kind kind) {
+static void stripes(kolo_net_engine kind) {
     enum { STRIPE = 5000, STRIPES = 6 };
     static const uint32_t order[STRIPES] = {3, 0, 5, 1, 4, 2};
     open_side(kind, STREAMS, 10 * SECOND);
@@ -166,7 +166,7 @@ static void test_stripes_out_of_order(void **state) {
 
 /* Places. */
 
-static void place_later(kolo_engine_kind kind) {
+static void place_later(kolo_net_engine kind) {
     open_side(kind, STREAMS, 10 * SECOND);
     side_expect(&side, 0, 0, 9000);
     side_expect(&side, 0, 1, 10);
@@ -193,7 +193,7 @@ static void test_place_later(void **state) {
 }
 
 /* A neighbour that is gone may be what its frame waits for. */
-static void held_without_leave(kolo_engine_kind kind) {
+static void held_without_leave(kolo_net_engine kind) {
     open_side(kind, STREAMS, 10 * SECOND);
     side_expect(&side, 0, 0, 10);
     side.closed = true;
@@ -208,7 +208,7 @@ static void test_held_without_leave(void **state) {
     with_each(held_without_leave);
 }
 
-static void held_after_leave(kolo_engine_kind kind) {
+static void held_after_leave(kolo_net_engine kind) {
     open_side(kind, STREAMS, 100 * MS);
     side_expect(&side, 0, 0, 10);
     side.closed = true;
@@ -231,7 +231,7 @@ static void test_held_after_leave(void **state) {
 }
 
 /* The end of a message comes slowly, longer after the last heartbeat than the silence. */
-static void slow_after_leave(kolo_engine_kind kind) {
+static void slow_after_leave(kolo_net_engine kind) {
     enum { PIECE = 1000, PIECES = 9 };
     const struct kolo_frame frame = data_frame(0, PIECES * PIECE);
     uint8_t header[KOLO_FRAME_HEADER_BYTES], *payload = fixture_payload(0, 1, 0, frame.bytes);
@@ -265,7 +265,7 @@ static void test_slow_after_leave(void **state) {
     with_each(slow_after_leave);
 }
 
-static void refused(kolo_engine_kind kind) {
+static void refused(kolo_net_engine kind) {
     open_side(kind, 1, 10 * SECOND);
     side.verdict = KOLO_ERR_MISMATCH;
     put_data(DATA, 0, 10);
@@ -280,7 +280,7 @@ static void test_refused_frame(void **state) {
 
 /* Ends. */
 
-static void cut_at(kolo_engine_kind kind, int stream, size_t cut) {
+static void cut_at(kolo_net_engine kind, int stream, size_t cut) {
     uint8_t bytes[FRAME_BYTES] = {0};
     struct kolo_frame frame = data_frame(0, 10);
     if (stream == CONTROL)
@@ -296,7 +296,7 @@ static void cut_at(kolo_engine_kind kind, int stream, size_t cut) {
     close_side();
 }
 
-static void cut_everywhere(kolo_engine_kind kind) {
+static void cut_everywhere(kolo_net_engine kind) {
     for (size_t cut = 0; cut <= FRAME_BYTES; cut++) {
         cut_at(kind, CONTROL, cut);
         cut_at(kind, DATA, cut);
@@ -308,7 +308,7 @@ static void test_end_at_every_byte(void **state) {
     with_each(cut_everywhere);
 }
 
-static void end_after_much(kolo_engine_kind kind) {
+static void end_after_much(kolo_net_engine kind) {
     open_side(kind, STREAMS, 10 * SECOND);
     for (uint64_t ticket = 0; ticket < 10; ticket++) {
         side_expect(&side, 0, ticket, 20000);
@@ -327,7 +327,7 @@ static void test_end_after_much(void **state) {
     with_each(end_after_much);
 }
 
-static void reset_after_frame(kolo_engine_kind kind) {
+static void reset_after_frame(kolo_net_engine kind) {
     open_side(kind, STREAMS, 10 * SECOND);
     side_expect(&side, 0, 0, 100);
     side_expect(&side, 0, 1, 100);
@@ -344,7 +344,7 @@ static void test_reset(void **state) {
 }
 
 /* A stream that ends by itself takes what was to come by it away. */
-static void one_ends(kolo_engine_kind kind, int stream) {
+static void one_ends(kolo_net_engine kind, int stream) {
     open_side(kind, STREAMS, 10 * SECOND);
     const int64_t begin_ns = fixture_now_ns();
     close(raw[stream]);
@@ -354,7 +354,7 @@ static void one_ends(kolo_engine_kind kind, int stream) {
     close_side();
 }
 
-static void each_ends(kolo_engine_kind kind) {
+static void each_ends(kolo_net_engine kind) {
     one_ends(kind, CONTROL);
     one_ends(kind, DATA + 1);
 }
@@ -364,7 +364,7 @@ static void test_one_stream_ends(void **state) {
     with_each(each_ends);
 }
 
-static void one_ends_after_leave(kolo_engine_kind kind) {
+static void one_ends_after_leave(kolo_net_engine kind) {
     open_side(kind, STREAMS, 10 * SECOND);
     put_control(KOLO_FRAME_LEAVE);
     assert_true(side_run_until(&side, &side.left, 1));
@@ -382,7 +382,7 @@ static void test_one_stream_ends_after_leave(void **state) {
     with_each(one_ends_after_leave);
 }
 
-static void reset_after_leave(kolo_engine_kind kind) {
+static void reset_after_leave(kolo_net_engine kind) {
     open_side(kind, STREAMS, 10 * SECOND);
     put_control(KOLO_FRAME_LEAVE);
     assert_true(side_run_until(&side, &side.left, 1));
@@ -434,7 +434,7 @@ static void test_header(void **state) {
 
 /* Garbage. */
 
-static void put_garbage(kolo_engine_kind kind, int stream, const uint8_t *header) {
+static void put_garbage(kolo_net_engine kind, int stream, const uint8_t *header) {
     open_side(kind, 1, 10 * SECOND);
     side_expect(&side, 0, 0, 10);
     put_data(DATA, 0, 10); /* what came before counts */
@@ -447,13 +447,13 @@ static void put_garbage(kolo_engine_kind kind, int stream, const uint8_t *header
     close_side();
 }
 
-static void put_frame(kolo_engine_kind kind, int stream, const struct kolo_frame *frame) {
+static void put_frame(kolo_net_engine kind, int stream, const struct kolo_frame *frame) {
     uint8_t header[KOLO_FRAME_HEADER_BYTES];
     kolo_frame_pack(frame, header);
     put_garbage(kind, stream, header);
 }
 
-static void garbage(kolo_engine_kind kind) {
+static void garbage(kolo_net_engine kind) {
     static const struct kolo_frame wrong_for_data[] = {
         {.kind = 0},
         {.kind = KOLO_FRAME_HEARTBEAT},
@@ -514,7 +514,7 @@ static unsigned heartbeats_at(int fd) {
     return count;
 }
 
-static void silence(kolo_engine_kind kind) {
+static void silence(kolo_net_engine kind) {
     const int64_t begin_ns = fixture_now_ns();
     open_side(kind, STREAMS, 200 * MS);
     assert_true(side_run_until(&side, &side.ended[0], 1));
@@ -530,7 +530,7 @@ static void test_silence(void **state) {
     with_each(silence);
 }
 
-static void sign_of_life(kolo_engine_kind kind) {
+static void sign_of_life(kolo_net_engine kind) {
     open_side(kind, STREAMS, SECOND);
     const int64_t begin_ns = fixture_now_ns();
     while (fixture_now_ns() - begin_ns < 2 * SECOND) {
@@ -547,7 +547,7 @@ static void test_sign_of_life(void **state) {
 }
 
 /* An owner that was kept from running for longer than the silence hears first, and judges then. */
-static void late_owner(kolo_engine_kind kind) {
+static void late_owner(kolo_net_engine kind) {
     open_side(kind, STREAMS, 500 * MS);
     side_run_idle(&side);
     put_control(KOLO_FRAME_HEARTBEAT);

@@ -30,17 +30,17 @@ int64_t fixture_now_ns(void) {
     return kolo_clock_ns();
 }
 
-unsigned fixture_kinds(kolo_engine_kind kinds[2]) {
-    kinds[0] = KOLO_ENGINE_POLL;
-    kinds[1] = KOLO_ENGINE_URING;
+unsigned fixture_kinds(kolo_net_engine kinds[2]) {
+    kinds[0] = KOLO_NET_ENGINE_POLL;
+    kinds[1] = KOLO_NET_ENGINE_URING;
     const bool uring = kolo_engine_probe_uring() == 0;
     if (!uring)
         printf("no io_uring here: poll alone is tested\n");
     return uring ? 2 : 1;
 }
 
-void fixture_with_each(const struct side *side, void (*test)(kolo_engine_kind kind)) {
-    kolo_engine_kind kinds[2];
+void fixture_with_each(const struct side *side, void (*test)(kolo_net_engine kind)) {
+    kolo_net_engine kinds[2];
     const unsigned count = fixture_kinds(kinds);
     for (unsigned i = 0; i < count; i++) {
         test(kinds[i]);
@@ -172,7 +172,7 @@ int side_open(struct side *side, uint32_t self, const struct kolo_engine_options
     return kolo_engine_create(&side->engine, options, &events, side);
 }
 
-void side_open_raw(struct side *side, kolo_engine_kind kind, uint32_t streams, int64_t silence_ns, int *fds) {
+void side_open_raw(struct side *side, kolo_net_engine kind, uint32_t streams, int64_t silence_ns, int *fds) {
     const struct kolo_engine_options options = {
         .kind = kind, .nodes = 1, .streams_max = streams, .silence_ns = silence_ns};
     require(side_open(side, 1, &options) == 0, "kolo_engine_create");

@@ -39,10 +39,10 @@ typedef enum sockets_kind { SOCKETS_TCP, SOCKETS_UNIX } sockets_kind;
 extern uint64_t fixture_seed;
 
 /* The kinds of engine that there are here. */
-unsigned fixture_kinds(kolo_engine_kind kinds[2]);
+unsigned fixture_kinds(kolo_net_engine kinds[2]);
 
 /* Calls a test with each of them, and fails where `side` has a complaint afterwards. */
-void fixture_with_each(const struct side *side, void (*test)(kolo_engine_kind kind));
+void fixture_with_each(const struct side *side, void (*test)(kolo_net_engine kind));
 
 /* Memory of just that size, to be freed; never NULL. */
 uint8_t *fixture_payload(uint32_t from, uint32_t to, uint64_t ticket, uint32_t bytes);
@@ -53,7 +53,7 @@ void fixture_sockets(sockets_kind kind, int buffer_bytes, int fds[2]);
 int side_open(struct side *side, uint32_t self, const struct kolo_engine_options *options);
 
 /* A side with one neighbour, number 0, which the test plays itself with raw sockets: fds[0] is control, then data. */
-void side_open_raw(struct side *side, kolo_engine_kind kind, uint32_t streams, int64_t silence_ns, int *fds);
+void side_open_raw(struct side *side, kolo_net_engine kind, uint32_t streams, int64_t silence_ns, int *fds);
 
 void side_expect(struct side *side, uint32_t from, uint64_t ticket, uint32_t bytes);
 

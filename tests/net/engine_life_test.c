@@ -34,7 +34,7 @@ enum { CONTROL, DATA, STREAMS = 2 };
 static struct side side;
 static int raw[1 + STREAMS];
 
-static void open_side(kolo_engine_kind kind) {
+static void open_side(kolo_net_engine kind) {
     side_open_raw(&side, kind, STREAMS, 100 * SECOND, raw);
 }
 
@@ -50,7 +50,7 @@ static void close_side(void) {
 
 /* Waiting. */
 
-static void waits(kolo_engine_kind kind) {
+static void waits(kolo_net_engine kind) {
     open_side(kind);
     side_run_idle(&side);
     const int64_t begin_ns = fixture_now_ns();
@@ -62,7 +62,7 @@ static void waits(kolo_engine_kind kind) {
         assert_int_equal(kolo_engine_run(side.engine, 0), 0);
     assert_true(fixture_now_ns() - middle_ns < 5 * SECOND);
     const uint64_t calls = kolo_engine_counts(side.engine)->system_calls - before.system_calls;
-    assert_true(kind == KOLO_ENGINE_URING ? calls == 0 : calls <= 1000);
+    assert_true(kind == KOLO_NET_ENGINE_URING ? calls == 0 : calls <= 1000);
     close_side();
 }
 
@@ -83,7 +83,7 @@ static void *wake_once(void *argument) {
     return NULL;
 }
 
-static void wake_ends_wait(kolo_engine_kind kind) {
+static void wake_ends_wait(kolo_net_engine kind) {
     pthread_t thread;
     open_side(kind);
     struct waker waker = {.engine = side.engine};
@@ -118,7 +118,7 @@ static void *want(void *argument) {
     return NULL;
 }
 
-static void no_wake_is_lost(kolo_engine_kind kind) {
+static void no_wake_is_lost(kolo_net_engine kind) {
     pthread_t thread;
     open_side(kind);
     struct waker waker = {.engine = side.engine};
@@ -154,7 +154,7 @@ static void *own_the_engine(void *argument) {
 }
 
 /* Made and filled here, run and destroyed by another thread. */
-static void handed_over(kolo_engine_kind kind) {
+static void handed_over(kolo_net_engine kind) {
     static const struct kolo_frame frame = {.kind = KOLO_FRAME_FAILURE};
     pthread_t thread;
     open_side(kind);
@@ -193,7 +193,7 @@ static void run_by_threads(const unsigned *word, unsigned value) {
     }
 }
 
-static void threads_end(kolo_engine_kind kind, int zero_copy) {
+static void threads_end(kolo_net_engine kind, int zero_copy) {
     enum { MESSAGES = 6, BUFFER_BYTES = 1 << 16 };
     static const uint32_t bytes[MESSAGES] = {8, 5 << 20, 100, 70000, 3 << 20, 8};
     const struct kolo_engine_options options = {
@@ -223,7 +223,7 @@ static void threads_end(kolo_engine_kind kind, int zero_copy) {
     side_close(&side, 0);
 }
 
-static void copying_threads_end(kolo_engine_kind kind) {
+static void copying_threads_end(kolo_net_engine kind) {
     threads_end(kind, 0);
     threads_end(kind, 1);
 }
@@ -233,7 +233,7 @@ static void test_threads_end(void **state) {
     fixture_with_each(&side, copying_threads_end);
 }
 
-static void never_run(kolo_engine_kind kind) {
+static void never_run(kolo_net_engine kind) {
     open_side(kind);
     close_side();
     const struct kolo_engine_options options = {.kind = kind, .nodes = 2, .streams_max = 4, .silence_ns = SECOND};
@@ -248,7 +248,7 @@ static void test_never_run(void **state) {
 
 /* Heartbeats. */
 
-static void idle_engines(kolo_engine_kind kind) {
+static void idle_engines(kolo_net_engine kind) {
     static struct side other;
     const struct kolo_engine_options options = {.kind = kind, .nodes = 1, .streams_max = 1, .silence_ns = 2 * SECOND};
     assert_int_equal(side_open(&side, 0, &options), 0);
@@ -287,7 +287,7 @@ static bool is_open(int fd) {
 }
 
 /* Sends that nobody takes, and a payload that comes in part: after the end nothing is read or written any more. */
-static void destroy_in_flight(kolo_engine_kind kind) {
+static void destroy_in_flight(kolo_net_engine kind) {
     enum { BYTES = 16 << 20, PART = 100000 };
     const struct kolo_frame frame = {.kind = KOLO_FRAME_DATA, .bytes = BYTES};
     open_side(kind);
@@ -333,7 +333,7 @@ static void expect_no_limits(int fd) {
     assert_int_equal(keepalive, 0);
 }
 
-static void closes_sockets(kolo_engine_kind kind) {
+static void closes_sockets(kolo_net_engine kind) {
     int pairs[2][2];
     const struct kolo_engine_options options = {.kind = kind, .nodes = 1, .streams_max = 1, .silence_ns = 100 * SECOND};
     assert_int_equal(side_open(&side, 1, &options), 0);
@@ -363,7 +363,7 @@ static void test_closes_sockets(void **state) {
 }
 
 /* Control that is queued still goes, though much that was sent to this side has not been read. */
-static void lingers(kolo_engine_kind kind) {
+static void lingers(kolo_net_engine kind) {
     enum { FRAMES = 20 };
     const struct kolo_frame failure = {.kind = KOLO_FRAME_FAILURE, .bytes = KOLO_CONTROL_BYTES_MAX},
                             data = {.kind = KOLO_FRAME_DATA, .bytes = 100000};
@@ -393,7 +393,7 @@ static void test_lingers(void **state) {
     fixture_with_each(&side, lingers);
 }
 
-static void send_to_ended(kolo_engine_kind kind) {
+static void send_to_ended(kolo_net_engine kind) {
     const struct kolo_frame frame = {.kind = KOLO_FRAME_DATA, .bytes = 8 << 20}, control = {.kind = KOLO_FRAME_FAILURE};
     uint8_t *payload = fixture_payload(1, 0, 0, frame.bytes);
     open_side(kind);
@@ -444,12 +444,12 @@ static int create_without_io_uring(int error) {
     if (strcmp(kolo_engine_name(side.engine), "poll") != 0)
         return CHILD_NAME;
     side_close(&side, 0);
-    options.kind = KOLO_ENGINE_URING;
+    options.kind = KOLO_NET_ENGINE_URING;
     if (side_open(&side, 0, &options) != KOLO_ERR_UNSUPPORTED || side.engine)
         return CHILD_URING;
     if (!strstr(kolo_error_message(), strerror(probed < 0 ? -probed : error)))
         return CHILD_MESSAGE;
-    options.kind = KOLO_ENGINE_POLL;
+    options.kind = KOLO_NET_ENGINE_POLL;
     if (side_open(&side, 0, &options) != 0)
         return CHILD_POLL;
     side_close(&side, 0);
@@ -474,16 +474,16 @@ static void test_io_uring_refused(void **state) {
 
 static void test_names(void **state) {
     (void)state;
-    kolo_engine_kind kinds[2];
+    kolo_net_engine kinds[2];
     const unsigned count = fixture_kinds(kinds);
     struct kolo_engine_options options = {.nodes = 1, .streams_max = 1, .silence_ns = SECOND};
     for (unsigned i = 0; i < count; i++) {
         options.kind = kinds[i];
         assert_int_equal(side_open(&side, 0, &options), 0);
-        assert_string_equal(kolo_engine_name(side.engine), kinds[i] == KOLO_ENGINE_POLL ? "poll" : "uring");
+        assert_string_equal(kolo_engine_name(side.engine), kinds[i] == KOLO_NET_ENGINE_POLL ? "poll" : "uring");
         side_close(&side, 0);
     }
-    options.kind = KOLO_ENGINE_AUTO;
+    options.kind = KOLO_NET_ENGINE_AUTO;
     assert_int_equal(side_open(&side, 0, &options), 0);
     assert_string_equal(kolo_engine_name(side.engine), count == 2 ? "uring" : "poll");
     side_close(&side, 0);

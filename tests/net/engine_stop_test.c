@@ -92,7 +92,7 @@ static void *start(void *argument) {
     return NULL;
 }
 
-static void stop_receiving(kolo_engine_kind kind, enum afterwards afterwards) {
+static void stop_receiving(kolo_net_engine kind, enum afterwards afterwards) {
     const struct kolo_frame frame = {.kind = KOLO_FRAME_DATA, .bytes = BYTES};
     pthread_t thread;
     side_open_raw(&side, kind, STREAMS, 100 * SECOND, raw);
@@ -126,7 +126,7 @@ static void stop_receiving(kolo_engine_kind kind, enum afterwards afterwards) {
     close_raw(CONTROL);
 }
 
-static void stop_each(kolo_engine_kind kind) {
+static void stop_each(kolo_net_engine kind) {
     for (int afterwards = 0; afterwards < AFTERWARDS; afterwards++)
         stop_receiving(kind, (enum afterwards)afterwards);
 }
@@ -148,7 +148,7 @@ static void expect_no_pattern(int fd) {
         }
 }
 
-static void stop_sending(kolo_engine_kind kind, int zero_copy) {
+static void stop_sending(kolo_net_engine kind, int zero_copy) {
     const struct kolo_engine_options options = {
         .kind = kind, .nodes = 1, .streams_max = STREAMS, .silence_ns = 100 * SECOND, .zero_copy = zero_copy};
     const struct kolo_frame frame = {.kind = KOLO_FRAME_DATA, .bytes = BYTES};
@@ -181,7 +181,7 @@ static void stop_sending(kolo_engine_kind kind, int zero_copy) {
     close_raw(CONTROL);
 }
 
-static void stop_each_sending(kolo_engine_kind kind) {
+static void stop_each_sending(kolo_net_engine kind) {
     stop_sending(kind, 0);
     stop_sending(kind, 1);
 }
@@ -194,7 +194,7 @@ static void test_sending(void **state) {
 /* Neighbours. */
 
 /* Data streams that break before data is stopped, or afterwards, are no end; that of the control stream is. */
-static void ends_with_control(kolo_engine_kind kind, bool before) {
+static void ends_with_control(kolo_net_engine kind, bool before) {
     side_open_raw(&side, kind, STREAMS, 100 * SECOND, raw);
     side.closed = true;
     const struct kolo_frame frame = {.kind = KOLO_FRAME_DATA, .bytes = PART};
@@ -221,7 +221,7 @@ static void ends_with_control(kolo_engine_kind kind, bool before) {
     free(payload);
 }
 
-static void ends_with_control_each(kolo_engine_kind kind) {
+static void ends_with_control_each(kolo_net_engine kind) {
     ends_with_control(kind, true);
     ends_with_control(kind, false);
 }
@@ -231,7 +231,7 @@ static void test_ends_with_control(void **state) {
     fixture_with_each(&side, ends_with_control_each);
 }
 
-static void silence(kolo_engine_kind kind) {
+static void silence(kolo_net_engine kind) {
     side_open_raw(&side, kind, STREAMS, SECOND, raw);
     stop();
     assert_true(side_run_until(&side, &side.ended[0], 1));
@@ -247,7 +247,7 @@ static void test_silence(void **state) {
 
 /* As many operations are cancelled as a ring has entries whose size is just enough for the operations themselves; then
  * a control frame, too, finds no room in its socket. */
-static void fill_ring(kolo_engine_kind kind) {
+static void fill_ring(kolo_net_engine kind) {
     enum { MANY = 26, SENDING = 19, SMALL = 4096, PIECE = 1 << 16 };
     static uint8_t payload[PIECE];
     const struct kolo_engine_options options = {

@@ -25,7 +25,7 @@ enum { MESSAGES = sizeof sizes / sizeof sizes[0] };
 _Static_assert((int)MESSAGES <= (int)TICKETS_MAX, "an inbox a message");
 
 struct traffic {
-    kolo_engine_kind kinds[SIDES_MAX];
+    kolo_net_engine kinds[SIDES_MAX];
     unsigned sides;
     uint32_t streams;
     sockets_kind sockets;
@@ -214,7 +214,7 @@ static void exchange(struct traffic traffic) {
 
 /* Calls `exchange` for each combination of kinds. */
 static void exchange_by_all(struct traffic traffic) {
-    kolo_engine_kind kinds[2];
+    kolo_net_engine kinds[2];
     const unsigned count = fixture_kinds(kinds);
     for (unsigned choice = 0; choice < count * count; choice++) {
         for (unsigned i = 0; i < traffic.sides; i++)

@@ -580,10 +580,6 @@ static void say_how(const kolo_comm *comm, const kolo_engine *engine) {
              refused ? ", as io_uring is refused: " : "", refused ? strerror(-refused) : "");
 }
 
-static_assert((int)KOLO_NET_ENGINE_URING == (int)KOLO_ENGINE_URING &&
-                  (int)KOLO_NET_ENGINE_POLL == (int)KOLO_ENGINE_POLL,
-              "one is the other");
-
 /* The leader waits in the engine as other ranks do at flags. With KOLO_WAIT=sleep it sleeps soon, too. */
 static void set_waiting(struct kolo_proxy *proxy) {
     const kolo_waiter *waiter = &proxy->comm->waiter;
@@ -598,7 +594,7 @@ int kolo_proxy_create(struct kolo_proxy **result, kolo_comm *comm, uint32_t lane
     const struct kolo_net_settings *net = &comm->origin.net;
     const struct kolo_internode *internode = comm->internode;
     const struct kolo_engine_options options = {
-        .kind = (kolo_engine_kind)net->engine,
+        .kind = net->engine,
         .nodes = internode->nodes.nodes,
         .streams_max = net->streams,
         .silence_ns = net->silence_ns,

@@ -20,13 +20,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "comm/creation/options.h"
 #include "net/frame.h"
 
 #define KOLO_STRIPE_BYTES ((size_t)64 << 10) /* a message of data is not cut into smaller pieces */
 
 typedef struct kolo_engine kolo_engine;
-
-typedef enum kolo_engine_kind { KOLO_ENGINE_AUTO, KOLO_ENGINE_URING, KOLO_ENGINE_POLL } kolo_engine_kind;
 
 enum { KOLO_PLACE_LATER = 1 };
 
@@ -57,14 +56,14 @@ struct kolo_engine_events {
 };
 
 struct kolo_engine_options {
-    kolo_engine_kind kind; /* AUTO: io_uring unless it is refused */
-    uint32_t nodes;        /* neighbours are numbered below it */
-    uint32_t streams_max;  /* data streams of one neighbour */
-    int64_t silence_ns;    /* heartbeats go four times as often; from kolo_engine_watch on a neighbour whose control
-                              stream says nothing for so long is given up */
-    int zero_copy;         /* 1: io_uring's zero-copy send for whole stripes, where the kernel has it */
-    const void *memory;    /* where most payloads come from: registered for zero-copy sends where memlock allows it */
-    size_t memory_bytes;   /* 0: nothing to register */
+    kolo_net_engine kind; /* AUTO: io_uring unless it is refused */
+    uint32_t nodes;       /* neighbours are numbered below it */
+    uint32_t streams_max; /* data streams of one neighbour */
+    int64_t silence_ns;   /* heartbeats go four times as often; from kolo_engine_watch on a neighbour whose control
+                             stream says nothing for so long is given up */
+    int zero_copy;        /* 1: io_uring's zero-copy send for whole stripes, where the kernel has it */
+    const void *memory;   /* where most payloads come from: registered for zero-copy sends where memlock allows it */
+    size_t memory_bytes;  /* 0: nothing to register */
 };
 
 struct kolo_engine_counts {

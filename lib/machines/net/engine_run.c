@@ -137,8 +137,8 @@ void kolo_neighbour_settle(struct kolo_neighbour *neighbour) {
 /* Creation. */
 
 static int open_backend(struct kolo_engine *engine) {
-    const bool uring_only = engine->options.kind == KOLO_ENGINE_URING;
-    if (engine->options.kind != KOLO_ENGINE_POLL) {
+    const bool uring_only = engine->options.kind == KOLO_NET_ENGINE_URING;
+    if (engine->options.kind != KOLO_NET_ENGINE_POLL) {
         engine->backend = &kolo_backend_uring;
         const int rc = engine->backend->open(engine);
         if (rc == 0)
