@@ -230,11 +230,12 @@ class Mpi:
             self.expect_sums(of_two("KOLO_MPI=verbose,after:7"), "sums", kolo=13, says="KOLO_MPI is after:7")
             self.expect_sums(of_two("KOLO_MPI=verbose,comms:0"), "sums", kolo=0, says="allows are in use")
             self.expect_sums(of_two("KOLO_MPI=verbose,0"), "sums", kolo=0, says=f"rank {at} has KOLO_MPI=off")
-            for wrong in ("KOLO_MPI=maybe", "KOLO_MPI=on,loud", "KOLO_WAIT=long"):
+            for wrong in ("KOLO_MPI=maybe", "KOLO_MPI=on,loud", "KOLO_WAIT=long", "KOLO_RANK=x"):
                 self.expect_sums(of_two(wrong), "sums", kolo=0,
                                  says=f"rank {at}: all is left to the MPI, on all ranks: {wrong}")
-            self.expect_sums([[library] if rank == at else ["KOLO=0"] for rank in range(2)], "sums", kolo=0,
-                             says=f"rank {at}: all is left to the MPI: not all ranks have libkolo-mpi.so")
+            for has in ([], ["KOLO_RANK=0", "KOLO_SIZE=2"], ["KOLO_RANK=x"]):
+                self.expect_sums([[library, *has] if rank == at else ["KOLO=0"] for rank in range(2)], "sums", kolo=0,
+                                 says=f"rank {at}: all is left to the MPI: not all ranks have libkolo-mpi.so")
             for left in range(4):
                 self.expect_sums(2, "descriptors", str(at), str(left), kolo=16 if left == 3 else 0,
                                  says="" if left == 3 else "left (ulimit -n)" if left == 0 else "raise it (ulimit -n)")

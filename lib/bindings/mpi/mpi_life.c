@@ -27,6 +27,7 @@
  * library there, those of this machine wait for ever. */
 static struct {
     struct kolo_place place;
+    bool is_wrong; /* the launcher's variables cannot be read: no mark is made */
     int fd, looking_fd; /* two: what has looked for a name cannot be looked for */
 } mark = {.fd = -1, .looking_fd = -1};
 
@@ -50,7 +51,8 @@ void mpi_life_prepare(void) {
     struct sockaddr_un address;
     if (mark.looking_fd >= 0)
         return;
-    if (kolo_launcher_place(&mark.place) < 0 || mark.place.local_rank < 0 || !mark.place.job[0])
+    mark.is_wrong = kolo_launcher_place(&mark.place, false) < 0;
+    if (mark.is_wrong || mark.place.local_rank < 0 || !mark.place.job[0])
         mark.place.local_size = 0; /* not known: all are taken to have it */
     else if (mark.place.local_size < 0 && mark.place.machines == 1)
         mark.place.local_size = mark.place.size; /* Slurm tells the one by the other */
@@ -65,6 +67,8 @@ void mpi_life_prepare(void) {
 
 static bool all_are_marked(void) {
     struct sockaddr_un address;
+    if (mark.is_wrong)
+        return false;
     for (int64_t rank = 0; rank < mark.place.local_size; rank++) {
         const socklen_t bytes = name_mark(&address, rank);
         if (connect(mark.looking_fd, (struct sockaddr *)&address, bytes) < 0)

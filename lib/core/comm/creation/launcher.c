@@ -318,12 +318,12 @@ static int read_own(struct kolo_place *place) {
     return 0;
 }
 
-int kolo_launcher_place(struct kolo_place *place) {
+int kolo_launcher_place(struct kolo_place *place, bool with_own) {
     *place = (struct kolo_place){.machines = -1};
     const struct launcher *from = NULL;
     size_t present = 0;
-    int rc = read_own(place);
-    if (rc < 0 || (place->rank >= 0 && !is_present(&launchers[KOLORUN])))
+    const int rc = with_own ? read_own(place) : 0;
+    if (rc < 0 || (with_own && place->rank >= 0 && !is_present(&launchers[KOLORUN])))
         return rc;
     for (size_t i = 0; i < LAUNCHERS; i++)
         if (is_present(&launchers[i]) && ++present)

@@ -22,8 +22,9 @@ struct kolo_place {
     unsigned kolorun_distance; /* processes up to a kolorun that is not the innermost launcher; 0: there is none */
 };
 
-/* Fills *place from the environment. KOLO_ERR_ARG with a message that quotes the variable. */
-int kolo_launcher_place(struct kolo_place *place);
+/* Fills *place from the environment; without kolo's own variables unless `with_own`. KOLO_ERR_ARG with a message that
+ * quotes the variable. */
+int kolo_launcher_place(struct kolo_place *place, bool with_own);
 
 /* Like kolo_environment_text, but returns NULL for a variable that comes from a kolorun which is not the innermost
  * launcher, or from outside of that kolorun. */

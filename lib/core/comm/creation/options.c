@@ -105,7 +105,7 @@ static void resolve_title(struct kolo_settings *settings) {
 
 static int resolve_place(struct kolo_settings *settings, const kolo_options *options) {
     struct kolo_place *place = &settings->place;
-    int rc = kolo_launcher_place(place);
+    int rc = kolo_launcher_place(place, true);
     if (rc < 0)
         return rc;
     if (options->rank >= 0 || options->size >= 0) {
