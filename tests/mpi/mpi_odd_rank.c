@@ -1,12 +1,13 @@
 /* One rank is unlike the others.
  *
- *     mpirun -n 2 ./mpi_odd_rank CASE [RANK LEFT]
+ *     mpirun -n 2 ./mpi_odd_rank CASE [RANK LEFT | COLLECTIVE]
  *
  * sums: all make all-reduces; what is odd was there before. descriptors: the same, and RANK has LEFT descriptors left.
  * spawn: all spawn one process, and then make them with it. The others: the last rank alone makes an all-reduce with a
  * negative count, while the others wait for it. fatal: with the default error handler. again: that rank gets its error
  * and calls once more, as the others do. barrier: it goes on to a barrier, which without kolo is a hang, or worse.
- * block: it gathers a larger block. exit: it ends. */
+ * block: it gathers a larger block. own: it expects a larger block of itself than it sends, in COLLECTIVE, whose root it
+ * is. exit: it ends. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,7 +77,32 @@ static void gather_blocks(bool is_last) {
     expect(code != MPI_SUCCESS, "blocks of two sizes got no error");
 }
 
-static void run_wrong(const char *what) {
+/* The last rank receives a larger block from itself than it sends: its counts are upper bounds. */
+static void move_own(bool is_last, const char *collective) {
+    enum { ELEMENTS = 4, RANKS_MAX = 8, ROOM = RANKS_MAX * 2 * ELEMENTS };
+    int sent[ROOM] = {0}, received[ROOM], counts[RANKS_MAX], most[RANKS_MAX], places[RANKS_MAX];
+    const int root = world_size - 1, bound = ELEMENTS * (1 + is_last);
+    int code = MPI_SUCCESS;
+    for (int rank = 0; rank < world_size; rank++) {
+        counts[rank] = ELEMENTS;
+        most[rank] = rank == root ? bound : ELEMENTS;
+        places[rank] = 2 * rank * ELEMENTS;
+    }
+    if (strcmp(collective, "Gather") == 0)
+        code = MPI_Gather(sent, ELEMENTS, MPI_INT, received, bound, MPI_INT, root, comm);
+    else if (strcmp(collective, "Gatherv") == 0)
+        code = MPI_Gatherv(sent, ELEMENTS, MPI_INT, received, most, places, MPI_INT, root, comm);
+    else if (strcmp(collective, "Scatter") == 0)
+        code = MPI_Scatter(sent, ELEMENTS, MPI_INT, received, bound, MPI_INT, root, comm);
+    else if (strcmp(collective, "Alltoallv") == 0)
+        code = MPI_Alltoallv(sent, counts, places, MPI_INT, received, most, places, MPI_INT, comm);
+    const bool waits_for_none = root != world_rank && strstr(collective, "Gather"); /* and so may have gone on */
+    if (waits_for_none && code == MPI_SUCCESS)
+        code = MPI_Barrier(comm);
+    expect(code != MPI_SUCCESS, "an own block of two sizes got no error");
+}
+
+static void run_wrong(const char *what, const char *collective) {
     int sum;
     const bool is_last = world_rank == world_size - 1, is_again = strcmp(what, "again") == 0;
     MPI_Comm_set_errhandler(comm, strcmp(what, "fatal") == 0 ? MPI_ERRORS_ARE_FATAL : MPI_ERRORS_RETURN);
@@ -86,6 +112,10 @@ static void run_wrong(const char *what) {
         _exit(0);
     if (strcmp(what, "block") == 0) {
         gather_blocks(is_last);
+        return;
+    }
+    if (strcmp(what, "own") == 0) {
+        move_own(is_last, collective);
         return;
     }
     int class = MPI_SUCCESS, code = sum_ranks(is_last ? -1 : 1, &sum);
@@ -113,7 +143,7 @@ int main(int argc, char **argv) {
     else if (has_few || strcmp(what, "sums") == 0)
         make_sums();
     else
-        run_wrong(what);
+        run_wrong(what, argv[argc - 1]);
     MPI_Comm_free(&comm);
     return job_end();
 }

@@ -210,6 +210,9 @@ class Mpi:
         _, errors = self.run_job(2, "mpi_odd_rank", "block", KOLO_MPI="after:0")
         for rank, own in enumerate(("64 bytes (8 MPI_DOUBLE)", "72 bytes (9 MPI_DOUBLE)")):
             self.assertRegex(errors, rf"kolo: rank {rank} of 2: .*rank {rank} calls MPI_Allgather of {re.escape(own)}")
+        for name, sent, due in (("Gather", 16, 32), ("Gatherv", 16, 32), ("Scatter", 16, 32), ("Alltoallv", 16, 32)):
+            _, errors = self.run_job(3, "mpi_odd_rank", "own", name, KOLO_MPI="after:0")
+            self.assertIn(f"rank 2 of 3: MPI_{name}: this rank sends itself {sent} bytes and expects {due}", errors)
         _, _, errors = self.finish(2, "mpi_odd_rank", "exit", KOLO_MPI="after:0")
         self.assertNotIn("kolo_", errors)  # nothing else is sure: the launcher may be the first to say so
 

@@ -2,6 +2,8 @@
  * have counts of their own, ranks choose by communicator alone: none knows the others' counts. */
 #include "calls/calls.h"
 
+#include <stdio.h>
+
 #include "kolo_tools.h"
 #include "calls/sides.h"
 #include "communicators/making.h"
@@ -56,9 +58,22 @@ static bool set_movement(struct mpi_state *state, struct movement *move, kolo_co
     move->has_own = !move->has_all || !mpi_is_in_place(own->address);
     return (!has_root || is_root_valid(state, call->root)) &&
            (!move->has_all || mpi_side_set(state, &move->all, all, true, has_counts)) &&
-           (!move->has_own || mpi_side_set(state, &move->own, own, move->is_whole, move->is_whole && has_counts)) &&
-           (!move->has_all || !move->has_own ||
-            mpi_block_bytes(&move->own, state->rank) == mpi_block_bytes(&move->all, state->rank));
+           (!move->has_own || mpi_side_set(state, &move->own, own, move->is_whole, move->is_whole && has_counts));
+}
+
+/* Whether what a rank sends to itself is what it receives from itself. Where it is not, no MPI says so, and the other
+ * ranks would wait in kolo. */
+static bool agrees_with_itself(const struct mpi_state *state, const struct movement *move) {
+    return !move->has_all || !move->has_own ||
+           mpi_block_bytes(&move->own, state->rank) == mpi_block_bytes(&move->all, state->rank);
+}
+
+static int fail_sizes(const struct mpi_state *state, const struct movement *move, const struct mpi_call *call) {
+    const size_t own = mpi_block_bytes(&move->own, state->rank), all = mpi_block_bytes(&move->all, state->rank);
+    char text[160];
+    snprintf(text, sizeof text, "MPI_%s: this rank sends itself %zu bytes and expects %zu",
+             mpi_function_names[call->function], move->is_scatter ? all : own, move->is_scatter ? own : all);
+    return mpi_fail_before(state, call->comm, text);
 }
 
 /* Opens what is there, and packs what is sent. False: there is no memory, or packing failed. */
@@ -91,6 +106,8 @@ int mpi_make_movement(struct mpi_state *state, kolo_collective collective, const
     struct movement move;
     if (!set_movement(state, &move, collective, call) || !mpi_state_enter(state, call->comm))
         return MPI_PASS;
+    if (__builtin_expect(!agrees_with_itself(state, &move), 0))
+        return fail_sizes(state, &move, call);
     if (!open_movement(state, &move, call->comm))
         return mpi_fail_packing(state, call->comm);
     struct mpi_side *const own = &move.own, *const all = &move.all;

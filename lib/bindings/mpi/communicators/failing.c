@@ -40,8 +40,12 @@ int mpi_fail(const struct mpi_state *state, mpi_word comm, int rc) {
     return fail(state, comm, rc, kolo_error_message());
 }
 
+int mpi_fail_before(const struct mpi_state *state, mpi_word comm, const char *message) {
+    return fail(state, comm, KOLO_ERR_SYSTEM, message);
+}
+
 int mpi_fail_packing(const struct mpi_state *state, mpi_word comm) {
-    return fail(state, comm, KOLO_ERR_SYSTEM, "no memory for packed data, or the MPI cannot pack it");
+    return mpi_fail_before(state, comm, "no memory for packed data, or the MPI cannot pack it");
 }
 
 /* Messages. */

@@ -7,7 +7,10 @@
  * handler, which by default ends the job. Returns the MPI's error code. */
 int mpi_fail(const struct mpi_state *state, mpi_word comm, int rc) __attribute__((cold));
 
-/* The same where kolo was not called: there is no memory for what is to be packed, or the MPI has failed to pack it. */
+/* The same where kolo was not called, for `message`. */
+int mpi_fail_before(const struct mpi_state *state, mpi_word comm, const char *message) __attribute__((cold));
+
+/* There is no memory for what is to be packed, or the MPI has failed to pack it. */
 int mpi_fail_packing(const struct mpi_state *state, mpi_word comm) __attribute__((cold));
 
 /* The MPI's error code for what a call of kolo's returned; an error is reported as above. */
