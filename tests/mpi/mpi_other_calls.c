@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "mpi_testing.h"
 
@@ -108,6 +110,36 @@ static void run_divided_between(const struct halves *halves) {
            "a reduction with large counts between communicators: code %d, %d", code, got[0]);
 }
 
+/* As many counts as the other half has ranks: behind them nothing can be read. Those of a rank that sends to a root are
+ * not significant. */
+static void run_counts_between(const struct halves *halves) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *const pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int *const counts = (int *)(void *)(pages + page) - halves->other_size, *const places = counts - halves->other_size;
+    const int root = halves->first ? 0 : world_rank == 0 ? MPI_ROOT : MPI_PROC_NULL;
+    const int *const nothing = (int *)(void *)(pages + page);
+    MPI_Comm copy; /* MPI_Intercomm_create itself makes none that is known */
+    mprotect(pages + page, page, PROT_NONE);
+    MPI_Comm_dup(halves->both, &copy);
+    for (int i = 0; i < halves->other_size; i++) {
+        counts[i] = 1;
+        places[i] = i;
+    }
+    for (int round = 0; round < 5; round++) {
+        int all[16] = {0}, gathered[16] = {0};
+        MPI_Allgatherv(&world_rank, 1, MPI_INT, all, counts, places, MPI_INT, copy);
+        expect(all[halves->other_size - 1] == halves->other_first + halves->other_size - 1,
+               "an all-gather with counts between communicators gave %d", all[halves->other_size - 1]);
+        const bool has_counts = root == MPI_ROOT;
+        MPI_Gatherv(&world_rank, 1, MPI_INT, gathered, has_counts ? counts : nothing, has_counts ? places : nothing,
+                    has_counts ? MPI_INT : MPI_DATATYPE_NULL, root, copy);
+        expect(!has_counts || gathered[0] == halves->other_first, "a gather between communicators gave %d",
+               gathered[0]);
+    }
+    MPI_Comm_free(&copy);
+    munmap(pages, 2 * page);
+}
+
 void run_between_communicators(void) {
     struct halves halves;
     if (world_size < 2)
@@ -130,6 +162,7 @@ void run_between_communicators(void) {
         run_rooted_between(&halves);
         run_divided_between(&halves);
     }
+    run_counts_between(&halves);
     MPI_Comm merged;
     int highest = -1;
     MPI_Intercomm_merge(halves.both, second, &merged);

@@ -29,5 +29,6 @@ kolo_collective mpi_call_collective(unsigned function) {
 
 int mpi_call_make(const struct mpi_call *call) {
     struct mpi_state *const state = mpi_state_find(call->comm);
-    return state ? makers[call->function].make(state, makers[call->function].collective, call) : MPI_PASS;
+    return state && !state->is_left ? makers[call->function].make(state, makers[call->function].collective, call)
+                                    : MPI_PASS;
 }
