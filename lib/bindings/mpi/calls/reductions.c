@@ -102,7 +102,7 @@ static bool add_counts(const struct mpi_state *state, const struct mpi_buffer *r
     *is_even = true;
     for (int rank = 0; rank < state->size; rank++) {
         const mpi_count count = recv->counts.values ? mpi_number(recv->counts, rank) : first;
-        if (count < 0)
+        if (!mpi_is_count(state, count, element_bytes))
             return false;
         *is_even &= count == first;
         if (rank == state->rank) {

@@ -15,14 +15,14 @@ bool mpi_side_set(struct mpi_state *state, struct mpi_side *side, const struct m
         return false;
     size_t elements = (size_t)buffer->count * side->blocks;
     if (!has_counts) {
-        if (buffer->count < 0)
+        if (!mpi_is_count(state, buffer->count, side->type->bytes))
             return false;
     } else {
         if (!buffer->counts.values || !buffer->places.values)
             return false;
         elements = 0;
         for (int rank = 0; rank < state->size; rank++) {
-            if (mpi_number(buffer->counts, rank) < 0)
+            if (!mpi_is_count(state, mpi_number(buffer->counts, rank), side->type->bytes))
                 return false;
             elements += (size_t)mpi_number(buffer->counts, rank);
         }

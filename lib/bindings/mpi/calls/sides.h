@@ -40,6 +40,13 @@ static inline size_t mpi_block_bytes(const struct mpi_side *side, int rank) {
     return mpi_block_count(side, rank) * side->type->bytes;
 }
 
+/* Whether so many elements for each rank can be counted in bytes. */
+static inline bool mpi_is_count(const struct mpi_state *state, mpi_count count, size_t element_bytes) {
+    ptrdiff_t bytes;
+    return count >= 0 && !__builtin_mul_overflow(count, (ptrdiff_t)element_bytes, &bytes) &&
+           !__builtin_mul_overflow(bytes, state->size, &bytes);
+}
+
 /* False: the arguments are wrong. has_counts: its blocks have counts and places of their own. */
 bool mpi_side_set(struct mpi_state *state, struct mpi_side *side, const struct mpi_buffer *buffer, bool is_whole,
                   bool has_counts);
