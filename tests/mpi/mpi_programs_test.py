@@ -239,6 +239,8 @@ class Mpi:
             for has in ([], ["KOLO_RANK=0", "KOLO_SIZE=2"], ["KOLO_RANK=x"]):
                 self.expect_sums([[library, *has] if rank == at else ["KOLO=0"] for rank in range(2)], "sums", kolo=0,
                                  says=f"rank {at}: all is left to the MPI: not all ranks have libkolo-mpi.so")
+            _, errors = self.run_job(2, "mpi_odd_rank", "memory", str(at))
+            self.assertIn("kolo: no memory for a communicator", errors)
             for left in range(4):
                 self.expect_sums(2, "descriptors", str(at), str(left), kolo=16 if left == 3 else 0,
                                  says="" if left == 3 else "left (ulimit -n)" if left == 0 else "raise it (ulimit -n)")

@@ -2,6 +2,7 @@
 #include "communicators/states.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,8 +87,11 @@ int mpi_state_begin(int rc, const void *comm) {
         return rc;
     end_state(handle); /* where the MPI has made it by a function of here, or has ended the last by itself */
     struct mpi_state *const state = allocate();
-    if (!state)
-        return rc;
+    if (!state) { /* the others would wait in kolo for this rank */
+        fprintf(stderr, "kolo: no memory for a communicator\n");
+        mpi_host.Comm_call_errhandler(handle, mpi_host.is.err_other);
+        return mpi_host.is.err_other;
+    }
     kolo_store_relaxed(&state->handle, handle);
     pthread_mutex_lock(&lock);
     put_first(state, handle);

@@ -65,7 +65,7 @@ static inline struct mpi_state *mpi_state_find(mpi_word comm) {
 }
 
 /* After a function of the MPI that makes a communicator has returned `rc`, which this returns. Its handle is at `comm`;
- * it may be null. */
+ * it may be null. Returns an error of the MPI, which has been reported, where there is no memory. */
 int mpi_state_begin(int rc, const void *comm);
 
 /* What MPI_Comm_free and MPI_Comm_disconnect do: ends the state, and the communicator by the MPI's function `end`, of
