@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "settings.h"
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct mpi_pooled *first;
 static int64_t in_list;
@@ -45,20 +47,19 @@ static void forget(struct mpi_pooled **link) {
     *link = pooled->next;
     in_list--;
     kolo_comm_destroy(pooled->kolo);
+    if (mpi_settings.is_on && mpi_word_load(pooled->group) != 0)
+        mpi_host.Group_free(pooled->group);
     free(pooled);
 }
 
 struct mpi_pooled *mpi_pool_reserve(int64_t most) {
     struct mpi_pooled *pooled = NULL;
     pthread_mutex_lock(&lock);
-    for (struct mpi_pooled **link = &first; *link && in_list >= most;) {
-        if ((*link)->is_free) {
-            mpi_host.Group_free((*link)->group);
+    for (struct mpi_pooled **link = &first; *link && in_list >= most;)
+        if ((*link)->is_free)
             forget(link);
-        } else {
+        else
             link = &(*link)->next;
-        }
-    }
     if (in_list < most)
         pooled = calloc(1, sizeof *pooled);
     if (pooled) {
