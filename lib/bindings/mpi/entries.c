@@ -32,79 +32,12 @@ int PMPI_Finalize(void) {
     return rc;
 }
 
-/* Functions that make communicators, except between groups. */
-
-int PMPI_Comm_dup(mpi_word comm, void *made) {
-    mpi_host_find();
-    return mpi_state_begin(mpi_host.Comm_dup(comm, made), made);
-}
-
-int PMPI_Comm_dup_with_info(mpi_word comm, mpi_word info, void *made) {
-    mpi_host_find();
-    return mpi_state_begin(mpi_host.Comm_dup_with_info(comm, info, made), made);
-}
-
-int PMPI_Comm_idup(mpi_word comm, void *made, void *request) {
-    mpi_host_find();
-    return mpi_state_begin(mpi_host.Comm_idup(comm, made, request), made);
-}
-
-int PMPI_Comm_create(mpi_word comm, mpi_word group, void *made) {
-    mpi_host_find();
-    return mpi_state_begin(mpi_host.Comm_create(comm, group, made), made);
-}
-
-int PMPI_Comm_create_group(mpi_word comm, mpi_word group, int tag, void *made) {
-    mpi_host_find();
-    return mpi_state_begin(mpi_host.Comm_create_group(comm, group, tag, made), made);
-}
-
-int PMPI_Comm_split(mpi_word comm, int color, int key, void *made) {
-    mpi_host_find();
-    return mpi_state_begin(mpi_host.Comm_split(comm, color, key, made), made);
-}
-
-int PMPI_Comm_split_type(mpi_word comm, int type, int key, mpi_word info, void *made) {
-    mpi_host_find();
-    return mpi_state_begin(mpi_host.Comm_split_type(comm, type, key, info, made), made);
-}
-
-int PMPI_Cart_create(mpi_word comm, int dimensions, const int *sizes, const int *periods, int reorder, void *made) {
-    mpi_host_find();
-    return mpi_state_begin(mpi_host.Cart_create(comm, dimensions, sizes, periods, reorder, made), made);
-}
-
-int PMPI_Cart_sub(mpi_word comm, const int *kept, void *made) {
-    mpi_host_find();
-    return mpi_state_begin(mpi_host.Cart_sub(comm, kept, made), made);
-}
-
-int PMPI_Graph_create(mpi_word comm, int nodes, const int *indices, const int *edges, int reorder, void *made) {
-    mpi_host_find();
-    return mpi_state_begin(mpi_host.Graph_create(comm, nodes, indices, edges, reorder, made), made);
-}
-
-int PMPI_Dist_graph_create(mpi_word comm, int count, const int *sources, const int *degrees, const int *destinations,
-                           const int *weights, mpi_word info, int reorder, void *made) {
-    mpi_host_find();
-    const int rc =
-        mpi_host.Dist_graph_create(comm, count, sources, degrees, destinations, weights, info, reorder, made);
-    return mpi_state_begin(rc, made);
-}
-
-int PMPI_Dist_graph_create_adjacent(mpi_word comm, int in, const int *sources, const int *source_weights, int out,
-                                    const int *destinations, const int *destination_weights, mpi_word info, int reorder,
-                                    void *made) {
-    mpi_host_find();
-    const int rc = mpi_host.Dist_graph_create_adjacent(comm, in, sources, source_weights, out, destinations,
-                                                       destination_weights, info, reorder, made);
-    return mpi_state_begin(rc, made);
-}
-
-int PMPI_Intercomm_merge(mpi_word comm, int high, void *made) {
-    mpi_host_find();
-    return mpi_state_begin(mpi_host.Intercomm_merge(comm, high, made), made);
-}
+#define MPI_MAKING_ENTRY(name, parameters, arguments)                                                                  \
+    int PMPI_##name parameters {                                                                                       \
+        mpi_host_find();                                                                                               \
+        return mpi_state_begin(mpi_host.name arguments, made);                                                         \
+    }
+MPI_MAKING_FUNCTIONS(MPI_MAKING_ENTRY)
 
 int PMPI_Comm_free(void *comm) {
     mpi_host_find();

@@ -21,50 +21,10 @@ static inline bool asks_again(int rc, const int *flag) {
     return true;
 }
 
-int PMPI_Test(void *request, int *flag, void *status) {
-    begin();
-    const int rc = mpi_host.Test(request, flag, status);
-    return asks_again(rc, flag) ? mpi_host.Test(request, flag, status) : rc;
-}
-
-int PMPI_Testall(int count, void *requests, int *flag, void *statuses) {
-    begin();
-    const int rc = mpi_host.Testall(count, requests, flag, statuses);
-    return asks_again(rc, flag) ? mpi_host.Testall(count, requests, flag, statuses) : rc;
-}
-
-int PMPI_Testany(int count, void *requests, int *index, int *flag, void *status) {
-    begin();
-    const int rc = mpi_host.Testany(count, requests, index, flag, status);
-    return asks_again(rc, flag) ? mpi_host.Testany(count, requests, index, flag, status) : rc;
-}
-
-int PMPI_Testsome(int count, void *requests, int *done, int *indices, void *statuses) {
-    begin();
-    const int rc = mpi_host.Testsome(count, requests, done, indices, statuses);
-    return asks_again(rc, done) ? mpi_host.Testsome(count, requests, done, indices, statuses) : rc;
-}
-
-int PMPI_Request_get_status(mpi_word request, int *flag, void *status) {
-    begin();
-    const int rc = mpi_host.Request_get_status(request, flag, status);
-    return asks_again(rc, flag) ? mpi_host.Request_get_status(request, flag, status) : rc;
-}
-
-int PMPI_Iprobe(int source, int tag, mpi_word comm, int *flag, void *status) {
-    begin();
-    const int rc = mpi_host.Iprobe(source, tag, comm, flag, status);
-    return asks_again(rc, flag) ? mpi_host.Iprobe(source, tag, comm, flag, status) : rc;
-}
-
-int PMPI_Improbe(int source, int tag, mpi_word comm, int *flag, void *message, void *status) {
-    begin();
-    const int rc = mpi_host.Improbe(source, tag, comm, flag, message, status);
-    return asks_again(rc, flag) ? mpi_host.Improbe(source, tag, comm, flag, message, status) : rc;
-}
-
-int PMPI_Win_test(mpi_word win, int *flag) {
-    begin();
-    const int rc = mpi_host.Win_test(win, flag);
-    return asks_again(rc, flag) ? mpi_host.Win_test(win, flag) : rc;
-}
+#define MPI_TEST_ENTRY(name, parameters, arguments, flag)                                                              \
+    int PMPI_##name parameters {                                                                                       \
+        begin();                                                                                                       \
+        const int rc = mpi_host.name arguments;                                                                        \
+        return asks_again(rc, flag) ? mpi_host.name arguments : rc;                                                    \
+    }
+MPI_TAKEN_TESTS(MPI_TEST_ENTRY)

@@ -140,13 +140,8 @@ struct mpi_call {
 enum mpi_function { MPI_Barrier_INDEX, MPI_COUNTED_FUNCTIONS(MPI_FUNCTION_INDEX, , int) MPI_FUNCTIONS };
 enum { MPI_BEFORE_LARGE_INDEX, MPI_COUNTED_FUNCTIONS(MPI_FUNCTION_INDEX, _c, mpi_count) };
 
-/* So it has these, which are ours. */
-#define MPI_TAKEN_FUNCTIONS(FUNCTION)                                                                                  \
-    FUNCTION(Init, (int *argc, char ***argv), (argc, argv))                                                            \
-    FUNCTION(Init_thread, (int *argc, char ***argv, int required, int *provided), (argc, argv, required, provided))    \
-    FUNCTION(Finalize, (void), ())                                                                                     \
-    FUNCTION(Comm_free, (void *comm), (comm))                                                                          \
-    FUNCTION(Comm_disconnect, (void *comm), (comm))                                                                    \
+/* So it has these, which are ours: those that make communicators, except between groups, and the others. */
+#define MPI_MAKING_FUNCTIONS(FUNCTION)                                                                                 \
     FUNCTION(Comm_dup, (mpi_word comm, void *made), (comm, made))                                                      \
     FUNCTION(Comm_dup_with_info, (mpi_word comm, mpi_word info, void *made), (comm, info, made))                       \
     FUNCTION(Comm_idup, (mpi_word comm, void *made, void *request), (comm, made, request))                             \
@@ -169,23 +164,32 @@ enum { MPI_BEFORE_LARGE_INDEX, MPI_COUNTED_FUNCTIONS(MPI_FUNCTION_INDEX, _c, mpi
              (mpi_word comm, int in, const int *sources, const int *source_weights, int out, const int *destinations,  \
               const int *destination_weights, mpi_word info, int reorder, void *made),                                 \
              (comm, in, sources, source_weights, out, destinations, destination_weights, info, reorder, made))         \
-    FUNCTION(Intercomm_merge, (mpi_word comm, int high, void *made), (comm, high, made))                               \
+    FUNCTION(Intercomm_merge, (mpi_word comm, int high, void *made), (comm, high, made))
+
+#define MPI_TAKEN_FUNCTIONS(FUNCTION)                                                                                  \
+    FUNCTION(Init, (int *argc, char ***argv), (argc, argv))                                                            \
+    FUNCTION(Init_thread, (int *argc, char ***argv, int required, int *provided), (argc, argv, required, provided))    \
+    FUNCTION(Finalize, (void), ())                                                                                     \
+    FUNCTION(Comm_free, (void *comm), (comm))                                                                          \
+    FUNCTION(Comm_disconnect, (void *comm), (comm))                                                                    \
+    MPI_MAKING_FUNCTIONS(FUNCTION)                                                                                     \
     FUNCTION(Barrier, (mpi_word comm), (comm))                                                                         \
     MPI_COUNTED_FUNCTIONS(FUNCTION, , int)
 
-/* Likewise: those that say at once whether something is done. */
+/* Likewise: those that say at once whether something is done, and where they say it. */
 #define MPI_TAKEN_TESTS(FUNCTION)                                                                                      \
-    FUNCTION(Test, (void *request, int *flag, void *status), (request, flag, status))                                  \
-    FUNCTION(Testall, (int count, void *requests, int *flag, void *statuses), (count, requests, flag, statuses))       \
+    FUNCTION(Test, (void *request, int *flag, void *status), (request, flag, status), flag)                            \
+    FUNCTION(Testall, (int count, void *requests, int *flag, void *statuses), (count, requests, flag, statuses), flag) \
     FUNCTION(Testany, (int count, void *requests, int *index, int *flag, void *status),                                \
-             (count, requests, index, flag, status))                                                                   \
+             (count, requests, index, flag, status), flag)                                                             \
     FUNCTION(Testsome, (int count, void *requests, int *done, int *indices, void *statuses),                           \
-             (count, requests, done, indices, statuses))                                                               \
-    FUNCTION(Request_get_status, (mpi_word request, int *flag, void *status), (request, flag, status))                 \
-    FUNCTION(Iprobe, (int source, int tag, mpi_word comm, int *flag, void *status), (source, tag, comm, flag, status)) \
+             (count, requests, done, indices, statuses), done)                                                         \
+    FUNCTION(Request_get_status, (mpi_word request, int *flag, void *status), (request, flag, status), flag)           \
+    FUNCTION(Iprobe, (int source, int tag, mpi_word comm, int *flag, void *status), (source, tag, comm, flag, status), \
+             flag)                                                                                                     \
     FUNCTION(Improbe, (int source, int tag, mpi_word comm, int *flag, void *message, void *status),                    \
-             (source, tag, comm, flag, message, status))                                                               \
-    FUNCTION(Win_test, (mpi_word win, int *flag), (win, flag))
+             (source, tag, comm, flag, message, status), flag)                                                         \
+    FUNCTION(Win_test, (mpi_word win, int *flag), (win, flag), flag)
 
 /* Likewise, but NULL where the MPI has none. */
 #define MPI_TAKEN_LARGE_FUNCTIONS(FUNCTION) MPI_COUNTED_FUNCTIONS(FUNCTION, _c, mpi_count)
