@@ -58,7 +58,6 @@ static void compare_numbers(const struct mpi_constants *table) {
     compare("MPI_ANY_TAG", table->any_tag, MPI_ANY_TAG);
     compare("MPI_ROOT", table->root, MPI_ROOT);
     compare("MPI_UNDEFINED", table->undefined, MPI_UNDEFINED);
-    compare("MPI_THREAD_MULTIPLE", table->thread_multiple, MPI_THREAD_MULTIPLE);
     compare("MPI_COMM_TYPE_SHARED", table->comm_type_shared, MPI_COMM_TYPE_SHARED);
     compare("MPI_IDENT", table->ident, MPI_IDENT);
     compare("MPI_COMBINER_NAMED", table->combiner_named, MPI_COMBINER_NAMED);
@@ -82,7 +81,6 @@ static void compare_numbers(const struct mpi_constants *table) {
     HANDLE(info_null, MPI_INFO_NULL);
     HANDLE(errors_return, MPI_ERRORS_RETURN);
     HANDLE(type_null, MPI_DATATYPE_NULL);
-    HANDLE(op_null, MPI_OP_NULL);
 }
 
 #define OP(name)                [MPI_OP_##name##_INDEX] = {"MPI_" #name, (mpi_word)(MPI_##name)},

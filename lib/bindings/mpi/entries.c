@@ -26,7 +26,8 @@ int PMPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
 
 int PMPI_Finalize(void) {
     mpi_host_find();
-    mpi_life_finalize();
+    if (mpi_settings.is_on && mpi_settings.is_verbose)
+        mpi_report_print();
     const int rc = mpi_host.Finalize();
     mpi_life_end();
     return rc;

@@ -27,7 +27,7 @@
  * library there, those of this machine wait for ever. */
 static struct {
     struct kolo_place place;
-    bool is_wrong; /* the launcher's variables cannot be read: no mark is made */
+    bool is_wrong;      /* the launcher's variables cannot be read: no mark is made */
     int fd, looking_fd; /* two: what has looked for a name cannot be looked for */
 } mark = {.fd = -1, .looking_fd = -1};
 
@@ -130,11 +130,6 @@ void mpi_life_begin(void) {
     mpi_settings.is_on = is_on && mpi_agree(mpi_host.is.comm_world, mpi_progress_setup() == 0) > 0;
     mpi_state_begin(0, &mpi_host.is.comm_world);
     mpi_state_begin(0, &mpi_host.is.comm_self);
-}
-
-void mpi_life_finalize(void) {
-    if (mpi_settings.is_on && mpi_settings.is_verbose)
-        mpi_report_print();
 }
 
 void mpi_life_end(void) {

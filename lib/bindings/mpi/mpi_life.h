@@ -7,6 +7,5 @@ void mpi_life_prepare(void);
 /* After the MPI has been initialised, on all ranks of MPI_COMM_WORLD. */
 void mpi_life_begin(void);
 
-/* Around the MPI's own MPI_Finalize. */
-void mpi_life_finalize(void);
+/* After the MPI's own MPI_Finalize. */
 void mpi_life_end(void);

@@ -13,7 +13,6 @@ struct mpi_constants {
     int handle_bytes; /* of a handle in memory */
     bool knows_sizes; /* MPI_Type_size may be asked about any of the datatypes below, also those that do not exist */
     int any_source, any_tag, root, undefined;
-    int thread_multiple;
     int comm_type_shared;
     int ident; /* of MPI_Group_compare */
     int combiner_named, combiner_dup, combiner_contiguous;
@@ -21,7 +20,7 @@ struct mpi_constants {
     int combiner_value_index;                    /* of MPI 4.1 */
     int err_other, err_proc_failed;              /* the second only where there is MPIX_Comm_revoke */
     intptr_t in_place, status_ignore;
-    mpi_word comm_null, comm_world, comm_self, info_null, errors_return, type_null, op_null;
+    mpi_word comm_null, comm_world, comm_self, info_null, errors_return, type_null;
     mpi_word ops[MPI_OPS];
     mpi_word types[MPI_TYPES]; /* 0: the family has none of that name */
 };

@@ -8,7 +8,6 @@ const struct mpi_constants mpi_constants_mpich = {
     .any_tag = -1,
     .root = -3,
     .undefined = -32766,
-    .thread_multiple = 3,
     .comm_type_shared = 1,
     .ident = 0,
     .combiner_named = 1,
@@ -27,7 +26,6 @@ const struct mpi_constants mpi_constants_mpich = {
     .info_null = 0x1c000000,
     .errors_return = 0x54000001,
     .type_null = 0xc000000,
-    .op_null = 0x18000000,
     .ops =
         {
             [MPI_OP_SUM_INDEX] = 0x58000003,

@@ -13,7 +13,6 @@ static const struct mpi_constants numbers = {
     .any_tag = -1,
     .root = -4,
     .undefined = -32766,
-    .thread_multiple = 3,
     .comm_type_shared = 0,
     .ident = 0,
     .combiner_named = 0,
@@ -117,7 +116,6 @@ void mpi_constants_openmpi(struct mpi_constants *constants, void *(*find)(void *
     constants->info_null = find_handle(find, library, "", "info_null");
     constants->errors_return = find_handle(find, library, "", "errors_return");
     constants->type_null = find_handle(find, library, "", "datatype_null");
-    constants->op_null = find_handle(find, library, "op_", "null");
     for (int i = 0; i < MPI_OPS; i++)
         constants->ops[i] = find_handle(find, library, "op_", ops[i]);
     for (int i = 0; i < MPI_TYPES; i++)

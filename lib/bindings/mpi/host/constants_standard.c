@@ -8,7 +8,6 @@ const struct mpi_constants mpi_constants_standard = {
     .any_tag = -2,
     .root = -4,
     .undefined = -32766,
-    .thread_multiple = 4096,
     .comm_type_shared = 221,
     .ident = 201,
     .combiner_named = 101,
@@ -27,7 +26,6 @@ const struct mpi_constants mpi_constants_standard = {
     .info_null = 0x130,
     .errors_return = 0x143,
     .type_null = 0x200,
-    .op_null = 0x20,
     .ops =
         {
             [MPI_OP_SUM_INDEX] = 0x21,

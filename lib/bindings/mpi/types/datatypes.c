@@ -43,31 +43,10 @@ static bool fits(enum mpi_type_index index, size_t bytes) {
     }
 }
 
+/* A pair is as C has it: aligned as its larger part is. */
 static ptrdiff_t find_extent(enum mpi_type_index index, size_t bytes) {
-    switch (index) {
-    case MPI_TYPE_DOUBLE_INT_INDEX:
-        return sizeof(struct {
-            double value;
-            int index;
-        });
-    case MPI_TYPE_LONG_INT_INDEX:
-        return sizeof(struct {
-            long value;
-            int index;
-        });
-    case MPI_TYPE_SHORT_INT_INDEX:
-        return sizeof(struct {
-            short value;
-            int index;
-        });
-    case MPI_TYPE_LONG_DOUBLE_INT_INDEX:
-        return sizeof(struct {
-            long double value;
-            int index;
-        });
-    default:
-        return (ptrdiff_t)bytes;
-    }
+    const size_t value = bytes - sizeof(int), align = value > sizeof(int) ? value : sizeof(int);
+    return (ptrdiff_t)(kinds[index] == MPI_KIND_PAIR ? (bytes + align - 1) / align * align : bytes);
 }
 
 void mpi_types_setup(void) {

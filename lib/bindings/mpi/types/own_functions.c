@@ -73,55 +73,36 @@
 static const struct mpi_own_function none = {NULL, 0, 0};
 
 static struct mpi_own_function find_logical(enum mpi_op_index op, size_t bytes) {
-    static const kolo_op_function functions[4][3] = {{logical1_and, logical1_or, logical1_xor},
-                                                     {logical2_and, logical2_or, logical2_xor},
-                                                     {logical4_and, logical4_or, logical4_xor},
-                                                     {logical8_and, logical8_or, logical8_xor}};
-    const int size = bytes == 1 ? 0 : bytes == 2 ? 1 : bytes == 4 ? 2 : 3;
-    switch (op) {
-    case MPI_OP_LAND_INDEX:
-        return (struct mpi_own_function){functions[size][0], bytes, 1};
-    case MPI_OP_LOR_INDEX:
-        return (struct mpi_own_function){functions[size][1], bytes, 1};
-    case MPI_OP_LXOR_INDEX:
-        return (struct mpi_own_function){functions[size][2], bytes, 1};
-    default:
-        return none;
-    }
+    static const kolo_op_function functions[9][MPI_OPS] = {
+#define LOGICAL_OPS(name)                                                                                              \
+    {[MPI_OP_LAND_INDEX] = name##_and, [MPI_OP_LOR_INDEX] = name##_or, [MPI_OP_LXOR_INDEX] = name##_xor}
+        [1] = LOGICAL_OPS(logical1),
+        [2] = LOGICAL_OPS(logical2),
+        [4] = LOGICAL_OPS(logical4),
+        [8] = LOGICAL_OPS(logical8),
+    };
+    return (struct mpi_own_function){functions[bytes][op], bytes, 1};
 }
 
-static struct mpi_own_function choose_pair(enum mpi_op_index op, kolo_op_function min, kolo_op_function max,
-                                           size_t bytes) {
-    const kolo_op_function chosen = op == MPI_OP_MINLOC_INDEX ? min : op == MPI_OP_MAXLOC_INDEX ? max : NULL;
-    return (struct mpi_own_function){chosen, bytes, 1};
-}
-
+/* Of Fortran's pairs the default types may have twice their usual size. */
 static struct mpi_own_function find_pair(enum mpi_op_index op, const struct mpi_type *type) {
+    static const kolo_op_function functions[MPI_TYPES][2][2] = {
+#define PAIR_OPS(name) {name##_min, name##_max}
+        [MPI_TYPE_FLOAT_INT_INDEX] = {PAIR_OPS(float)},
+        [MPI_TYPE_DOUBLE_INT_INDEX] = {PAIR_OPS(double)},
+        [MPI_TYPE_LONG_INT_INDEX] = {PAIR_OPS(long)},
+        [MPI_TYPE_SHORT_INT_INDEX] = {PAIR_OPS(short)},
+        [MPI_TYPE_2INT_INDEX] = {PAIR_OPS(int)},
+        [MPI_TYPE_LONG_DOUBLE_INT_INDEX] = {PAIR_OPS(long_double)},
+        [MPI_TYPE_2INTEGER_INDEX] = {PAIR_OPS(int), PAIR_OPS(two_integer8)},
+        [MPI_TYPE_2REAL_INDEX] = {PAIR_OPS(two_float), PAIR_OPS(two_double)},
+        [MPI_TYPE_2DOUBLE_PRECISION_INDEX] = {PAIR_OPS(two_double), PAIR_OPS(two_double)},
+    };
     const size_t bytes = (size_t)type->extent;
-    switch (type->index) {
-    case MPI_TYPE_FLOAT_INT_INDEX:
-        return choose_pair(op, float_min, float_max, bytes);
-    case MPI_TYPE_DOUBLE_INT_INDEX:
-        return choose_pair(op, double_min, double_max, bytes);
-    case MPI_TYPE_LONG_INT_INDEX:
-        return choose_pair(op, long_min, long_max, bytes);
-    case MPI_TYPE_SHORT_INT_INDEX:
-        return choose_pair(op, short_min, short_max, bytes);
-    case MPI_TYPE_2INT_INDEX:
-        return choose_pair(op, int_min, int_max, bytes);
-    case MPI_TYPE_LONG_DOUBLE_INT_INDEX:
-        return choose_pair(op, long_double_min, long_double_max, bytes);
-    case MPI_TYPE_2INTEGER_INDEX:
-        return bytes == 8 ? choose_pair(op, int_min, int_max, bytes)
-                          : choose_pair(op, two_integer8_min, two_integer8_max, bytes);
-    case MPI_TYPE_2REAL_INDEX:
-        return bytes == 8 ? choose_pair(op, two_float_min, two_float_max, bytes)
-                          : choose_pair(op, two_double_min, two_double_max, bytes);
-    case MPI_TYPE_2DOUBLE_PRECISION_INDEX:
-        return choose_pair(op, two_double_min, two_double_max, bytes);
-    default:
+    const bool is_double = type->kind == MPI_KIND_FORTRAN_PAIR && bytes > 8;
+    if (op != MPI_OP_MINLOC_INDEX && op != MPI_OP_MAXLOC_INDEX)
         return none;
-    }
+    return (struct mpi_own_function){functions[type->index][is_double][op == MPI_OP_MAXLOC_INDEX], bytes, 1};
 }
 
 static struct mpi_own_function find_long_double(enum mpi_op_index op, uint32_t parts) {
