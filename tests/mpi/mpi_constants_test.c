@@ -9,7 +9,9 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "host/constants.h"
+#include "types/datatypes.h"
+
+struct mpi_host mpi_host;
 
 /* Names that not all headers have. */
 #ifndef MPI_C_FLOAT16
@@ -101,7 +103,32 @@ static void compare_handles(const struct mpi_constants *table) {
             compare(types[i].name, word(table, table->types[i]), word(table, types[i].handle));
 }
 
+/* A program of the standard ABI says what sizes Fortran's default types have. One that is not as usual is not known. */
+static int fortran_bytes;
+
+static int size_of_passed(mpi_word handle, int *bytes) {
+    *bytes = handle == mpi_constants_standard.types[MPI_TYPE_INTEGER_INDEX] ? fortran_bytes : 8;
+    return 0;
+}
+
+static void compare_fortran(void) {
+    const mpi_word *const types = mpi_constants_standard.types;
+    mpi_host.is = mpi_constants_standard;
+    mpi_host.handle_mask = UINTPTR_MAX;
+    mpi_host.Type_size = size_of_passed;
+    mpi_types_setup();
+    for (fortran_bytes = 4; fortran_bytes <= 8; fortran_bytes += 4) {
+        const struct mpi_type *const integer = mpi_type_passed(types[MPI_TYPE_INTEGER_INDEX]);
+        compare("bytes of MPI_INTEGER", fortran_bytes == 4 ? 4 : 0, integer ? (long long)integer->bytes : 0);
+    }
+    const struct mpi_type *const real = mpi_type_passed(types[MPI_TYPE_DOUBLE_PRECISION_INDEX]);
+    compare("bytes of MPI_DOUBLE_PRECISION", 8, real ? (long long)real->bytes : 0);
+    compare("MPI_REAL of 8 bytes is known", 0, mpi_type_passed(types[MPI_TYPE_REAL_INDEX]) != NULL);
+    compare("MPI_INT is known", 1, mpi_type_passed(types[MPI_TYPE_INT_INDEX]) != NULL);
+}
+
 int main(void) {
+    compare_fortran();
 #if defined KOLO_TEST_STANDARD_ABI
     const struct mpi_constants table = mpi_constants_standard;
 #elif defined OPEN_MPI

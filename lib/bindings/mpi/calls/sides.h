@@ -28,7 +28,7 @@ static inline const struct mpi_type *mpi_state_type(struct mpi_state *state, str
     const struct mpi_type *const last = state->type;
     if (__builtin_expect(last && last->handle == (handle & mpi_host.handle_mask), 1))
         return last;
-    state->type = mpi_type_find(handle);
+    state->type = mpi_type_passed(handle);
     return state->type ? state->type : mpi_type_describe(derived, handle);
 }
 

@@ -28,8 +28,9 @@ static size_t find_bytes(enum mpi_type_index index) {
     return usual_bytes[index];
 }
 
-/* Fortran's INTEGER and the like have whatever size its compiler was told; the others must be as they are here. */
-static bool fits(enum mpi_type_index index, size_t bytes) {
+/* Up to how many times their usual size Fortran's default types may have here, as its compiler was told; 0: all others,
+ * which must be as they are here. */
+static unsigned times_usual(enum mpi_type_index index) {
     switch (index) {
     case MPI_TYPE_INTEGER_INDEX:
     case MPI_TYPE_LOGICAL_INDEX:
@@ -37,9 +38,13 @@ static bool fits(enum mpi_type_index index, size_t bytes) {
     case MPI_TYPE_COMPLEX_INDEX:
     case MPI_TYPE_2INTEGER_INDEX:
     case MPI_TYPE_2REAL_INDEX:
-        return bytes == usual_bytes[index] || bytes == 2 * usual_bytes[index];
+        return 2;
+    case MPI_TYPE_DOUBLE_PRECISION_INDEX:
+    case MPI_TYPE_DOUBLE_COMPLEX_INDEX:
+    case MPI_TYPE_2DOUBLE_PRECISION_INDEX:
+        return 1;
     default:
-        return bytes == usual_bytes[index];
+        return 0;
     }
 }
 
@@ -53,12 +58,14 @@ void mpi_types_setup(void) {
     for (int i = 0; i < MPI_TYPES; i++) {
         const mpi_word handle = mpi_host.is.types[i];
         const size_t bytes = handle ? find_bytes((enum mpi_type_index)i) : 0;
-        if (!handle || !fits((enum mpi_type_index)i, bytes))
+        const unsigned times = times_usual((enum mpi_type_index)i);
+        if (!bytes || (bytes != usual_bytes[i] && bytes != times * usual_bytes[i]))
             continue;
         predefined[i] = (struct mpi_type){.handle = handle, .bytes = bytes, .kind = kinds[i]};
         predefined[i].index = (enum mpi_type_index)i;
         predefined[i].extent = find_extent((enum mpi_type_index)i, bytes);
         predefined[i].is_contiguous = predefined[i].extent == (ptrdiff_t)bytes;
+        predefined[i].is_unsure = times > 0 && !mpi_host.is.knows_sizes && mpi_host.is.handle_bytes > 4;
         mpi_handle_map_add(&map, handle, (unsigned)i);
     }
 }
@@ -135,6 +142,14 @@ static bool is_contiguous(mpi_word handle) {
 const struct mpi_type *mpi_type_find(mpi_word handle) {
     unsigned index;
     return mpi_handle_map_find(&map, handle & mpi_host.handle_mask, &index) ? &predefined[index] : NULL;
+}
+
+const struct mpi_type *mpi_type_passed(mpi_word handle) {
+    const struct mpi_type *const type = mpi_type_find(handle);
+    int bytes = 0;
+    if (!type || !type->is_unsure)
+        return type;
+    return mpi_host.Type_size(type->handle, &bytes) == 0 && (size_t)bytes == type->bytes ? type : NULL;
 }
 
 const char *mpi_type_name(const struct mpi_type *type) {

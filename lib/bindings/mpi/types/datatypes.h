@@ -10,6 +10,7 @@ struct mpi_type {
     mpi_word handle;
     size_t bytes;              /* of data in an element */
     ptrdiff_t extent;          /* from one element to the next, in bytes */
+    bool is_unsure;            /* a program of the standard ABI may say that it has another size */
     bool is_contiguous;        /* elements are their bytes, without gaps and in order, from the buffer's address on */
     enum mpi_kind kind;        /* NONE: derived */
     enum mpi_type_index index; /* MPI_TYPES: derived */
@@ -18,11 +19,15 @@ struct mpi_type {
 /* Fills the tables, once, when the MPI is initialised. */
 void mpi_types_setup(void);
 
-/* NULL: no predefined datatype that can be used. */
+/* NULL: no predefined datatype that is known. */
 const struct mpi_type *mpi_type_find(mpi_word handle);
 
-/* The same for one that is not predefined: fills `type`, and returns it. Asks the MPI each time, for the handle may
- * later be another's. */
+/* The same for one that the program passes, which exists and may be asked about. NULL also where it has another size.
+ */
+const struct mpi_type *mpi_type_passed(mpi_word handle);
+
+/* The same for those of which that returns NULL: fills `type`, and returns it. Asks the MPI each time, for the handle
+ * may later be another's. */
 const struct mpi_type *mpi_type_describe(struct mpi_type *type, mpi_word handle);
 
 /* "MPI_DOUBLE", of a predefined one. */

@@ -116,7 +116,7 @@ const char *mpi_operation_name(mpi_word op) {
 }
 
 const struct mpi_reduction *mpi_reduction_find(mpi_word type_handle, mpi_word op_handle) {
-    const struct mpi_type *const type = mpi_type_find(type_handle);
+    const struct mpi_type *const type = mpi_type_passed(type_handle);
     unsigned op;
     if (!type || !mpi_handle_map_find(&ops, op_handle & mpi_host.handle_mask, &op))
         return NULL;
