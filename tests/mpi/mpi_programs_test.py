@@ -322,6 +322,19 @@ class Mpi:
         _, errors = self.run_job(2, "mpi_progress_test", KOLO_MPI="verbose,off")
         self.assertFalse([row for row in TABLE_ROW.findall(errors) if row[1] != "0"], errors)
 
+    def test_place(self):
+        """LD_PRELOAD takes a space or a colon for the end of a path: kolo-mpi says so."""
+        for name in ("a b", "a:b"):
+            copy = pathlib.Path(self.folder, name, "bin", "kolo-mpi")
+            copy.parent.mkdir(parents=True)
+            shutil.copy(KOLO_MPI, copy)
+            library = copy.parents[1] / "lib" / "libkolo-mpi.so"
+            library.parent.mkdir()
+            library.touch()
+            ended = subprocess.run([copy, "true"], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+            self.assertEqual((127, f"kolo-mpi: LD_PRELOAD cannot hold a space or a colon, as in {library}: move kolo\n"),
+                             (ended.returncode, ended.stderr))
+
     def test_silence(self):
         """Nothing is said where nothing is asked for, and by programs that are not MPI's."""
         output, errors = self.run_job(2, "mpi_progress_test")
