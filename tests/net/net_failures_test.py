@@ -181,6 +181,7 @@ class Failures(net_testing.NetTest):
             with self.subTest(how, victim=victim, delay_s=delay_s, seed=net_testing.seed):
                 self.addCleanup(self.assert_nothing_left)
                 job = self.job(self.local, [NET_RANK, "loop", 4096], **{**SETTINGS, "KOLO_CREATE_TIMEOUT_MS": "3000"})
+                self.assertTrue(lab.until(self.lab.nodes[victim].pids))
                 time.sleep(delay_s)
                 since_ns = time.monotonic_ns()
                 if how == "killed":
