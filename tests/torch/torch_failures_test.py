@@ -129,7 +129,7 @@ def aborted_while_it_waits():
 
 
 def timed_out():
-    torch_ranks.init_with_timeout(1)
+    torch_ranks.init_with_timeout(4)
     if dist.get_rank() == 0:
         work = dist.barrier(async_op=True)
         with unittest.TestCase().assertRaisesRegex(RuntimeError, "[Tt]imed out"):
@@ -137,7 +137,7 @@ def timed_out():
         begun = time.monotonic()
         with unittest.TestCase().assertRaisesRegex(torch_ranks.BackendError, "rank 1"):
             work.wait()
-        assert time.monotonic() - begun < 3
+        assert time.monotonic() - begun < 4 + 2
     torch_ranks.await_all("timed out")  # until then rank 1 lives
 
 
@@ -308,7 +308,7 @@ def destroyed_in_a_callback():
 
 def recorded(is_stopped):
     """Healthy operations of all kinds, and then one for which rank 1 does not come, or makes another one."""
-    torch_ranks.init_with_timeout(1)
+    torch_ranks.init_with_timeout(4)
     rank, size, x = dist.get_rank(), dist.get_world_size(), torch.ones(3)
     pids = [None] * size
     dist.all_gather_object(pids, os.getpid())
