@@ -61,25 +61,20 @@ static int refuse_count(const char *function, const kolo_comm *comm, size_t coun
 /* Refuses a dtype or op that does not exist, or two that do not fit each other. */
 static int refuse_op(const char *function, const kolo_comm *comm, kolo_dtype dtype, kolo_op op) {
     const kolo_kernel *own = kolo_own_op_kernel(op);
-    const uint32_t rank = comm->global_rank;
     if (!kolo_name(KOLO_NAME_DTYPE, dtype))
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: dtype %d: there is no such dtype", rank, function, (int)dtype);
+        return KOLO_REFUSE(comm, function, "dtype %d: there is no such dtype", (int)dtype);
     if (own)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: dtype %s has %zu bytes, and the operation is for elements of %u",
-                         rank, function, kolo_name(KOLO_NAME_DTYPE, dtype), kolo_dtype_bytes(dtype),
-                         own->element_bytes);
+        return KOLO_REFUSE(comm, function, "dtype %s has %zu bytes, and the operation is for elements of %u",
+                           kolo_name(KOLO_NAME_DTYPE, dtype), kolo_dtype_bytes(dtype), own->element_bytes);
     if ((int)op >= (int)KOLO_OPS_OWN)
-        return kolo_fail(KOLO_ERR_ARG,
-                         "rank %u: %s: op %#x: kolo_op_create has made no such operation, or it was destroyed", rank,
-                         function, (unsigned)op);
+        return KOLO_REFUSE(comm, function, "op %#x: kolo_op_create has made no such operation, or it was destroyed",
+                           (unsigned)op);
     if ((unsigned)op >= KOLO_OPS)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: op %d: there is no such op", rank, function, (int)op);
+        return KOLO_REFUSE(comm, function, "op %d: there is no such op", (int)op);
     if (dtype == KOLO_OPAQUE)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: dtype opaque is only for operations of kolo_op_create", rank,
-                         function);
-    return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: op %s is for %s, not for %s", rank, function,
-                     kolo_name(KOLO_NAME_OP, op), op == KOLO_SUM_EXACT ? "floats" : "integers",
-                     kolo_name(KOLO_NAME_DTYPE, dtype));
+        return KOLO_REFUSE(comm, function, "dtype opaque is only for operations of kolo_op_create");
+    return KOLO_REFUSE(comm, function, "op %s is for %s, not for %s", kolo_name(KOLO_NAME_OP, op),
+                       op == KOLO_SUM_EXACT ? "floats" : "integers", kolo_name(KOLO_NAME_DTYPE, dtype));
 }
 
 /* The kernel for a call with an operation of kolo_op_create; NULL where no such operation exists, or it does not take
@@ -206,8 +201,7 @@ int kolo_arguments_resolve(const struct kolo_descriptor *descriptor, const char 
     const size_t sent = descriptor->send == COUNTED && send.exists ? call->send_blocks.counts[rank] : call->count;
     const size_t taken = descriptor->recv == COUNTED && recv.exists ? call->recv_blocks.counts[rank] : call->count;
     if (descriptor->is_unequal && send.exists && recv.exists && sent != taken)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: sends itself %zu elements and expects %zu", rank, function, sent,
-                         taken);
+        return KOLO_REFUSE(comm, function, "sends itself %zu elements and expects %zu", sent, taken);
     if (overlap(&send, &recv, element_bytes))
         return explain_overlap(function, comm, &send, &recv);
     if (!descriptor->is_unequal)
@@ -218,17 +212,14 @@ int kolo_arguments_resolve(const struct kolo_descriptor *descriptor, const char 
 /* Completes the arguments of an all-reduce that applies a function: a buffer that is NULL becomes the other one. */
 static int resolve_apply(const char *function, const kolo_comm *comm, struct kolo_arguments *call) {
     struct kolo_apply *apply = &call->apply;
-    const uint32_t rank = comm->global_rank;
     apply->has_gradients = call->send;
     apply->has_parameters = call->recv;
     if (!apply->function)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: function is NULL", rank, function);
+        return KOLO_REFUSE(comm, function, "function is NULL");
     if (call->count && !call->send && !call->recv)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: gradients and parameters are both NULL with count %zu", rank,
-                         function, call->count);
+        return KOLO_REFUSE(comm, function, "gradients and parameters are both NULL with count %zu", call->count);
     if (call->count && call->send == call->recv)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: gradients and parameters are both %p: they must not overlap", rank,
-                         function, call->recv);
+        return KOLO_REFUSE(comm, function, "gradients and parameters are both %p: they must not overlap", call->recv);
     call->flags |= !apply->has_gradients    ? KOLO_CALL_NO_GRADIENTS
                    : !apply->has_parameters ? KOLO_CALL_NO_PARAMETERS
                                             : 0;

@@ -136,8 +136,8 @@ static const char share_function[] = "kolo_share";
 
 static int check_shared(const kolo_comm *comm, const void *pointer, size_t bytes) {
     if (!pointer || (uintptr_t)pointer % KOLO_PAGE_BYTES != 0)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: pointer %p does not begin a page of %d bytes", comm->global_rank,
-                         share_function, pointer, KOLO_PAGE_BYTES);
+        return KOLO_REFUSE(comm, share_function, "pointer %p does not begin a page of %d bytes", pointer,
+                           KOLO_PAGE_BYTES);
     return kolo_adoption_check(share_function, pointer, bytes);
 }
 
@@ -193,8 +193,8 @@ int kolo_share(kolo_comm *comm, void *pointer, size_t bytes) {
         return rc;
     if (bytes == 0 || bytes % KOLO_PAGE_BYTES != 0 || bytes > KOLO_COUNT_MAX ||
         kolo_region_part_bytes(bytes, comm->size) == 0)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: bytes %zu: must be whole pages of %d, and fit memory",
-                         comm->global_rank, share_function, bytes, KOLO_PAGE_BYTES);
+        return KOLO_REFUSE(comm, share_function, "bytes %zu: must be whole pages of %d, and fit memory", bytes,
+                           KOLO_PAGE_BYTES);
     rc = kolo_enter(share_function, comm);
     if (rc < 0)
         return rc;

@@ -19,19 +19,17 @@ struct half {
 };
 
 static int check_half(const char *function, const kolo_comm *comm, const struct half *half, kolo_dtype dtype) {
-    const uint32_t rank = comm->global_rank;
     if (half->peer < half->peer_min || half->peer >= (int)comm->global_size)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: %s %d: must be from 0 to %u%s", rank, function, half->peer_name,
-                         half->peer, comm->global_size - 1, half->peer_min < 0 ? ", or KOLO_ANY_RANK" : "");
+        return KOLO_REFUSE(comm, function, "%s %d: must be from 0 to %u%s", half->peer_name, half->peer,
+                           comm->global_size - 1, half->peer_min < 0 ? ", or KOLO_ANY_RANK" : "");
     if (half->tag < half->tag_min)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: tag %d: must be from 0 to %d%s", rank, function, half->tag,
-                         INT_MAX, half->tag_min < 0 ? ", or KOLO_ANY_TAG" : "");
+        return KOLO_REFUSE(comm, function, "tag %d: must be from 0 to %d%s", half->tag, INT_MAX,
+                           half->tag_min < 0 ? ", or KOLO_ANY_TAG" : "");
     if (half->count > KOLO_COUNT_MAX)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: count %zu: more %s than memory can hold", rank, function,
-                         half->count, kolo_name(KOLO_NAME_DTYPE, dtype));
+        return KOLO_REFUSE(comm, function, "count %zu: more %s than memory can hold", half->count,
+                           kolo_name(KOLO_NAME_DTYPE, dtype));
     if (half->count && !half->buffer)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: %s is NULL with count %zu", rank, function, half->buffer_name,
-                         half->count);
+        return KOLO_REFUSE(comm, function, "%s is NULL with count %zu", half->buffer_name, half->count);
     return 0;
 }
 

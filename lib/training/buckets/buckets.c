@@ -59,10 +59,6 @@ struct kolo_buckets {
 static const char *const function_of_create = "kolo_bucket_create";
 static const struct kolo_sized sized = KOLO_SIZED(kolo_bucket_options, options_bytes, error_feedback);
 
-static uint32_t rank_of(const struct kolo_buckets *buckets) {
-    return buckets->comm->global_rank;
-}
-
 /* The bytes of an element under these options; 0 where no such reduction exists. */
 static size_t element_bytes_of(const kolo_bucket_options *options) {
     const kolo_kernel *own = kolo_own_op_kernel(options->op);
@@ -326,8 +322,8 @@ static int check(const char *function, const struct kolo_buckets *buckets) {
 }
 
 static int refuse_failed(const char *function, const struct kolo_buckets *buckets) {
-    return kolo_fail(KOLO_ERR_STATE, "rank %u: %s: a step has failed (%s): destroy the buckets", rank_of(buckets),
-                     function, kolo_strerror(buckets->failed));
+    return KOLO_FAIL_IN(buckets->comm, function, KOLO_ERR_STATE, "a step has failed (%s): destroy the buckets",
+                        kolo_strerror(buckets->failed));
 }
 
 int kolo_bucket_ready(kolo_buckets *buckets, size_t tensor) {
@@ -336,13 +332,11 @@ int kolo_bucket_ready(kolo_buckets *buckets, size_t tensor) {
         return rc;
     pthread_mutex_lock(&buckets->lock);
     if (tensor >= buckets->ntensors) {
-        rc = kolo_fail(KOLO_ERR_ARG, "rank %u: %s: tensor %zu: there are %zu", rank_of(buckets), __func__, tensor,
-                       buckets->ntensors);
+        rc = KOLO_REFUSE(buckets->comm, __func__, "tensor %zu: there are %zu", tensor, buckets->ntensors);
     } else if (buckets->failed) {
         rc = refuse_failed(__func__, buckets);
     } else if (buckets->ready[tensor]) {
-        rc = kolo_fail(KOLO_ERR_ARG, "rank %u: %s: tensor %zu was ready already in this step", rank_of(buckets),
-                       __func__, tensor);
+        rc = KOLO_REFUSE(buckets->comm, __func__, "tensor %zu was ready already in this step", tensor);
     } else {
         mark(buckets, tensor);
         rc = issue(buckets);
@@ -357,10 +351,10 @@ static int mark_unused(struct kolo_buckets *buckets) {
         if (buckets->ready[tensor])
             continue;
         if (buckets->options.unused == KOLO_BUCKET_UNUSED_ERROR)
-            return kolo_fail(KOLO_ERR_ARG,
-                             "rank %u: kolo_bucket_wait: tensor %zu was not marked ready in this step, as %zu of %zu"
-                             " were not: mark them, or set options.unused",
-                             rank_of(buckets), tensor, buckets->ntensors - buckets->nseen, buckets->ntensors);
+            return KOLO_REFUSE(buckets->comm, "kolo_bucket_wait",
+                               "tensor %zu was not marked ready in this step, as %zu of %zu were not: mark them, or "
+                               "set options.unused",
+                               tensor, buckets->ntensors - buckets->nseen, buckets->ntensors);
         if (buckets->tensors[tensor].count)
             memset(buckets->tensors[tensor].data, 0, buckets->tensors[tensor].count * buckets->element_bytes);
         mark(buckets, tensor);
@@ -385,7 +379,7 @@ static int agree(struct kolo_buckets *buckets) {
     if (rc < 0)
         return rc;
     if (!is_order(buckets, buckets->seen))
-        return kolo_fail(KOLO_ERR_MISMATCH, "rank %u: kolo_bucket_wait: rank 0 has other tensors", rank_of(buckets));
+        return KOLO_FAIL_IN(buckets->comm, "kolo_bucket_wait", KOLO_ERR_MISMATCH, "rank 0 has other tensors");
     memcpy(buckets->order, buckets->seen, buckets->ntensors * sizeof *buckets->order);
     divide(buckets);
     buckets->learning = false;
@@ -432,16 +426,13 @@ int kolo_bucket_query(const kolo_buckets *buckets, kolo_bucket_info *info) {
 
 /* Finds the residual of a tensor, under the lock; NULL, with a message, if the caller cannot have it. */
 static float *find_residual(const char *function, const struct kolo_buckets *buckets, size_t tensor) {
-    const uint32_t rank = buckets->comm->global_rank;
     if (tensor >= buckets->ntensors)
-        kolo_fail(KOLO_ERR_ARG, "rank %u: %s: tensor %zu: there are %zu", rank, function, tensor, buckets->ntensors);
+        KOLO_REFUSE(buckets->comm, function, "tensor %zu: there are %zu", tensor, buckets->ntensors);
     else if (!buckets->compressed.residual)
-        kolo_fail(KOLO_ERR_ARG,
-                  "rank %u: %s: these buckets have no residuals: they take a compression, and error"
-                  " feedback",
-                  rank, function);
+        KOLO_REFUSE(buckets->comm, function,
+                    "these buckets have no residuals: they take a compression, and error feedback");
     else if (buckets->nseen > 0 && !buckets->failed)
-        kolo_fail(KOLO_ERR_ARG, "rank %u: %s: a step has begun: end it with kolo_bucket_wait", rank, function);
+        KOLO_REFUSE(buckets->comm, function, "a step has begun: end it with kolo_bucket_wait");
     else
         return buckets->compressed.residual + buckets->compressed.begins[tensor];
     return NULL;

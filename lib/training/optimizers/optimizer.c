@@ -53,41 +53,32 @@ static int check_group(const kolo_comm *comm, const char *function, size_t index
 }
 
 static int check_options(const kolo_comm *comm, const kolo_optimizer_options *options) {
-    const uint32_t rank = comm->global_rank;
     const kolo_dtype dtype = options->dtype;
     if ((unsigned)options->kind >= KOLO_OPTIMIZER_KINDS)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_optimizer_create: kind %d: there is no such optimizer", rank,
-                         (int)options->kind);
+        return KOLO_REFUSE(comm, function_of_create, "kind %d: there is no such optimizer", (int)options->kind);
     if (dtype != KOLO_F32 && dtype != KOLO_F64 && dtype != KOLO_F16 && dtype != KOLO_BF16)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_optimizer_create: dtype %d: must be F32, F64, F16 or BF16", rank,
-                         (int)dtype);
+        return KOLO_REFUSE(comm, function_of_create, "dtype %d: must be F32, F64, F16 or BF16", (int)dtype);
     if (options->op != KOLO_AVG && options->op != KOLO_SUM)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_optimizer_create: op %d: must be AVG or SUM", rank,
-                         (int)options->op);
+        return KOLO_REFUSE(comm, function_of_create, "op %d: must be AVG or SUM", (int)options->op);
     if (options->count == 0 || options->count > SIZE_MAX / 64)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_optimizer_create: count %zu: must be at least 1, and fit memory",
-                         rank, options->count);
+        return KOLO_REFUSE(comm, function_of_create, "count %zu: must be at least 1, and fit memory", options->count);
     if (options->master_weights && (options->master_weights != 1 || dtype == KOLO_F32 || dtype == KOLO_F64))
-        return kolo_fail(KOLO_ERR_ARG,
-                         "rank %u: kolo_optimizer_create: master_weights %d: must be 0, or 1 for F16 and BF16", rank,
-                         options->master_weights);
+        return KOLO_REFUSE(comm, function_of_create, "master_weights %d: must be 0, or 1 for F16 and BF16",
+                           options->master_weights);
     if (!isfinite(options->gradient_scale) || !is_between(options->clip_norm, 0, INFINITY))
-        return kolo_fail(
-            KOLO_ERR_ARG,
-            "rank %u: kolo_optimizer_create: gradient_scale %g, clip_norm %g: must be finite, clip_norm 0 or more",
-            rank, options->gradient_scale, options->clip_norm);
+        return KOLO_REFUSE(comm, function_of_create,
+                           "gradient_scale %g, clip_norm %g: must be finite, clip_norm 0 or more",
+                           options->gradient_scale, options->clip_norm);
     if (!options->segments != !options->nsegments)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_optimizer_create: segments %p with nsegments %zu", rank,
-                         (const void *)options->segments, options->nsegments);
+        return KOLO_REFUSE(comm, function_of_create, "segments %p with nsegments %zu", (const void *)options->segments,
+                           options->nsegments);
     for (size_t i = 0; i < options->nsegments; i++)
         if (options->segments[i] <= (i ? options->segments[i - 1] : 0))
-            return kolo_fail(KOLO_ERR_ARG,
-                             "rank %u: kolo_optimizer_create: segment %zu ends at %zu: must be behind the one before",
-                             rank, i, options->segments[i]);
+            return KOLO_REFUSE(comm, function_of_create, "segment %zu ends at %zu: must be behind the one before", i,
+                               options->segments[i]);
     if (options->nsegments && options->segments[options->nsegments - 1] != options->count)
-        return kolo_fail(KOLO_ERR_ARG,
-                         "rank %u: kolo_optimizer_create: the last segment ends at %zu: must be the count, %zu", rank,
-                         options->segments[options->nsegments - 1], options->count);
+        return KOLO_REFUSE(comm, function_of_create, "the last segment ends at %zu: must be the count, %zu",
+                           options->segments[options->nsegments - 1], options->count);
     return 0;
 }
 

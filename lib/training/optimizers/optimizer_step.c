@@ -193,29 +193,23 @@ static bool overlap(const void *a, const void *b, size_t bytes) {
 
 static int check_buffers(const kolo_optimizer *optimizer, const char *function, const void *gradients,
                          const void *parameters, size_t count) {
-    const uint32_t rank = optimizer->comm->global_rank;
     if (!gradients || !parameters)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: %s is NULL", rank, function,
-                         gradients ? "parameters" : "gradients");
+        return KOLO_REFUSE(optimizer->comm, function, "%s is NULL", gradients ? "parameters" : "gradients");
     if (overlap(gradients, parameters, count * optimizer->element_bytes))
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: gradients %p and parameters %p overlap within %zu elements", rank,
-                         function, gradients, parameters, count);
+        return KOLO_REFUSE(optimizer->comm, function, "gradients %p and parameters %p overlap within %zu elements",
+                           gradients, parameters, count);
     return 0;
 }
 
 int kolo_optimizer_begin_segment(kolo_optimizer *optimizer, size_t segment, const void *gradients, void *parameters) {
     if (!optimizer)
         return kolo_fail(KOLO_ERR_ARG, "%s: optimizer is NULL", __func__);
-    const uint32_t rank = optimizer->comm->global_rank;
     if (segment >= optimizer->nsegments)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_optimizer_begin_segment: segment %zu: there are %zu", rank,
-                         segment, optimizer->nsegments);
+        return KOLO_REFUSE(optimizer->comm, __func__, "segment %zu: there are %zu", segment, optimizer->nsegments);
     struct kolo_optimizer_segment *this = &optimizer->segments[segment];
     if (this->request)
-        return kolo_fail(
-            KOLO_ERR_ARG,
-            "rank %u: kolo_optimizer_begin_segment: segment %zu has begun already: kolo_optimizer_step ends it", rank,
-            segment);
+        return KOLO_REFUSE(optimizer->comm, __func__, "segment %zu has begun already: kolo_optimizer_step ends it",
+                           segment);
     int rc = check_buffers(optimizer, __func__, gradients, parameters, this->count);
     if (rc < 0)
         return rc;

@@ -29,7 +29,7 @@ int kolo_irun(kolo_comm *comm, void (*function)(void *argument), void *argument,
     const struct kolo_arguments call = {.recv = argument, .function = function};
     kolo_request *made;
     if (comm && !function)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: function is NULL", comm->global_rank, descriptor.function);
+        return KOLO_REFUSE(comm, descriptor.function, "function is NULL");
     if (!request)
         return call_at_once(descriptor.function, comm, function, argument);
     int rc = kolo_enter(descriptor.function, comm);
