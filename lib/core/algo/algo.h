@@ -57,6 +57,13 @@ kolo_run_fn kolo_direct_run, kolo_broadcast_direct, kolo_allgather_direct, kolo_
     kolo_reduce_scatter_direct, kolo_gather_direct, kolo_scatter_direct, kolo_alltoall_direct, kolo_scan_direct,
     kolo_exscan_direct, kolo_apply_direct;
 
+/* Counts `bytes` that this rank has put there `to` times, for others to read, and has read of `from` others. Lines do
+ * it themselves: gcc makes more instructions of this. */
+static inline void kolo_traffic(kolo_comm *comm, size_t bytes, uint32_t to, uint32_t from) {
+    comm->stats.sent_bytes += bytes * to;
+    comm->stats.received_bytes += bytes * from;
+}
+
 /* Returns the elements of chunk `chunk` of a message or block of `count`, and where the chunk begins there. The last
  * chunks of a block that is shorter than others are empty. */
 static inline size_t kolo_chunk_of(const struct kolo_message *message, size_t count, size_t chunk, size_t *first) {

@@ -113,9 +113,7 @@ int kolo_allgather_direct(kolo_comm *comm, const struct kolo_message *message) {
          peer = kolo_rank_after(comm, peer))
         kolo_direct_copy(comm, peer, 0, message->recv + peer * stride, bytes);
     rc = kolo_direct_end(comm);
-    if (rc == 0) {
-        comm->stats.sent_bytes += bytes;
-        comm->stats.received_bytes += bytes * (comm->size - 1);
-    }
+    if (rc == 0)
+        kolo_traffic(comm, bytes, 1, comm->size - 1);
     return rc;
 }

@@ -125,9 +125,7 @@ int kolo_alltoall_direct(kolo_comm *comm, const struct kolo_message *message) {
         kolo_direct_copy(comm, peer, comm->rank * stride, message->recv + peer * stride, bytes);
     }
     rc = kolo_direct_end(comm);
-    if (rc == 0) {
-        comm->stats.sent_bytes += bytes * (comm->size - 1);
-        comm->stats.received_bytes += bytes * (comm->size - 1);
-    }
+    if (rc == 0)
+        kolo_traffic(comm, bytes, comm->size - 1, comm->size - 1);
     return rc;
 }

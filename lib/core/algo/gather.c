@@ -99,9 +99,7 @@ int kolo_gather_direct(kolo_comm *comm, const struct kolo_message *message) {
         part = bytes - at < KOLO_STREAMED_PIECE_BYTES ? bytes - at : KOLO_STREAMED_PIECE_BYTES;
         kolo_copy(block + at, message->send + at, part);
     }
-    if (comm->rank == message->root)
-        comm->stats.received_bytes += bytes * (comm->size - 1);
-    else
-        comm->stats.sent_bytes += bytes;
+    const bool is_root = comm->rank == message->root;
+    kolo_traffic(comm, bytes, !is_root, is_root ? comm->size - 1 : 0);
     return kolo_direct_end(comm);
 }

@@ -102,8 +102,7 @@ int kolo_phase_reduce(kolo_comm *comm, const struct kolo_message *message, size_
         fold_two(comm, message, recv, own_count);
     else
         fold(comm, message, recv, own_count);
-    comm->stats.sent_bytes += own_count * element_bytes * (comm->size - 1);
-    comm->stats.received_bytes += own_count * element_bytes * (comm->size - 1);
+    kolo_traffic(comm, own_count * element_bytes, comm->size - 1, comm->size - 1);
     KOLO_POINT("phase.reduced");
     kolo_step_publish(comm, step);
     return 0;

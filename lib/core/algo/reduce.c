@@ -126,7 +126,6 @@ int kolo_reduce_direct(kolo_comm *comm, const struct kolo_message *message) {
         kernel->fold(comm->call.targets[message->root], comm->call.sources, comm->size, part, comm->size);
         advance = part * kernel->element_bytes;
     }
-    comm->stats.received_bytes += count * kernel->element_bytes * (comm->size - 1);
-    comm->stats.sent_bytes += comm->rank == message->root ? 0 : count * kernel->element_bytes;
+    kolo_traffic(comm, count * kernel->element_bytes, comm->rank != message->root, comm->size - 1);
     return kolo_direct_end(comm);
 }

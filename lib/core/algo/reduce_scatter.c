@@ -93,7 +93,6 @@ int kolo_reduce_scatter_direct(kolo_comm *comm, const struct kolo_message *messa
     for (uint32_t rank = 0; rank < comm->size; rank++)
         comm->call.sources[rank] = (const uint8_t *)comm->call.sources[rank] + comm->rank * kolo_block_stride(message);
     message->kernel->fold(message->recv, comm->call.sources, comm->size, message->count, comm->size);
-    comm->stats.received_bytes += bytes * (comm->size - 1);
-    comm->stats.sent_bytes += bytes * (comm->size - 1);
+    kolo_traffic(comm, bytes, comm->size - 1, comm->size - 1);
     return kolo_direct_end(comm);
 }

@@ -85,8 +85,7 @@ static int reduce(kolo_comm *comm, const struct kolo_message *message, size_t ch
             kolo_take(comm->call.targets[0], part * element_bytes);
         KOLO_POINT("scan.folded");
     }
-    comm->stats.sent_bytes += own_count * element_bytes * (comm->size - 1);
-    comm->stats.received_bytes += own_count * element_bytes * (comm->size - 1);
+    kolo_traffic(comm, own_count * element_bytes, comm->size - 1, comm->size - 1);
     kolo_step_publish(comm, kolo_step_reduced(chunk));
     return 0;
 }
@@ -133,8 +132,7 @@ static int run_direct(kolo_comm *comm, const struct kolo_message *message, bool 
         }
         fold_prefixes(comm, kernel, count - done < piece_count ? count - done : piece_count, exclusive);
     }
-    comm->stats.sent_bytes += count * kernel->element_bytes * (comm->size - 1);
-    comm->stats.received_bytes += count * kernel->element_bytes * (comm->size - 1);
+    kolo_traffic(comm, count * kernel->element_bytes, comm->size - 1, comm->size - 1);
     return kolo_direct_end(comm);
 }
 

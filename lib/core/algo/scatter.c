@@ -124,9 +124,8 @@ int kolo_scatter_direct(kolo_comm *comm, const struct kolo_message *message) {
         return rc;
     kolo_direct_copy(comm, message->root, comm->rank * kolo_block_stride(message), message->recv, bytes);
     rc = kolo_direct_end(comm);
-    if (rc == 0 && comm->rank == message->root)
-        comm->stats.sent_bytes += bytes * (comm->size - 1);
-    else if (rc == 0)
-        comm->stats.received_bytes += bytes;
+    const bool is_root = comm->rank == message->root;
+    if (rc == 0)
+        kolo_traffic(comm, bytes, is_root ? comm->size - 1 : 0, !is_root);
     return rc;
 }

@@ -27,8 +27,7 @@ static int serve(kolo_comm *comm, const struct kolo_message *message, size_t chu
         kolo_copy(kolo_slot(comm, SERVER, chunk), recv, count * element_bytes);
     }
     KOLO_POINT("central.served");
-    comm->stats.sent_bytes += count * element_bytes;
-    comm->stats.received_bytes += count * element_bytes * (comm->size - 1);
+    kolo_traffic(comm, count * element_bytes, 1, comm->size - 1);
     kolo_step_publish(comm, 2 * chunk + 2);
     return 0;
 }
@@ -46,8 +45,7 @@ static int push_and_pull(kolo_comm *comm, const struct kolo_message *message, si
     kolo_call_stage(comm, KOLO_TRACE_STAGE_COPY_OUT);
     kolo_copy(message->recv + first * element_bytes, kolo_slot(comm, SERVER, chunk), count * element_bytes);
     KOLO_POINT("central.pulled");
-    comm->stats.sent_bytes += count * element_bytes;
-    comm->stats.received_bytes += count * element_bytes;
+    kolo_traffic(comm, count * element_bytes, 1, 1);
     return 0;
 }
 

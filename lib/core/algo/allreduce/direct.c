@@ -37,8 +37,7 @@ int kolo_direct_run(kolo_comm *comm, const struct kolo_message *message) {
     const int rc = kolo_direct_begin(comm, message, &use);
     if (rc != 0)
         return rc;
-    comm->stats.sent_bytes += count * element_bytes * (comm->size - 1);
-    comm->stats.received_bytes += count * element_bytes * (comm->size - 1);
+    kolo_traffic(comm, count * element_bytes, comm->size - 1, comm->size - 1);
     for (uint32_t rank = 0; rank < comm->size; rank++) {
         comm->call.sources[rank] = (const uint8_t *)comm->call.sources[rank] + first * element_bytes;
         comm->call.targets[rank] += first * element_bytes;

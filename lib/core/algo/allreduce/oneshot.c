@@ -54,7 +54,6 @@ int kolo_oneshot_run(kolo_comm *comm, const struct kolo_message *message) {
     const int rc = kolo_phases_show_ahead(comm, message, message->plan.chunks, kolo_phase_show, fold);
     if (comm->size > 2)
         kolo_slot_recall(comm, bytes);
-    comm->stats.sent_bytes += bytes;
-    comm->stats.received_bytes += bytes * (comm->size - 1);
+    kolo_traffic(comm, bytes, 1, comm->size - 1);
     return rc;
 }

@@ -61,8 +61,7 @@ static void pass_partial(kolo_comm *comm, const struct kolo_message *message, si
         kolo_copy(to + at, partial, part * kernel->acc_bytes);
     }
     KOLO_POINT("ring.passed_partial");
-    comm->stats.sent_bytes += place.count * kernel->acc_bytes;
-    comm->stats.received_bytes += hop == 0 ? 0 : place.count * kernel->acc_bytes;
+    kolo_traffic(comm, place.count * kernel->acc_bytes, 1, hop > 0);
 }
 
 /* Hops N-1 .. 2N-3: passes one final slice on into this rank's slot and its `recv`. */

@@ -167,8 +167,7 @@ static int reduce(struct many *many, const struct chunk *chunk) {
         }
         KOLO_POINT("many.folded");
     }
-    comm->stats.sent_bytes += chunk->own_count * element_bytes * (comm->size - 1);
-    comm->stats.received_bytes += chunk->own_count * element_bytes * (comm->size - 1);
+    kolo_traffic(comm, chunk->own_count * element_bytes, comm->size - 1, comm->size - 1);
     KOLO_POINT("many.reduced");
     kolo_step_publish(comm, kolo_step_reduced(chunk->number));
     return 0;
