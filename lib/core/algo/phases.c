@@ -1,7 +1,12 @@
 /* Phases: the parts that algorithms over slots are composed of, see phases.h. */
 #include "algo/phases.h"
 
-void kolo_phase_scatter(kolo_comm *comm, const struct kolo_message *message, size_t chunk, uint64_t step) {
+/* Copies into this rank's slot, which is free, or claimed here. */
+static int scatter(kolo_comm *comm, const struct kolo_message *message, size_t chunk, bool claims) {
+    const int rc = claims ? kolo_slot_claim(comm, chunk) : 0;
+    KOLO_POINT("phase.slot_claimed");
+    if (rc < 0)
+        return rc;
     const size_t element_bytes = message->kernel->element_bytes;
     size_t first, own, count = kolo_chunk(message, chunk, &first);
     const size_t own_count = kolo_plan_slice(count, (uint32_t)element_bytes, comm->size, comm->rank, &own);
@@ -13,7 +18,8 @@ void kolo_phase_scatter(kolo_comm *comm, const struct kolo_message *message, siz
     kolo_copy(slot + upto_bytes, from + upto_bytes, count * element_bytes - upto_bytes);
     KOLO_POINT("phase.scattered");
     comm->stats.sent_bytes += (count - own_count) * element_bytes;
-    kolo_step_publish(comm, step);
+    kolo_step_publish(comm, kolo_step_scattered(chunk));
+    return 0;
 }
 
 void kolo_phase_fold(kolo_comm *comm, const kolo_kernel *kernel, uint8_t *result, size_t count, unsigned how) {
@@ -83,12 +89,11 @@ static void fold_two(kolo_comm *comm, const struct kolo_message *message, uint8_
     KOLO_POINT("phase.folded_two");
 }
 
-int kolo_phase_reduce(kolo_comm *comm, const struct kolo_message *message, size_t chunk, uint64_t scattered,
-                      uint64_t step) {
+int kolo_phase_reduce(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
     const size_t element_bytes = message->kernel->element_bytes;
     size_t first, own, count = kolo_chunk(message, chunk, &first);
     const size_t own_count = kolo_plan_slice(count, (uint32_t)element_bytes, comm->size, comm->rank, &own);
-    int rc = kolo_step_await_all(comm, scattered);
+    int rc = kolo_step_await_all(comm, kolo_step_scattered(chunk));
     if (rc < 0)
         return rc;
     for (uint32_t rank = 0; rank < comm->size; rank++) {
@@ -104,16 +109,16 @@ int kolo_phase_reduce(kolo_comm *comm, const struct kolo_message *message, size_
         fold(comm, message, recv, own_count);
     kolo_traffic(comm, own_count * element_bytes, comm->size - 1, comm->size - 1);
     KOLO_POINT("phase.reduced");
-    kolo_step_publish(comm, step);
+    kolo_step_publish(comm, kolo_step_reduced(chunk));
     return 0;
 }
 
-int kolo_phase_gather(kolo_comm *comm, const struct kolo_message *message, size_t chunk, uint64_t reduced) {
+int kolo_phase_gather(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
     const size_t element_bytes = message->kernel->element_bytes;
     size_t first, slice, count = kolo_chunk(message, chunk, &first);
     for (uint32_t peer = kolo_rank_after(comm, comm->rank); peer != comm->rank; peer = kolo_rank_after(comm, peer)) {
         const size_t slice_count = kolo_plan_slice(count, (uint32_t)element_bytes, comm->size, peer, &slice);
-        int rc = kolo_step_await(comm, peer, reduced);
+        int rc = kolo_step_await(comm, peer, kolo_step_reduced(chunk));
         if (rc < 0)
             return rc;
         kolo_call_stage(comm, KOLO_TRACE_STAGE_COPY_OUT);
@@ -125,21 +130,14 @@ int kolo_phase_gather(kolo_comm *comm, const struct kolo_message *message, size_
     return 0;
 }
 
-static int scatter_claimed(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
-    const int rc = kolo_slot_claim(comm, chunk);
-    KOLO_POINT("phase.slot_claimed");
-    if (rc == 0)
-        kolo_phase_scatter(comm, message, chunk, kolo_step_scattered(chunk));
-    return rc;
-}
-
-int kolo_phases_run(kolo_comm *comm, const struct kolo_message *message, kolo_phase_fn *reduce, kolo_phase_fn *gather) {
+int kolo_phases_run(kolo_comm *comm, const struct kolo_message *message, size_t claimed, kolo_phase_fn *reduce,
+                    kolo_phase_fn *gather) {
     const size_t chunks = message->plan.chunks;
     kolo_schedule_begin(comm, kolo_step_reduced(chunks - 1), chunks);
-    int rc = scatter_claimed(comm, message, 0);
+    int rc = scatter(comm, message, 0, true);
     for (size_t chunk = 0; rc == 0 && chunk <= chunks; chunk++) {
         if (chunk + 1 < chunks)
-            rc = scatter_claimed(comm, message, chunk + 1);
+            rc = scatter(comm, message, chunk + 1, chunk + 1 < claimed);
         if (rc == 0 && chunk < chunks)
             rc = reduce(comm, message, chunk);
         if (rc == 0 && chunk > 0)

@@ -1,6 +1,5 @@
-/* Phases are the parts that algorithms over slots are composed of. A phase works on one chunk. It publishes at most one
- * step, whose number the caller gives, and waits only for steps that the caller names. So a caller can run phases of
- * different chunks in turn, and they overlap between ranks.
+/* Phases are the parts that algorithms over slots are composed of. A phase works on one chunk, and publishes at most one
+ * step. So a caller can run phases of different chunks in turn, and they overlap between ranks.
  *
  * Show. A rank copies its chunk to where all can read it. Two ranks swap their slots from one use to the next, so that
  * the rank that has read a line is the next to write it. For the reason in mesh.c, 4 to 64 KiB then take 0.3 to 0.5 of
@@ -71,15 +70,9 @@ enum {
 /* Folds `count` elements of comm->call.sources into `result`, piece by piece. comm->call.sources moves on. */
 void kolo_phase_fold(kolo_comm *comm, const kolo_kernel *kernel, uint8_t *result, size_t count, unsigned how);
 
-/* Copies into this rank's slot, which must be free, and publishes `step`. */
-void kolo_phase_scatter(kolo_comm *comm, const struct kolo_message *message, size_t chunk, uint64_t step);
-
-/* Waits until all have published step `scattered`, reduces, and publishes `step`. */
-int kolo_phase_reduce(kolo_comm *comm, const struct kolo_message *message, size_t chunk, uint64_t scattered,
-                      uint64_t step);
-
-/* Waits for step `reduced` of each peer in turn, and copies its results: then no peer touches this rank's slot. */
-int kolo_phase_gather(kolo_comm *comm, const struct kolo_message *message, size_t chunk, uint64_t reduced);
+/* reduce waits until all have scattered the chunk. gather waits for each peer's reduce in turn, and copies its results:
+ * then no peer touches this rank's slot. */
+kolo_phase_fn kolo_phase_reduce, kolo_phase_gather;
 
 /* The steps of a schedule that runs all three phases, as mesh.c has them. */
 static inline uint64_t kolo_step_scattered(size_t chunk) {
@@ -90,7 +83,10 @@ static inline uint64_t kolo_step_reduced(size_t chunk) {
     return 2 * chunk + 3;
 }
 
-/* Runs such a schedule, in the order of mesh.c, with a reduce and a gather of the caller's: `reduce` waits until all
- * have scattered the chunk and publishes that it has reduced it. Not every rank waits for the others' reduce, and so
- * each slot is claimed: it is free once scatter(c + 3) is published, which all ranks do after their part of chunk c. */
-int kolo_phases_run(kolo_comm *comm, const struct kolo_message *message, kolo_phase_fn *reduce, kolo_phase_fn *gather);
+/* Runs such a schedule, in the order of mesh.c, with these two phases, or others of the caller's: `reduce` waits until
+ * all have scattered the chunk and publishes that it has reduced it. The slots of the first `claimed` chunks are
+ * claimed. That is each slot, KOLO_EACH_CHUNK, unless every rank waits for the others' reduce: it is free once
+ * scatter(c + 3) is published, which all ranks do after their part of chunk c. */
+#define KOLO_EACH_CHUNK SIZE_MAX
+int kolo_phases_run(kolo_comm *comm, const struct kolo_message *message, size_t claimed, kolo_phase_fn *reduce,
+                    kolo_phase_fn *gather);

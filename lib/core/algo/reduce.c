@@ -99,11 +99,11 @@ static int reduce(kolo_comm *comm, const struct kolo_message *message, size_t ch
 }
 
 static int gather(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
-    return comm->rank == message->root ? kolo_phase_gather(comm, message, chunk, kolo_step_reduced(chunk)) : 0;
+    return comm->rank == message->root ? kolo_phase_gather(comm, message, chunk) : 0;
 }
 
 int kolo_reduce_mesh_run(kolo_comm *comm, const struct kolo_message *message) {
-    return kolo_phases_run(comm, message, reduce, gather);
+    return kolo_phases_run(comm, message, KOLO_EACH_CHUNK, reduce, gather);
 }
 
 int kolo_reduce_direct(kolo_comm *comm, const struct kolo_message *message) {

@@ -99,7 +99,7 @@ static int reduce_exclusive(kolo_comm *comm, const struct kolo_message *message,
 }
 
 static int gather(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
-    return kolo_phase_gather(comm, message, chunk, kolo_step_reduced(chunk));
+    return kolo_phase_gather(comm, message, chunk);
 }
 
 /* An exclusive scan has nothing for rank 0. */
@@ -108,11 +108,11 @@ static int gather_exclusive(kolo_comm *comm, const struct kolo_message *message,
 }
 
 int kolo_scan_run(kolo_comm *comm, const struct kolo_message *message) {
-    return kolo_phases_run(comm, message, reduce_inclusive, gather);
+    return kolo_phases_run(comm, message, KOLO_EACH_CHUNK, reduce_inclusive, gather);
 }
 
 int kolo_exscan_run(kolo_comm *comm, const struct kolo_message *message) {
-    return kolo_phases_run(comm, message, reduce_exclusive, gather_exclusive);
+    return kolo_phases_run(comm, message, KOLO_EACH_CHUNK, reduce_exclusive, gather_exclusive);
 }
 
 static int run_direct(kolo_comm *comm, const struct kolo_message *message, bool exclusive) {

@@ -22,30 +22,6 @@
  * gather(c), for slices whose input scatter(c) has copied. */
 #include "algo/phases.h"
 
-static int scatter(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
-    const int rc = chunk < KOLO_SLOTS ? kolo_slot_claim(comm, chunk) : 0;
-    KOLO_POINT("mesh.claimed");
-    if (rc == 0)
-        kolo_phase_scatter(comm, message, chunk, kolo_step_scattered(chunk));
-    return rc;
-}
-
 int kolo_mesh_run(kolo_comm *comm, const struct kolo_message *message) {
-    const size_t chunks = message->plan.chunks;
-    kolo_schedule_begin(comm, kolo_step_reduced(chunks - 1), chunks);
-    int rc = scatter(comm, message, 0);
-    for (size_t chunk = 0; rc == 0 && chunk <= chunks; chunk++) {
-        if (chunk + 1 < chunks)
-            rc = scatter(comm, message, chunk + 1);
-        if (rc == 0 && chunk < chunks)
-            rc = kolo_phase_reduce(comm, message, chunk, kolo_step_scattered(chunk), kolo_step_reduced(chunk));
-        if (rc == 0 && chunk > 0) {
-            rc = kolo_phase_gather(comm, message, chunk - 1, kolo_step_reduced(chunk - 1));
-            kolo_slot_retire(comm, chunk - 1, kolo_step_scattered(chunk + 2));
-        }
-    }
-    if (message->plan.stream)
-        kolo_fence_stream();
-    kolo_schedule_end(comm);
-    return rc;
+    return kolo_phases_run(comm, message, KOLO_SLOTS, kolo_phase_reduce, kolo_phase_gather);
 }
