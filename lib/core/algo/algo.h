@@ -47,7 +47,7 @@ kolo_lines_fn kolo_oneshot_lines, kolo_broadcast_lines, kolo_allgather_lines, ko
     kolo_exscan_lines, kolo_many_lines;
 kolo_run_fn kolo_oneshot_run, kolo_mesh_run, kolo_ring_run, kolo_central_run, kolo_tree_run;
 kolo_run_fn kolo_broadcast_run, kolo_allgather_run, kolo_reduce_run, kolo_reduce_mesh_run, kolo_reduce_scatter_run,
-    kolo_gather_run, kolo_scatter_run, kolo_alltoall_run, kolo_scan_run, kolo_exscan_run, kolo_apply_run, kolo_many_run;
+    kolo_gather_run, kolo_scatter_run, kolo_alltoall_run, kolo_scan_run, kolo_apply_run, kolo_many_run;
 
 enum { KOLO_DIRECT_IMPOSSIBLE = 1 };
 
@@ -55,7 +55,7 @@ enum { KOLO_DIRECT_IMPOSSIBLE = 1 };
  * rank cannot read it. Then another algorithm has to do the same call. */
 kolo_run_fn kolo_direct_run, kolo_broadcast_direct, kolo_allgather_direct, kolo_reduce_direct,
     kolo_reduce_scatter_direct, kolo_gather_direct, kolo_scatter_direct, kolo_alltoall_direct, kolo_scan_direct,
-    kolo_exscan_direct, kolo_apply_direct;
+    kolo_apply_direct;
 
 /* Counts `bytes` that this rank has put there `to` times, for others to read, and has read of `from` others. Lines do
  * it themselves: gcc makes more instructions of this. */

@@ -1,5 +1,5 @@
-/* Phases are the parts that algorithms over slots are composed of. A phase works on one chunk, and publishes at most one
- * step. So a caller can run phases of different chunks in turn, and they overlap between ranks.
+/* Phases are the parts that algorithms over slots are composed of. A phase works on one chunk, and publishes at most
+ * one step. So a caller can run phases of different chunks in turn, and they overlap between ranks.
  *
  * Show. A rank copies its chunk to where all can read it. Two ranks swap their slots from one use to the next, so that
  * the rank that has read a line is the next to write it. For the reason in mesh.c, 4 to 64 KiB then take 0.3 to 0.5 of

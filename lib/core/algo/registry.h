@@ -57,7 +57,7 @@ static const struct kolo_descriptor kolo_registry[KOLO_COLLECTIVES] = {
                         .way = KOLO_WAY_MOVE, KOLO_IN_SLOTS(alltoall)},
     [KOLO_SCAN] = {KOLO_NAMED(SCAN, scan), .has_op = true, .way = KOLO_WAY_SCAN, KOLO_FUNCTIONS(scan)},
     [KOLO_EXSCAN] = {KOLO_NAMED(EXSCAN, exscan), .has_op = true, .leaves_own_out = true, .way = KOLO_WAY_SCAN,
-                     KOLO_FUNCTIONS(exscan)},
+                     .lines = kolo_exscan_lines, KOLO_IN_SLOTS(scan), .direct = kolo_scan_direct},
     [KOLO_ALLREDUCE_APPLY] = {KOLO_NAMED(ALLREDUCE_APPLY, allreduce_apply), .has_op = true, .applies = true,
                               .way = KOLO_WAY_APPLY, KOLO_IN_SLOTS(apply), .direct = kolo_apply_direct},
     /* nothing is chosen for a list alone, in the table of the all-reduce */

@@ -57,15 +57,14 @@ int kolo_exscan_lines(kolo_comm *comm, const void *send, void *recv, size_t coun
 }
 
 /* Makes the results of `count` elements at comm->call.sources: each rank's in its target, from the last rank on. */
-static void fold_prefixes(kolo_comm *comm, const kolo_kernel *kernel, size_t count, bool exclusive) {
+static void fold_prefixes(kolo_comm *comm, const struct kolo_message *message, size_t count) {
     for (uint32_t rank = comm->size; rank-- > 0;)
-        fold_prefix(comm, kernel, comm->call.targets[rank], count, rank + !exclusive);
+        fold_prefix(comm, message->kernel, comm->call.targets[rank], count, rank + !message->plan.leaves_own_out);
 }
 
 /* Reduces this rank's slice of the chunk, piece by piece, so that the inputs are read from the first cache again. */
-static int reduce(kolo_comm *comm, const struct kolo_message *message, size_t chunk, bool exclusive) {
-    const kolo_kernel *kernel = message->kernel;
-    const size_t element_bytes = kernel->element_bytes, piece_count = KOLO_PIECE_BYTES / element_bytes;
+static int reduce(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
+    const size_t element_bytes = message->kernel->element_bytes, piece_count = KOLO_PIECE_BYTES / element_bytes;
     size_t first, own, count = kolo_chunk(message, chunk, &first);
     const size_t own_count = kolo_plan_slice(count, (uint32_t)element_bytes, comm->size, comm->rank, &own);
     const int rc = kolo_step_await_all(comm, kolo_step_scattered(chunk));
@@ -80,7 +79,7 @@ static int reduce(kolo_comm *comm, const struct kolo_message *message, size_t ch
         comm->call.sources[comm->rank] = message->send + first * element_bytes + at;
         comm->call.targets[comm->rank] = message->recv + first * element_bytes + at;
         const size_t part = left < piece_count ? left : piece_count;
-        fold_prefixes(comm, kernel, part, exclusive);
+        fold_prefixes(comm, message, part);
         if (comm->rank > 0) /* rank 0's input is the only one that no result replaces */
             kolo_take(comm->call.targets[0], part * element_bytes);
         KOLO_POINT("scan.folded");
@@ -90,32 +89,17 @@ static int reduce(kolo_comm *comm, const struct kolo_message *message, size_t ch
     return 0;
 }
 
-static int reduce_inclusive(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
-    return reduce(comm, message, chunk, false);
-}
-
-static int reduce_exclusive(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
-    return reduce(comm, message, chunk, true);
-}
-
-static int gather(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
-    return kolo_phase_gather(comm, message, chunk);
-}
-
 /* An exclusive scan has nothing for rank 0. */
-static int gather_exclusive(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
-    return comm->rank > 0 ? gather(comm, message, chunk) : kolo_step_await_all(comm, kolo_step_reduced(chunk));
+static int gather(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
+    return comm->rank > 0 || !message->plan.leaves_own_out ? kolo_phase_gather(comm, message, chunk)
+                                                           : kolo_step_await_all(comm, kolo_step_reduced(chunk));
 }
 
 int kolo_scan_run(kolo_comm *comm, const struct kolo_message *message) {
-    return kolo_phases_run(comm, message, KOLO_EACH_CHUNK, reduce_inclusive, gather);
+    return kolo_phases_run(comm, message, KOLO_EACH_CHUNK, reduce, gather);
 }
 
-int kolo_exscan_run(kolo_comm *comm, const struct kolo_message *message) {
-    return kolo_phases_run(comm, message, KOLO_EACH_CHUNK, reduce_exclusive, gather_exclusive);
-}
-
-static int run_direct(kolo_comm *comm, const struct kolo_message *message, bool exclusive) {
+int kolo_scan_direct(kolo_comm *comm, const struct kolo_message *message) {
     const kolo_kernel *kernel = message->kernel;
     const size_t bytes = message->count * kernel->element_bytes, piece_count = KOLO_PIECE_BYTES / kernel->element_bytes;
     const size_t piece_bytes = piece_count * kernel->element_bytes;
@@ -130,16 +114,8 @@ static int run_direct(kolo_comm *comm, const struct kolo_message *message, bool 
             comm->call.sources[rank] = (const uint8_t *)comm->call.sources[rank] + advance;
             comm->call.targets[rank] += advance;
         }
-        fold_prefixes(comm, kernel, count - done < piece_count ? count - done : piece_count, exclusive);
+        fold_prefixes(comm, message, count - done < piece_count ? count - done : piece_count);
     }
     kolo_traffic(comm, count * kernel->element_bytes, comm->size - 1, comm->size - 1);
     return kolo_direct_end(comm);
-}
-
-int kolo_scan_direct(kolo_comm *comm, const struct kolo_message *message) {
-    return run_direct(comm, message, false);
-}
-
-int kolo_exscan_direct(kolo_comm *comm, const struct kolo_message *message) {
-    return run_direct(comm, message, true);
 }

@@ -75,6 +75,7 @@ void kolo_plan_make(const struct kolo_question *question, const struct kolo_shar
                      (algorithm == KOLO_ALGORITHM_TREE && fits_tree_lines(question, settings)));
     answer->blocks = 1;
     answer->head_bytes = 0;
+    answer->leaves_own_out = of->leaves_own_out;
     answer->chunks = 1; /* a call with no elements still synchronises */
     answer->stream = answer->reads = false;
     if (answer->lines) {
