@@ -149,39 +149,39 @@ static bool section_is_complete(struct reader *reader) {
     return true;
 }
 
-/* Adds a name to the list of those that a word could have been. */
-static void list_name(char list[LIST_BYTES], const char *name) {
-    const size_t used = strlen(list);
-    snprintf(list + used, LIST_BYTES - used, "%s%s", used ? ", " : "", name);
-}
-
-static bool parse_collective(struct reader *reader, const char *word, kolo_collective *collective) {
+/* Parses a word as one of the names whose bit is set in `allowed`. */
+static bool parse_name(struct reader *reader, kolo_named kind, const char *word, uint64_t allowed, int *value) {
     char list[LIST_BYTES] = "";
-    for (int i = 0; i < KOLO_COLLECTIVES; i++) {
-        *collective = (kolo_collective)i;
-        if (!kolo_descriptor_of(*collective)->choices)
+    for (*value = 0; allowed >> *value; ++*value) {
+        const char *name = kolo_name(kind, *value);
+        if (!(allowed >> *value & 1))
             continue;
-        if (strcmp(word, kolo_name(KOLO_NAME_COLLECTIVE, *collective)) == 0)
+        if (strcmp(word, name) == 0)
             return true;
-        list_name(list, kolo_name(KOLO_NAME_COLLECTIVE, *collective));
+        const size_t used = strlen(list);
+        snprintf(list + used, LIST_BYTES - used, "%s%s", used ? ", " : "", name);
     }
-    return refuse(reader, "collective '%.*s': must be one of %s", QUOTE_CHARS, word, list);
+    return refuse(reader, "%s '%.*s': must be one of %s", kind == KOLO_NAME_COLLECTIVE ? "collective" : "algorithm",
+                  QUOTE_CHARS, word, list);
 }
 
 /* Parses "COLLECTIVE ranks NUMBER". */
 static bool parse_section(struct reader *reader, char *rest) {
     struct kolo_profile *profile = reader->profile;
-    kolo_collective collective;
-    uint64_t ranks = 0;
-    if (!section_is_complete(reader) || !parse_collective(reader, next_word(&rest), &collective) ||
+    int collective;
+    uint64_t ranks = 0, tuned = 0;
+    for (int i = 0; i < KOLO_COLLECTIVES; i++)
+        tuned |= (uint64_t)(kolo_descriptor_of((kolo_collective)i)->choices != 0) << i;
+    if (!section_is_complete(reader) ||
+        !parse_name(reader, KOLO_NAME_COLLECTIVE, next_word(&rest), tuned, &collective) ||
         !expect_word(reader, "ranks", &rest) || !parse_last(reader, "ranks", rest, 2, KOLO_RANKS_MAX, &ranks))
         return false;
-    if (kolo_profile_find(profile, collective, (uint32_t)ranks))
+    if (kolo_profile_find(profile, (kolo_collective)collective, (uint32_t)ranks))
         return refuse(reader, "ranks %" PRIu64 ": there is a section for them already", ranks);
     if (profile->sections == KOLO_PROFILE_SECTIONS)
         return refuse(reader, "ranks %" PRIu64 ": more than %d sections", ranks, KOLO_PROFILE_SECTIONS);
-    profile->section[profile->sections++] =
-        (kolo_profile_section){.collective = collective, .ranks = (int)ranks, .stream_bytes_min = UINT64_MAX};
+    profile->section[profile->sections++] = (kolo_profile_section){
+        .collective = (kolo_collective)collective, .ranks = (int)ranks, .stream_bytes_min = UINT64_MAX};
     reader->has_rest = false;
     return true;
 }
@@ -196,19 +196,6 @@ static bool parse_stream(struct reader *reader, char *rest) {
         !parse_number(reader, "stream-from (or never)", word, 0, UINT64_MAX - 1, &section->stream_bytes_min))
         return false;
     return end_line(reader, rest);
-}
-
-static bool parse_algorithm(struct reader *reader, const char *word, kolo_algorithm *algorithm) {
-    char list[LIST_BYTES] = "";
-    for (int i = 0; i < KOLO_ALGORITHMS; i++) {
-        *algorithm = (kolo_algorithm)i;
-        if (!(kolo_descriptor_of(section_of(reader)->collective)->choices >> i & 1))
-            continue;
-        if (strcmp(word, kolo_name(KOLO_NAME_ALGORITHM, *algorithm)) == 0)
-            return true;
-        list_name(list, kolo_name(KOLO_NAME_ALGORITHM, *algorithm));
-    }
-    return refuse(reader, "algorithm '%.*s': must be one of %s", QUOTE_CHARS, word, list);
 }
 
 /* Parses "ALGORITHM chunk BYTES", after the band's bytes_max; or, in the last band, "default". */
@@ -228,11 +215,14 @@ static bool parse_band(struct reader *reader, uint64_t bytes_max, char *rest) {
         return refuse(reader, "up-to %" PRIu64 ": must be more than %" PRIu64 ", the band's before", bytes_max,
                       band[-1].bytes_max);
     uint64_t chunk_bytes = 0;
-    if (!parse_algorithm(reader, word, &band->algorithm) || !expect_word(reader, "chunk", &rest) ||
+    int algorithm;
+    if (!parse_name(reader, KOLO_NAME_ALGORITHM, word, kolo_descriptor_of(section->collective)->choices, &algorithm) ||
+        !expect_word(reader, "chunk", &rest) ||
         !parse_last(reader, "chunk", rest, KOLO_CHUNK_BYTES_MIN, KOLO_CHUNK_BYTES_MAX, &chunk_bytes))
         return false;
     if (chunk_bytes % KOLO_LINE_BYTES != 0)
         return refuse(reader, "chunk '%" PRIu64 "': must be a multiple of %d", chunk_bytes, KOLO_LINE_BYTES);
+    band->algorithm = (kolo_algorithm)algorithm;
     band->bytes_max = bytes_max;
     band->chunk_bytes = (uint32_t)chunk_bytes;
     section->bands++;
