@@ -157,29 +157,18 @@ static int look_at_mapping(struct kolo_observer *observer, uint32_t pid, struct 
     return rc < 0 ? rc : 0;
 }
 
-/* Reads the next line of a maps file, whatever its length. Returns false at the end. */
-static bool next_line(FILE *maps, char *line, size_t line_bytes) {
-    if (!fgets(line, (int)line_bytes, maps))
-        return false;
-    for (const char *end = strchr(line, '\n'); !end;) {
-        int c = fgetc(maps);
-        if (c == '\n' || c == EOF)
-            break;
-    }
-    return true;
-}
-
 /* Adds the segments of one process. An error of one mapping does not hide the others. */
 static int look_at_process(struct kolo_observer *observer, uint32_t pid, const char *job) {
     struct kolo_open_files files;
-    char path[64], line[256];
+    char path[64], *line = NULL;
+    size_t line_bytes = 0;
     int rc = 0;
     snprintf(path, sizeof path, "/proc/%u/maps", pid);
     FILE *maps = fopen(path, "re");
     if (!maps)
         return kolo_fail_system(errno, "process %u: opening %s", pid, path);
     list_files(pid, &files);
-    while (files.count && next_line(maps, line, sizeof line)) {
+    while (files.count && getline(&line, &line_bytes, maps) > 0) {
         char rights[5];
         uint64_t offset, inode;
         unsigned major, minor;
@@ -189,6 +178,7 @@ static int look_at_process(struct kolo_observer *observer, uint32_t pid, const c
         const int status = look_at_mapping(observer, pid, &files, makedev(major, minor), inode, offset, job);
         rc = rc < 0 ? rc : status;
     }
+    free(line);
     fclose(maps);
     return rc;
 }
@@ -278,31 +268,24 @@ static int search(struct kolo_observer *observer, const char *target) {
         is_number ? "process or job " : "job ", target, (unsigned)geteuid(), other);
 }
 
-static bool is_going_on(const struct kolo_observer *observer, const struct kolo_observed_file *file) {
-    (void)observer;
-    return !file->over;
-}
-
-static bool is_of_a_segment(const struct kolo_observer *observer, const struct kolo_observed_file *file) {
-    return is_known(observer, file->segment_device, file->segment_inode, file->segment_offset);
-}
-
-static void keep_files(struct kolo_observer *observer,
-                       bool (*stays)(const struct kolo_observer *observer, const struct kolo_observed_file *file)) {
+/* Lets go of files: before a search of those that are over, after it of those without a segment that was found. */
+static void keep_files(struct kolo_observer *observer, bool searched) {
     size_t kept = 0;
     for (size_t i = 0; i < observer->files_count; i++) {
-        if (stays(observer, observer->files[i]))
-            observer->files[kept++] = observer->files[i];
+        struct kolo_observed_file *file = observer->files[i];
+        if (searched ? is_known(observer, file->segment_device, file->segment_inode, file->segment_offset)
+                     : !file->over)
+            observer->files[kept++] = file;
         else
-            free(observer->files[i]);
+            free(file);
     }
     observer->files_count = kept;
 }
 
 int kolo_observer_search(struct kolo_observer *observer, const char *target) {
-    keep_files(observer, is_going_on);
+    keep_files(observer, false);
     const int rc = search(observer, target);
-    keep_files(observer, is_of_a_segment);
+    keep_files(observer, true);
     return rc;
 }
 
