@@ -130,17 +130,6 @@ int kolo_exact_merge(kolo_exact *exact, const kolo_exact *other) {
     return 0;
 }
 
-/* Sums of F32 and F64 differ in the type of their words, so that ranks whose types differ find out. */
-static kolo_dtype word_dtype(const kolo_exact *exact) {
-    return exact->dtype == KOLO_F64 ? KOLO_U64 : KOLO_I64;
-}
-
-/* Prepares the words so that those of all ranks can be added, and notes what they will be then. */
-static void prepare(kolo_exact *exact) {
-    carry(exact);
-    exact->additions = KOLO_RANKS_MAX;
-}
-
 /* One of the items that ranks have to pass alike, which the words' type and count tell, too. */
 static struct kolo_item item_of(const void *context, size_t index) {
     const kolo_exact *exact = context;
@@ -148,19 +137,16 @@ static struct kolo_item item_of(const void *context, size_t index) {
                       : kolo_item_number("sums", exact->sums);
 }
 
-static struct kolo_arguments arguments_of(kolo_exact *exact) {
-    struct kolo_arguments call =
-        WITH_COUNT(exact->words, exact->words, words_of(exact), word_dtype(exact), KOLO_SUM, 0);
-    call.items = (struct kolo_items){2, item_of, exact};
-    return call;
-}
-
 int kolo_exact_allreduce(kolo_comm *comm, kolo_exact *exact, kolo_request **request) {
     static const char *const function = "kolo_exact_allreduce";
     if (!exact)
         return kolo_fail(KOLO_ERR_ARG, "%s: exact is NULL", function);
-    prepare(exact);
-    struct kolo_arguments call = arguments_of(exact);
+    carry(exact); /* so that the words of all ranks can be added */
+    exact->additions = KOLO_RANKS_MAX;
+    /* Sums of F32 and F64 differ in the type of their words, so that ranks whose types differ find out. */
+    const kolo_dtype dtype = exact->dtype == KOLO_F64 ? KOLO_U64 : KOLO_I64;
+    struct kolo_arguments call = WITH_COUNT(exact->words, exact->words, words_of(exact), dtype, KOLO_SUM, 0);
+    call.items = (struct kolo_items){2, item_of, exact};
     return request ? kolo_path_issue(KOLO_ALLREDUCE, function, comm, &call, request)
                    : kolo_path_make(KOLO_ALLREDUCE, function, comm, &call);
 }
