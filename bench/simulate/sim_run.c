@@ -351,7 +351,7 @@ static double run_asked(const sim_case *asked) {
         return simulate(asked->count, 1, 0);
     }
     const struct kolo_question question = {.descriptor = &kolo_registry[KOLO_ALLREDUCE],
-                                           .count = kolo_slice_longest(asked->count, element_bytes, run.slices),
+                                           .count = kolo_plan_longest(asked->count, element_bytes, run.slices),
                                            .element_bytes = element_bytes,
                                            .acc_bytes = (uint32_t)sim_acc_bytes(asked->dtype),
                                            .lanes = run.slices > 1 ? run.slices : 0};

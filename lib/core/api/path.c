@@ -39,7 +39,7 @@ static int divide(struct path *path, kolo_comm *lane) {
     int rc = 0;
     path->longest = call->send_blocks.counts || call->recv_blocks.counts ? longest_block(lane, call) : call->count;
     if (path->descriptor->applies)
-        path->longest = kolo_apply_longest(call->count, element_bytes, lane->global_size);
+        path->longest = kolo_plan_longest(call->count, element_bytes, lane->global_size);
     if (path->descriptor->is_unequal) {
         const uint64_t own = path->longest;
         uint64_t of_all = 0;
@@ -140,7 +140,7 @@ static int run_slice(const struct path *path, kolo_comm *lane) {
     const uint32_t element_bytes = path->call->kernel->element_bytes;
     kolo_slice_make(&slice, path->descriptor, lane->first, path->call, path->call->kernel, lane->origin.lane,
                     path->slices);
-    return plan_and_run(path->descriptor, lane, &slice, kolo_slice_longest(path->longest, element_bytes, path->slices),
+    return plan_and_run(path->descriptor, lane, &slice, kolo_plan_longest(path->longest, element_bytes, path->slices),
                         path->slices);
 }
 

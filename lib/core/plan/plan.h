@@ -92,3 +92,9 @@ void kolo_plan_lines(const struct kolo_shared_settings *settings, size_t bytes_e
 /* Returns the number of elements of slice `rank` of `ranks` of a chunk; *first is the first of them. All slices but the
  * last ones are equal. Slices begin on a KOLO_LINE_BYTES boundary of the chunk if element_bytes divides that. */
 size_t kolo_plan_slice(size_t chunk_count, uint32_t element_bytes, uint32_t ranks, uint32_t rank, size_t *first);
+
+/* The longest of them. */
+static inline size_t kolo_plan_longest(size_t chunk_count, uint32_t element_bytes, uint32_t ranks) {
+    size_t first;
+    return kolo_plan_slice(chunk_count, element_bytes, ranks, 0, &first);
+}

@@ -14,11 +14,5 @@ static inline size_t kolo_apply_range(const struct kolo_message *message, uint32
     return count;
 }
 
-/* Returns the elements of the longest range of all ranks. */
-static inline size_t kolo_apply_longest(size_t count, uint32_t element_bytes, uint32_t ranks) {
-    size_t first;
-    return kolo_plan_slice(count, element_bytes, ranks, 0, &first);
-}
-
 /* Runs the call of a single rank. */
 void kolo_apply_alone(const struct kolo_apply *apply, const void *gradients, void *parameters, size_t count);

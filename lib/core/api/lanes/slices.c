@@ -19,11 +19,6 @@ uint32_t kolo_slices_count(const struct kolo_descriptor *descriptor, const kolo_
     return slices < lanes ? (uint32_t)slices : lanes;
 }
 
-size_t kolo_slice_longest(size_t count, size_t element_bytes, uint32_t lanes) {
-    size_t first;
-    return kolo_plan_slice(count, (uint32_t)element_bytes, lanes, 0, &first);
-}
-
 static struct kolo_blocks slice_blocks(const struct kolo_blocks *whole, size_t element_bytes, uint32_t ranks,
                                        uint32_t lane, uint32_t lanes, size_t *tables) {
     size_t *counts = tables, *offsets = tables + ranks;

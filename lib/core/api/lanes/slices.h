@@ -18,9 +18,6 @@
 uint32_t kolo_slices_count(const struct kolo_descriptor *descriptor, const kolo_comm *first, size_t longest,
                            size_t element_bytes, size_t bytes_min);
 
-/* Elements of the longest slice of a message or block of `count`. */
-size_t kolo_slice_longest(size_t count, size_t element_bytes, uint32_t lanes);
-
 /* Returns a place in a buffer that memcpy takes. The caller's may be NULL with a count of 0, or not at the root. */
 static inline uint8_t *kolo_buffer_at(const void *buffer, size_t bytes) {
     static uint8_t nothing;

@@ -126,7 +126,7 @@ int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int ranks, kol
     const kolo_kernel *kernel = &kolo_reducer_select(settings.features)->kernels[dtype][used];
     const struct kolo_question question = {
         .descriptor = &kolo_registry[collective],
-        .count = kolo_registry[collective].applies ? kolo_apply_longest(count, kernel->element_bytes, (uint32_t)ranks)
+        .count = kolo_registry[collective].applies ? kolo_plan_longest(count, kernel->element_bytes, (uint32_t)ranks)
                                                    : count,
         .ranks = (uint32_t)ranks,
         .element_bytes = kernel->element_bytes,
