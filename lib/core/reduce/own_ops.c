@@ -28,20 +28,13 @@ static struct own_op own_ops[KOLO_OPS_OWN_MAX];
 
 /* Folding. */
 
-static uint32_t power_of_two_below(uint32_t n) {
-    uint32_t power = 1;
-    while (power < n - power)
-        power *= 2;
-    return power;
-}
-
 /* Folds the tree over `n` sources, `bytes` of each from byte `at` on. Returns the result: `room` or the one source. */
 static const void *fold_block(const struct own_op *own, const void *const *sources, uint32_t n, size_t at, size_t bytes,
                               uint8_t *room) {
     _Alignas(64) uint8_t left_room[BLOCK_BYTES];
     if (n == 1)
         return (const uint8_t *)sources[0] + at;
-    const uint32_t left_n = power_of_two_below(n);
+    const uint32_t left_n = kolo_tree_left(n);
     const void *right = fold_block(own, sources + left_n, n - left_n, at, bytes, room);
     if (right != room)
         memcpy(room, right, bytes);

@@ -106,13 +106,6 @@ static inline double canonical_f64(double result) {
     return result;
 }
 
-static uint32_t power_of_two_below(uint32_t n) {
-    uint32_t power = 1;
-    while (power < n - power)
-        power *= 2;
-    return power;
-}
-
 enum { BLOCK_ELEMENTS = 256 }; /* combined at a time: their arrays fit the stack at any depth of the tree */
 
 /* The names that the templates have for the operations above. */

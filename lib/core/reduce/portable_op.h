@@ -8,7 +8,7 @@ static ONE_COPY void KERNEL_NAME(tree)(ACC *acc, const void *const *sources, uin
         return;
     }
     ACC right[BLOCK_ELEMENTS];
-    uint32_t left_n = power_of_two_below(n);
+    uint32_t left_n = kolo_tree_left(n);
     KERNEL_NAME(tree)(acc, sources, left_n, first, count);
     KERNEL_NAME(tree)(right, sources + left_n, n - left_n, first, count);
     for (size_t i = 0; i < count; i++)

@@ -19,6 +19,14 @@
 
 #include "kolo.h"
 
+/* The largest power of two below n: so many of n inputs are in the left part of the tree. */
+static inline uint32_t kolo_tree_left(uint32_t n) {
+    uint32_t left = 1;
+    while (left < n - left)
+        left *= 2;
+    return left;
+}
+
 /* dst[i] = finish(tree(sources[0][i] .. sources[n-1][i])), i in 0 .. count-1; n from 1 to KOLO_RANKS_MAX.
  * `ranks` is AVG's divisor and is otherwise unused. The loops are in template/fold_template.h, which calls the
  * additions of vector_arithmetic.h; portable.c is the specification. */
