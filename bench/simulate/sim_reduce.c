@@ -99,12 +99,8 @@ void kolo_take(void *memory, size_t bytes) {
     (void)memory, (void)bytes;
 }
 
-void kolo_copy_take(void *dst, void *src, size_t bytes) {
-    copy(dst, src, bytes, SIM_WRITE);
-}
-
-void kolo_copy_take_stream(void *dst, void *src, size_t bytes) {
-    copy(dst, src, bytes, SIM_STREAM);
+void kolo_copy_take(void *dst, void *src, size_t bytes, bool streams) {
+    copy(dst, src, bytes, streams ? SIM_STREAM : SIM_WRITE);
 }
 
 /* A fold of the whole message from as many sources as there are ranks has all their inputs as its sources. */

@@ -36,11 +36,11 @@ static void stream_and_fetch(void *dst, const void *src, size_t bytes) {
 
 /* What is read is written again, but nothing beside it. */
 static void take(void *dst, const void *src, size_t bytes) {
-    kolo_copy_take(dst, (void *)src, bytes);
+    kolo_copy_take(dst, (void *)src, bytes, false);
 }
 
 static void take_and_stream(void *dst, const void *src, size_t bytes) {
-    kolo_copy_take_stream(dst, (void *)src, bytes);
+    kolo_copy_take(dst, (void *)src, bytes, true);
 }
 
 /* What is recalled stays as it is, and so does what is beside it. */
@@ -55,7 +55,7 @@ static const struct {
 } copies[] = {
     {"kolo_copy", kolo_copy},     {"kolo_copy_plain", kolo_copy_plain},
     {"kolo_copy_stream", stream}, {"kolo_copy_stream with next", stream_and_fetch},
-    {"kolo_copy_take", take},     {"kolo_copy_take_stream", take_and_stream},
+    {"kolo_copy_take", take},     {"kolo_copy_take, streams", take_and_stream},
     {"kolo_recall", recall},
 };
 

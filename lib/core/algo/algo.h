@@ -119,10 +119,7 @@ static inline void kolo_result_store(const struct kolo_message *message, uint8_t
 
 /* Like kolo_result_store, from a slot that nobody else reads; the slot's lines are taken over. */
 static inline void kolo_result_take(const struct kolo_message *message, uint8_t *to, uint8_t *from, size_t bytes) {
-    if (message->plan.stream)
-        kolo_copy_take_stream(to, from, bytes);
-    else
-        kolo_copy_take(to, from, bytes);
+    kolo_copy_take(to, from, bytes, message->plan.stream);
 }
 
 static inline void kolo_result_end(const struct kolo_message *message) {

@@ -200,18 +200,13 @@ void kolo_take(void *memory, size_t bytes) {
     }
 }
 
-void kolo_copy_take(void *dst, void *src, size_t bytes) {
+void kolo_copy_take(void *dst, void *src, size_t bytes, bool streams) {
     for (size_t at = 0; at < bytes; at += PIECE_BYTES) {
         const size_t part = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
-        kolo_copy_plain((unsigned char *)dst + at, (unsigned char *)src + at, part);
-        kolo_take((unsigned char *)src + at, part);
-    }
-}
-
-void kolo_copy_take_stream(void *dst, void *src, size_t bytes) {
-    for (size_t at = 0; at < bytes; at += PIECE_BYTES) {
-        const size_t part = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
-        kolo_copy_stream((unsigned char *)dst + at, (unsigned char *)src + at, part, NULL);
+        if (streams)
+            kolo_copy_stream((unsigned char *)dst + at, (unsigned char *)src + at, part, NULL);
+        else
+            kolo_copy_plain((unsigned char *)dst + at, (unsigned char *)src + at, part);
         kolo_take((unsigned char *)src + at, part);
     }
 }

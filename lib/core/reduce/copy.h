@@ -60,6 +60,5 @@ static inline void kolo_recall_line(const void *line) {
 /* Recalls the lines of memory that begins on a line: as much of it as is worth it. */
 void kolo_recall(const void *memory, size_t bytes);
 
-/* Copy like kolo_copy_plain and kolo_copy_stream, and take over the source. */
-void kolo_copy_take(void *dst, void *src, size_t bytes);
-void kolo_copy_take_stream(void *dst, void *src, size_t bytes);
+/* Copies like kolo_copy_plain, or where it `streams` like kolo_copy_stream, and takes over the source. */
+void kolo_copy_take(void *dst, void *src, size_t bytes, bool streams);

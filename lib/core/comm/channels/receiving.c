@@ -174,7 +174,7 @@ static bool receive_chunks(kolo_comm *comm, struct kolo_receiving *receiving) {
             return false;
         }
         kolo_copy_take(receiving->data + receiving->taken * KOLO_CHUNK_BYTES, stream->chunks[number % KOLO_CHUNKS],
-                       kolo_chunk_bytes(bytes, receiving->taken));
+                       kolo_chunk_bytes(bytes, receiving->taken), false);
         KOLO_POINT("transfer.emptied");
         kolo_publish_to(comm, &stream->taken, number + 1, message->from);
     }
