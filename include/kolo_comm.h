@@ -269,7 +269,7 @@ typedef struct kolo_stats {
     size_t stats_bytes;               /* sizeof(kolo_stats); set by the caller */
     uint64_t calls;                   /* collectives begun, but kolo_free; sends and receives ended */
     uint64_t calls_by_algorithm[16];  /* those for which an algorithm was chosen, by kolo_algorithm */
-    uint64_t payload_bytes;           /* sum of the calls' message sizes */
+    uint64_t payload_bytes;           /* sum of the calls' message sizes; of an alltoallv all that it sends */
     uint64_t sent_bytes;              /* data that this rank put into the segment for others to read */
     uint64_t received_bytes;          /* data that this rank read from what others had put there */
     uint64_t waits_slept;             /* waits that had to sleep in the kernel */

@@ -1,5 +1,6 @@
 /* Arguments that are wrong are refused with KOLO_ERR_ARG and a message that names them, on the rank that gave them
  * alone; the communicator works on. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -165,6 +166,13 @@ static void refuse_blocks(const struct rank *rank) {
     expect_status(rank, kolo_scatter(comm, is_root ? buffer : NULL, apart, 8, KOLO_U8, root), 0, "scatter");
     expect_status(rank, kolo_alltoallv(comm, NULL, far + 1, NULL, NULL, far + 1, NULL, KOLO_U8), 0,
                   "an all-to-all of nothing");
+    kolo_stats before = {.stats_bytes = sizeof before}, after = before;
+    kolo_comm_stats(comm, &before);
+    expect_status(rank, kolo_alltoallv(comm, buffer, ones, NULL, apart, ones, NULL, KOLO_F32), 0, "an all-to-all");
+    kolo_comm_stats(comm, &after);
+    expect(rank, after.payload_bytes - before.payload_bytes == 4 * (uint64_t)rank->ranks,
+           "an all-to-all of %d blocks of 4 bytes counts as %" PRIu64 " bytes", rank->ranks,
+           after.payload_bytes - before.payload_bytes);
 }
 
 static void apply_nothing(void *context, size_t first, size_t count, const void *gradients, void *parameters) {

@@ -13,9 +13,20 @@
 struct path {
     const struct kolo_descriptor *descriptor;
     const struct kolo_arguments *call;
+    size_t bytes;    /* of the message; of an alltoallv, all that this rank sends */
     size_t longest;  /* block of all ranks, in elements; set with `slices` */
     uint32_t slices; /* into which the call is divided; 0: not known yet */
 };
+
+/* call->count is nobody's where both sides have counts of their own. It stays so: it must not decide between ways. */
+static size_t message_bytes(const struct kolo_descriptor *descriptor, const kolo_comm *comm,
+                            const struct kolo_arguments *call) {
+    const bool both = descriptor->send == COUNTED && descriptor->recv == COUNTED;
+    size_t count = both ? 0 : call->count;
+    for (uint32_t rank = 0; both && rank < comm->global_size; rank++)
+        count += call->send_blocks.counts[rank];
+    return count * call->kernel->element_bytes;
+}
 
 /* Divide. */
 
@@ -220,7 +231,7 @@ static int begin_to_end(struct path *path, kolo_comm *comm) {
                                call->kernel, (uint32_t)call->root);
     } else {
         /* Such messages take long enough to afford two looks at the clock. */
-        const bool is_timed = call->count * call->kernel->element_bytes >= KOLO_TIMED_BYTES_MIN;
+        const bool is_timed = path->bytes >= KOLO_TIMED_BYTES_MIN;
         comm->call.traces_stages = is_timed && kolo_traces();
         if (is_timed)
             kolo_history_begin(comm);
@@ -248,7 +259,7 @@ static void copy_alone(const struct kolo_descriptor *descriptor, const struct ko
 /* Makes a call that has been checked: in a lane of a call by lanes its part of it, elsewhere all of it. A
  * kolo_carry_out_fn. Where only a lane's ranks together can tell how the call is divided, all lanes begin it. */
 static int make_checked(const struct kolo_descriptor *descriptor, kolo_comm *comm, const struct kolo_arguments *call) {
-    struct path path = {.descriptor = descriptor, .call = call};
+    struct path path = {.descriptor = descriptor, .call = call, .bytes = message_bytes(descriptor, comm, call)};
     const bool is_first = comm == comm->first;
     if (!comm->first->lanes && descriptor->send != COUNTED && descriptor->recv != COUNTED && !descriptor->applies) {
         path.longest = call->count;
@@ -260,7 +271,7 @@ static int make_checked(const struct kolo_descriptor *descriptor, kolo_comm *com
         return 0;
     if (is_first) {
         comm->stats.calls_by_collective[descriptor->collective]++;
-        comm->stats.payload_bytes += call->count * call->kernel->element_bytes;
+        comm->stats.payload_bytes += path.bytes;
     }
     if (comm->global_size > 1)
         return begin_to_end(&path, comm);
