@@ -199,6 +199,7 @@ static int provide_slots(const struct kolo_descriptor *descriptor, kolo_comm *co
     int rc = kolo_segment_provide(comm->segment.slots + comm->rank * bytes, bytes);
     if (rc < 0)
         rc = KOLO_FAIL_IN(comm, descriptor->function, rc, "%s", kolo_error_message());
+    KOLO_POINT("slots.provided");
     rc = kolo_status_agree(comm, descriptor->function, rc);
     comm->segment.lacks_slots = rc < 0;
     comm->stats.sent_bytes = sent_bytes;
