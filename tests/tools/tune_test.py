@@ -105,6 +105,15 @@ class Measuring(Tune):
         self.assertNotIn("rest mesh chunk 4096", text)
         self.assertIn("used here, for allreduce with 3, 2 ranks", done.stdout)
 
+    def test_sections_that_do_not_fit_are_told(self):
+        others = [SECTION.replace("ranks 2", f"ranks {ranks}") for ranks in range(4, 36)]
+        path = self.write(self.head() + "".join(others))
+        done = self.tune("--quick", "--max", "1K", "--collective", "allreduce", "--ranks", "3", "--seconds", "0.1",
+                         "--output", path)
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertIn("the last 1 of its other sections are left out, as a profile has at most 32", done.stderr)
+        self.assertEqual([3, *range(4, 35)], [int(found) for found in re.findall(r"ranks (\d+)\n", path.read_text())])
+
     def test_damaged_file_is_replaced(self):
         path = self.write("collective allreduce ranks 5\nnonsense\n")
         done = self.tune("--quick", "--max", "1K", "--ranks", "2", "--seconds", "0.1", "--output", path)

@@ -77,6 +77,9 @@ int tune_profile_keep_sections(FILE *file, const char *path, const tune_space *s
     for (size_t i = 0; result == 0 && kolo_profile_section_get(path, i, &section) == 0; i++)
         if (!is_replaced(&section, spaces, count) && sections++ < KOLO_PROFILE_SECTIONS)
             result = tune_profile_write(file, &section);
+    if (sections > KOLO_PROFILE_SECTIONS)
+        message_print("%s: the last %d of its other sections are left out, as a profile has at most %d", path,
+                      sections - KOLO_PROFILE_SECTIONS, KOLO_PROFILE_SECTIONS);
     return result;
 }
 
