@@ -84,9 +84,9 @@ static inline uint64_t kolo_step_reduced(size_t chunk) {
 }
 
 /* Runs such a schedule, in the order of mesh.c, with these two phases, or others of the caller's: `reduce` waits until
- * all have scattered the chunk and publishes that it has reduced it. The slots of the first `claimed` chunks are
- * claimed. That is each slot, KOLO_EACH_CHUNK, unless every rank waits for the others' reduce: it is free once
- * scatter(c + 3) is published, which all ranks do after their part of chunk c. */
+ * all have scattered the chunk and publishes that it has reduced it. The first `claimed` chunks claim their slots.
+ * Where every rank waits for the others' reduce, KOLO_SLOTS are enough; elsewhere it is KOLO_EACH_CHUNK. A claimed slot
+ * is free once scatter(c + 3) is published, which all ranks do after their part of chunk c. */
 #define KOLO_EACH_CHUNK SIZE_MAX
 int kolo_phases_run(kolo_comm *comm, const struct kolo_message *message, size_t claimed, kolo_phase_fn *reduce,
                     kolo_phase_fn *gather);

@@ -18,12 +18,13 @@ struct path {
     uint32_t slices; /* into which the call is divided; 0: not known yet */
 };
 
-/* call->count is nobody's where both sides have counts of their own. It stays so: it must not decide between ways. */
+/* What an alltoallv sends differs by rank. So it stands beside call->count, which decides between ways. */
 static size_t message_bytes(const struct kolo_descriptor *descriptor, const kolo_comm *comm,
                             const struct kolo_arguments *call) {
-    const bool both = descriptor->send == COUNTED && descriptor->recv == COUNTED;
-    size_t count = both ? 0 : call->count;
-    for (uint32_t rank = 0; both && rank < comm->global_size; rank++)
+    size_t count = 0;
+    if (descriptor->send != COUNTED || descriptor->recv != COUNTED)
+        return call->count * call->kernel->element_bytes;
+    for (uint32_t rank = 0; rank < comm->global_size; rank++)
         count += call->send_blocks.counts[rank];
     return count * call->kernel->element_bytes;
 }
@@ -209,8 +210,7 @@ static int provide_slots(const struct kolo_descriptor *descriptor, kolo_comm *co
 
 /* Bytes that a rank sends at most, where no block has a count of its own. */
 static size_t sent_bytes(const struct path *path, const kolo_comm *comm) {
-    const struct kolo_arguments *call = path->call;
-    return call->count * call->kernel->element_bytes * (path->descriptor->send == BLOCKS ? comm->size : 1);
+    return path->bytes * (path->descriptor->send == BLOCKS ? comm->size : 1);
 }
 
 static bool has_list(const struct kolo_descriptor *descriptor) {
