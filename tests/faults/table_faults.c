@@ -149,15 +149,18 @@ static void expect_all_points(void) {
 
 /* Trials. */
 
-/* A trial of that point, the first from a random one on; -1: of any. */
+static bool is_of(const struct table_trial *trial, int point) {
+    return point < 0 || trial->fault.point == point;
+}
+
+/* A random trial of that point, each as likely as another; -1: of any. */
 static const struct table_trial *draw(uint64_t *random, int point) {
-    const size_t first = random_next(random) % report.trials;
-    for (size_t i = 0; i < report.trials; i++) {
-        const struct table_trial *trial = &trials[(first + i) % report.trials];
-        if (point < 0 || trial->fault.point == point)
-            return trial;
-    }
-    return NULL;
+    size_t count = 0, i = 0;
+    for (size_t of = 0; of < report.trials; of++)
+        count += is_of(&trials[of], point);
+    for (uint64_t left = random_below(random, count); left > 0 || !is_of(&trials[i], point); i++)
+        left -= is_of(&trials[i], point);
+    return &trials[i];
 }
 
 static void try_sample(void) {
