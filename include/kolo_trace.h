@@ -73,7 +73,7 @@ struct kolo_trace_header {
 struct kolo_trace_comm {
     uint64_t time;         /* when it was made; 0: none is here; stored last */
     uint64_t file, offset; /* of its segment, as in kolo_watched_comm: the same for all its ranks on a machine */
-    uint64_t like;         /* the same for all its ranks on all machines, as far as they know; 0: not known */
+    uint64_t identity;     /* a random number, the same for all its ranks on all machines; 0: not known */
     uint32_t id;           /* from 0, in the order of creation */
     int32_t rank, size;    /* on this machine */
     int32_t global_rank, global_size;

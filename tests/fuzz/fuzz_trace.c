@@ -83,7 +83,7 @@ static size_t make_file(const uint8_t *data, size_t bytes, uint8_t choice, int r
                                        .taken = BLOCKS,
                                        .job = "fuzz"};
     struct kolo_trace_comm comm = {
-        .time = 1000, .file = 1, .like = 2, .rank = rank, .size = 2, .global_rank = rank, .global_size = 2};
+        .time = 1000, .file = 1, .identity = 2, .rank = rank, .size = 2, .global_rank = rank, .global_size = 2};
     memset(file, 0, sizeof file);
     if (choice & 1)
         take(&header, &data, &bytes, sizeof header);

@@ -3,6 +3,7 @@
 import pathlib
 import re
 import struct
+import zlib
 
 HEADER_TEXT = (pathlib.Path(__file__).resolve().parents[2] / "include/kolo_trace.h").read_text(encoding="utf-8")
 HEADER = struct.Struct("<8s7I4iI3q64s128s64s4Q18Q")
@@ -94,9 +95,10 @@ class Rank:
         self.tracks.append(Track(self, thread))
         return self.tracks[-1]
 
-    def comm(self, *, file=99, offset=0, like=0, local=None, size=None, made_by=b"create", time_ns=1000):
+    def comm(self, *, identity=None, local=None, size=None, made_by=b"create", time_ns=1000):
         comm_id, local, size = len(self.comms), self.rank if local is None else local, size or self.ranks
-        self.comms.append(COMM.pack(self.time(time_ns), file, offset, like, comm_id, local, size, self.rank, self.ranks,
+        identity = zlib.crc32(self.job.encode()) + 1 if identity is None else identity
+        self.comms.append(COMM.pack(self.time(time_ns), 0, 0, identity, comm_id, local, size, self.rank, self.ranks,
                                     self.node, self.nodes, 0, made_by))
         return comm_id
 

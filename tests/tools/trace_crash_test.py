@@ -352,14 +352,25 @@ class Jobs(Folder):
                          rf"^rank 1 \(pid {pids[1]}\): ended; in (no call, after )?call \d+, (allreduce|broadcast) of 1 ")
         self.assertIn("nowhere", told["Where the calls differ"])
 
-    def test_machines(self):
-        rendezvous = f"127.0.0.1:{launching.free_port()}"
+    def run_machines(self, rendezvous, victim):
         variables = {**launching.SECRET, "KOLO_DUMP": str(self.folder / "dump")}
         nodes = [self.start("--nnodes", "2", "--node-rank", str(node), "--rendezvous", rendezvous, "--bind", "none", "-n",
-                            "2,2", "--on-failure", "continue", CRASH_PROBE, "3", "9", "kill",
+                            "2,2", "--on-failure", "continue", CRASH_PROBE, victim, "9", "kill",
                             env=launching.environment(**variables)) for node in range(2)]
         for process in nodes:
             process.communicate(timeout=launching.PATIENCE_S)
+
+    def test_two_jobs_with_one_rendezvous(self):
+        """One right after the other: records of the first are not the second one's."""
+        rendezvous = f"127.0.0.1:{launching.free_port()}"
+        self.run_machines(rendezvous, "2")
+        self.run_machines(rendezvous, "3")
+        told = self.sections(self.folder / "dump", errors="3 records of .* are left out")
+        self.assertIn("records of 3 of 4 ranks", told[""])
+        self.assertRegex(told["Who is missing"], r"^rank 3 \(pid \d+\): ended")
+
+    def test_machines(self):
+        self.run_machines(f"127.0.0.1:{launching.free_port()}", "3")
         found = self.records(3)
         self.assertEqual({0, 1}, {record["node"] for record in found})
         self.assertEqual(1, len({record["communicator"] for record in found}))

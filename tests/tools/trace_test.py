@@ -105,16 +105,15 @@ class Straggler(Folder):
         self.write(made_trace.job_with_a_table(lambda clock: 2, staleness=1000))  # nobody waits
         self.assertIsNone(self.summary()["straggler"])
 
-    def test_communicator_is_found_by_place_and_time(self):
-        """Its numbers, and its place in memory, are of one rank and of one time only."""
+    def test_communicator_is_found_by_identity(self):
+        """Its number is of one rank only."""
         made = []
-        for rank in range(2):
+        for rank, order in enumerate(((7, 8, 9), (9, 7, 8))):
             process = made_trace.Rank(rank, 2)
-            for comm_id in range(3):
-                process.comm(file=7, offset=64 if comm_id else 0, time_ns=1 + comm_id * 10 * MS)
+            comms = {identity: process.comm(identity=identity) for identity in order}
             track = process.track()
-            for comm_id in range(3):
-                track.call(comm_id * 10 * MS + 2 * MS * rank, comm_id * 10 * MS + 3 * MS, 1, comm=comm_id)
+            for step, identity in enumerate(sorted(comms)):
+                track.call(step * 10 * MS + 2 * MS * rank, step * 10 * MS + 3 * MS, 1, comm=comms[identity])
             made.append(process)
         self.write(made)
         found = self.summary()
@@ -136,7 +135,7 @@ class Straggler(Folder):
             skew = node * 3600 * 10**9
             for local in range(2):
                 process = made_trace.Rank(node * 2 + local, 2 * nodes, node=node, nodes=nodes, host=f"host{node}", skew_ns=skew)
-                process.comm(file=5 + node, like=1234, local=local, size=2)
+                process.comm(identity=1234, local=local, size=2)
                 track = process.track()
                 for step in range(20):
                     begin = step * 10 * MS + (2 * MS if process.rank == 3 else 0)
@@ -402,7 +401,7 @@ class Files(Folder):
         for process in again:
             process.pid += 500
             process.comms.clear()
-            process.comm(file=100)
+            process.comm(identity=100)
         self.write(again)
         self.assertEqual(2, len(self.summary()["processes"]))
 

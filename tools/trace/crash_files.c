@@ -8,8 +8,7 @@
 #include "messages.h"
 
 #define FILE_BYTES_MAX (UINT64_C(64) << 20)
-#define FAILING_NS     INT64_C(3600000000000) /* until all ranks know of a communicator's failure */
-#define TOGETHER_NS    INT64_C(60000000000)   /* records of one job that have no process in common */
+#define TOGETHER_NS    INT64_C(60000000000) /* records of one job that have no process in common */
 
 enum { COMMS_TOLD_MAX = 8 };
 
@@ -50,12 +49,11 @@ static bool are_of_one_comm(const crash_record *a, const crash_record *b) {
     return a->communicator == b->communicator && a->ranks == b->ranks;
 }
 
-/* A job's name, and the place where its ranks meet, may be used again. Each machine's part of a job may have a name of
- * its own. */
+/* A job's name may be used again, and there may be none; each machine's part of a job may have a name of its own. */
 static bool are_of_one_job(const crash_record *a, const crash_record *b) {
-    const int64_t apart_ns = llabs(a->utc_ns - b->utc_ns);
-    return (are_of_one_comm(a, b) && apart_ns < FAILING_NS) ||
-           (strcmp(a->job, b->job) == 0 && ((a->node == b->node && a->pid == b->pid) || apart_ns < TOGETHER_NS));
+    const bool same_process = a->node == b->node && a->pid == b->pid;
+    return are_of_one_comm(a, b) ||
+           (strcmp(a->job, b->job) == 0 && (same_process || (a->job[0] && llabs(a->utc_ns - b->utc_ns) < TOGETHER_NS)));
 }
 
 /* Says which jobs' records are not among the first `kept`. */

@@ -40,36 +40,28 @@ static bool read_file(trace_process *process, size_t bytes_max, double ns_per_ti
     return good;
 }
 
-static bool have_a_communicator_in_common(const trace_process *a, const trace_process *b, bool *each_has_some) {
-    bool some[2] = {false, false};
-    for (int i = 0; i < KOLO_TRACE_COMMS; i++) {
-        some[0] |= a->comms[i].present;
-        some[1] |= b->comms[i].present;
-        for (int k = 0; a->comms[i].present && k < KOLO_TRACE_COMMS; k++) {
-            const struct kolo_trace_comm *x = &a->comms[i].is, *y = &b->comms[k].is;
-            if (b->comms[k].present &&
-                ((x->like && x->like == y->like) ||
-                 (x->file == y->file && x->offset == y->offset && strcmp(a->header.host, b->header.host) == 0)))
+static bool are_in_one_communicator(const trace_process *a, const trace_process *b) {
+    for (int i = 0; i < KOLO_TRACE_COMMS; i++)
+        for (int k = 0; a->comms[i].present && a->comms[i].is.identity && k < KOLO_TRACE_COMMS; k++)
+            if (b->comms[k].present && b->comms[k].is.identity == a->comms[i].is.identity)
                 return true;
-        }
-    }
-    *each_has_some = some[0] && some[1];
     return false;
 }
 
-/* A job's name may be used again. So its processes also met, or began together where it cannot be seen whether they
- * met. */
+static bool is_in_none(const trace_process *process) {
+    for (int i = 0; i < KOLO_TRACE_COMMS; i++)
+        if (process->comms[i].present)
+            return false;
+    return true;
+}
+
+/* A job's name may be used again. So a process that was in no communicator belongs to a job of its name that began at
+ * the same time. */
 static bool are_of_one_job(const trace_process *a, const trace_process *b) {
-    bool each_has_some;
-    if (strcmp(a->header.job, b->header.job) != 0)
-        return false;
-    if (have_a_communicator_in_common(a, b, &each_has_some))
-        return true;
     const int64_t apart = a->header.began_utc_ns - b->header.began_utc_ns;
-    const bool together = apart < TOGETHER_NS && apart > -TOGETHER_NS;
-    const bool other_machine = a->header.node != b->header.node || strcmp(a->header.host, b->header.host) != 0;
-    return together && a->header.rank != b->header.rank && a->header.ranks == b->header.ranks &&
-           (other_machine || !each_has_some);
+    return are_in_one_communicator(a, b) ||
+           ((is_in_none(a) || is_in_none(b)) && strcmp(a->header.job, b->header.job) == 0 && apart < TOGETHER_NS &&
+            apart > -TOGETHER_NS && a->header.rank != b->header.rank && a->header.ranks == b->header.ranks);
 }
 
 /* The first of those with which a process is of one job. */

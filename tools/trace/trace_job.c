@@ -19,24 +19,16 @@ static int compare(uint64_t a, uint64_t b) {
     return (a > b) - (a < b);
 }
 
-static int by_place(const void *left, const void *right) {
-    const record *a = left, *b = right;
-    const struct kolo_trace_comm *x = &a->comm->is, *y = &b->comm->is;
-    int order = compare((uint64_t)a->of->header.node, (uint64_t)b->of->header.node);
-    order = order ? order : strcmp(a->of->header.host, b->of->header.host);
-    order = order ? order : compare(x->file, y->file);
-    order = order ? order : compare(x->offset, y->offset);
-    order = order ? order : compare((uint64_t)x->lane, (uint64_t)y->lane);
-    order = order ? order : compare((uint64_t)x->size, (uint64_t)y->size);
-    if (order)
-        return order;
-    return a->comm->ns != b->comm->ns ? (a->comm->ns < b->comm->ns ? -1 : 1) : a->process - b->process;
+static int compare_machines(const record *a, const record *b) {
+    const int order = compare((uint64_t)a->of->header.node, (uint64_t)b->of->header.node);
+    return order ? order : strcmp(a->of->header.host, b->of->header.host);
 }
 
-static bool same_place(const record *a, const record *b) {
-    const struct kolo_trace_comm *x = &a->comm->is, *y = &b->comm->is;
-    return a->of->header.node == b->of->header.node && strcmp(a->of->header.host, b->of->header.host) == 0 &&
-           x->file == y->file && x->offset == y->offset && x->lane == y->lane && x->size == y->size;
+static int by_identity(const void *left, const void *right) {
+    const record *a = left, *b = right;
+    int order = compare(a->comm->is.identity, b->comm->is.identity);
+    order = order ? order : compare_machines(a, b);
+    return order ? order : a->process - b->process;
 }
 
 static record *collect(const trace_job *job, size_t *count) {
@@ -51,16 +43,17 @@ static record *collect(const trace_job *job, size_t *count) {
     return records;
 }
 
-/* Makes a communicator of the records that are of one. A place in memory may be used again: each rank is in each of its
- * communicators once, so that the first rank that comes again begins the next. */
-static bool join_machine(trace_job *job, const record *records, size_t count) {
+/* Makes a communicator of the records that are of one: a part for each machine, and one number for all its parts. */
+static bool join_records(trace_job *job, const record *records, size_t count) {
     trace_machine_comm *comm = NULL;
     for (size_t i = 0; i < count; i++) {
         const struct kolo_trace_comm *is = &records[i].comm->is;
-        const bool fits = i > 0 && same_place(&records[i - 1], &records[i]) && comm->process[is->rank] < 0;
-        if (!fits) {
+        const bool same = i > 0 && is->identity && is->identity == records[i - 1].comm->is.identity;
+        if (!same || compare_machines(&records[i - 1], &records[i]) != 0 || is->rank >= comm->size) {
+            const int shared = same ? comm->shared : job->shared_count++;
             comm = &job->comms[job->comm_count++];
-            *comm = (trace_machine_comm){.size = is->size, .process = malloc((size_t)is->size * sizeof(int32_t))};
+            *comm = (trace_machine_comm){
+                .shared = shared, .size = is->size, .process = malloc((size_t)is->size * sizeof(int32_t))};
             if (!comm->process)
                 return false;
             memset(comm->process, 0xff, (size_t)is->size * sizeof(int32_t));
@@ -69,26 +62,6 @@ static bool join_machine(trace_job *job, const record *records, size_t count) {
         records[i].comm->machine_comm = job->comm_count - 1;
     }
     return true;
-}
-
-static int by_likeness(const void *left, const void *right) {
-    const record *a = left, *b = right;
-    int order = compare(a->comm->is.like, b->comm->is.like);
-    order = order ? order : compare((uint64_t)a->comm->is.lane, (uint64_t)b->comm->is.lane);
-    return order ? order : a->comm->machine_comm - b->comm->machine_comm;
-}
-
-/* Gives the parts of a communicator on several machines one number. */
-static void join_machines(trace_job *job, record *records, size_t count) {
-    for (int i = 0; i < job->comm_count; i++)
-        job->comms[i].shared = i;
-    job->shared_count = job->comm_count;
-    qsort(records, count, sizeof *records, by_likeness);
-    for (size_t i = 1; i < count; i++) {
-        const trace_comm *before = records[i - 1].comm, *comm = records[i].comm;
-        if (comm->is.like && comm->is.like == before->is.like && comm->is.lane == before->is.lane)
-            job->comms[comm->machine_comm].shared = job->comms[before->machine_comm].shared;
-    }
 }
 
 /* Difference of a machine's clock to that of node 0, from time to time. */
@@ -268,15 +241,9 @@ bool trace_job_align(trace_job *job) {
     size_t count;
     record *records = collect(job, &count);
     job->comms = calloc(count + 1, sizeof *job->comms);
-    bool good = records && job->comms;
-    if (good) {
-        qsort(records, count, sizeof *records, by_place);
-        good = join_machine(job, records, count);
-    }
-    if (good) {
-        join_machines(job, records, count);
-        good = align_clocks(job);
-    }
+    if (records)
+        qsort(records, count, sizeof *records, by_identity);
+    const bool good = records && job->comms && join_records(job, records, count) && align_clocks(job);
     free(records);
     for (int p = 0; p < job->count; p++) {
         const trace_process *process = &job->processes[p];

@@ -123,7 +123,7 @@ static int exchange_offers(kolo_comm *comm, const struct kolo_handing *handing, 
         offer->rank = comm->rank;
         offer->user = geteuid();
         offer->status = fd < 0 ? (uint64_t)-fd : 0;
-        offer->secret = kolo_handover_secret();
+        offer->secret = kolo_random_number();
         if (fd >= 0 && kolo_memory_file_name(fd, &offer->file) < 0)
             offer->status = (uint64_t)-KOLO_ERR_SYSTEM;
     }

@@ -88,7 +88,7 @@ struct kolo_comm {
     int64_t failure_code;
     kolo_atomic_u64 has_difference; /* in lane 0: 1: `difference` is complete, and stays as it is */
     kolo_atomic_u64 has_record;     /* in lane 0: 1: see comm/failure/record.h */
-    uint64_t identity;              /* the same for all ranks; lanes have others */
+    uint64_t identity;              /* a random number of all its ranks; lanes have others */
     char difference[224];           /* "; counts[3] is 12 on rank 1, 16 on rank 0" */
     kolo_log_level log_level;
     struct kolo_settings origin; /* its settings at creation */

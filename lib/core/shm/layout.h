@@ -32,7 +32,7 @@
 #define KOLO_PAGE_BYTES      4096
 #define KOLO_HUGE_PAGE_BYTES ((size_t)2 << 20)
 #define KOLO_POPULATE_WRITE  23                           /* MADV_POPULATE_WRITE, which older headers lack */
-#define KOLO_LAYOUT          24u                          /* changes with every change to this file */
+#define KOLO_LAYOUT          25u                          /* changes with every change to this file */
 #define KOLO_JOB_MAGIC       UINT64_C(0x6b6f6c6f2d6a6f62) /* "kolo-job" */
 #define KOLO_SEGMENT_MAGIC   UINT64_C(0x6b6f6c6f2d736567) /* "kolo-seg" */
 #define KOLO_SLOTS           4                            /* of a rank; kolo_comm.h says "four" */
@@ -178,6 +178,7 @@ struct kolo_shared_header {
     uint32_t internode; /* ranks of all nodes; 0: there is one node, and the segment lacks the parts for several */
     uint64_t slot_bytes;
     uint64_t segment_bytes;
+    uint64_t identity;             /* of the communicator: see kolo_trace_comm */
     char job[KOLO_JOB_NAME_BYTES]; /* what tools call the job; "": it has no name */
     struct kolo_shared_settings settings;
     uint32_t guards_anew; /* 1: the locks of this creation become guards, see shm/guard.h */

@@ -57,9 +57,9 @@ struct parcel {
     } control;
 };
 
-uint64_t kolo_handover_secret(void) {
-    uint64_t secret;
-    return getrandom(&secret, sizeof secret, 0) == (ssize_t)sizeof secret ? secret : 0;
+uint64_t kolo_random_number(void) {
+    uint64_t number;
+    return getrandom(&number, sizeof number, 0) == (ssize_t)sizeof number ? number : 0;
 }
 
 socklen_t kolo_abstract_address(struct sockaddr_un *address, const char *format, ...) {

@@ -46,8 +46,8 @@ int kolo_descriptor_send(int socket, const void *message, size_t bytes, int fd);
  * that came with the message, for the caller to close; or -1. */
 ssize_t kolo_descriptor_receive(int socket, void *message, size_t bytes, int *fd);
 
-/* Returns a random number for the socket's name; 0 if the system has none. */
-uint64_t kolo_handover_secret(void);
+/* Returns a random number, as for the socket's name; 0 if the system has none. */
+uint64_t kolo_random_number(void);
 
 /* The taker, `rank`, calls this first. Returns a descriptor, for kolo_handover_take to close, or a negative errno. */
 int kolo_handover_listen(uint64_t secret, uint32_t rank);

@@ -93,6 +93,7 @@ static int extend(struct kolo_remote_ranks *remote, kolo_comm *comm) {
     *internode = (struct kolo_internode){
         .nodes = membership->nodes, .node = membership->node, .lanes = membership->terms.net.lanes};
     memcpy(internode->session, membership->session, sizeof internode->session);
+    memcpy(&comm->identity, membership->session, sizeof comm->identity);
     creation->extended = true;
     comm->internode = internode;
     comm->nodes = &internode->nodes;

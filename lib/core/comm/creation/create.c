@@ -59,6 +59,7 @@ static void format_segment(kolo_comm *comm, void *mapping, size_t bytes) {
     shared->internode = ranks_of_all(comm);
     shared->slot_bytes = segment->slot_bytes;
     shared->segment_bytes = segment->bytes;
+    shared->identity = comm->identity;
     memcpy(shared->job, comm->origin.title, sizeof shared->job);
     kolo_store_release(&shared->magic, KOLO_SEGMENT_MAGIC); /* for observers */
     kolo_store_relaxed(&shared->occupancy, kolo_segment_occupancy(comm->size, 1));
@@ -356,6 +357,7 @@ size_t kolo_comm_bytes(uint32_t ranks) {
 /* The last part of all ranks, once all are attached and rank 0 has decided the settings. */
 static void finish(kolo_comm *comm) {
     comm->settings = comm->segment.header->settings;
+    comm->identity = comm->segment.header->identity;
     comm->signal = &comm->segment.signals[comm->rank];
     comm->history = &comm->segment.histories[comm->rank];
     comm->waiter.spun_shown = &comm->history->spun_ns; /* pairs with kolo_watch_rank */
@@ -431,6 +433,7 @@ int kolo_comm_begin(kolo_comm **result, const struct kolo_settings *settings, co
     comm->size = (uint32_t)settings->place.size;
     comm->global_rank = (uint32_t)place->rank;
     comm->global_size = (uint32_t)place->size;
+    comm->identity = comm->rank == 0 ? kolo_random_number() : 0;
     comm->segment.fd = -1;
     comm->log_level = settings->log_level;
     comm->waiter.elsewhere = above->elsewhere;
@@ -460,21 +463,11 @@ static int meet_all(struct kolo_job *job, struct kolo_settings *local, const str
                      local->place.rank, local->net.rendezvous);
 }
 
-/* Returns a number that all ranks of a communicator have alike, as far as they know. Where its ranks are on several
- * machines, they have met at the same place; on one machine they share a segment. */
-static uint64_t identity_of(const kolo_comm *comm, const struct kolo_job *job, const struct kolo_settings *settings) {
-    uint64_t identity = kolo_digest_after(1, job->epoch);
-    for (const char *at = settings->net.rendezvous; comm->nodes && *at; at++)
-        identity = kolo_digest_after(identity, (uint8_t)*at);
-    return comm->nodes ? identity
-                       : kolo_digest_after(kolo_digest_after(identity, comm->segment.inode), comm->segment.offset);
-}
-
 /* Puts a new communicator into the trace. */
 static void trace_comm(kolo_comm *comm, const struct kolo_job *job, const struct kolo_settings *settings) {
     struct kolo_trace_comm traced = {.file = comm->segment.inode,
                                      .offset = comm->segment.offset,
-                                     .like = comm->nodes ? comm->identity : 0,
+                                     .identity = comm->identity,
                                      .rank = (int32_t)comm->rank,
                                      .size = (int32_t)comm->size,
                                      .global_rank = (int32_t)comm->global_rank,
@@ -546,8 +539,6 @@ int kolo_comm_make(kolo_comm **result, const struct kolo_settings *settings, con
     int rc = begin_trace(settings);
     kolo_trace_span_begin(KOLO_TRACE_CREATE, 0, 0, (uint64_t)settings->place.size, 0);
     rc = rc < 0 ? rc : make(&comm, &job, settings, above);
-    if (rc == 0)
-        comm->identity = identity_of(comm, &job, settings);
     if (rc == 0)
         trace_comm(comm, &job, settings);
     kolo_trace_span_end(KOLO_TRACE_CREATE, rc);
