@@ -21,8 +21,8 @@
  *     KOLO_ALGORITHM_RING is for this collective alone, KOLO_NET_ALGO and KOLO_NET=wire:bf16 are for it and
  * kolo_allreduce_many: the others that reduce give its bits without them.
  *     KOLO_ERR_ARG: bad dtype or op, an op that the dtype lacks, NULL with count > 0, overlap, size overflow.
- * KOLO_ERR_NO_SPACE, on every rank: the first call of more than a few hundred bytes finds no shared memory for the
- * slots; the communicator goes on. KOLO_ERR_TIMEOUT, PEER_DEAD, MISMATCH, ABORTED, STATE, SYSTEM: see kolo_types.h. */
+ * KOLO_ERR_NO_SPACE: a rank's first call of more than a few hundred bytes finds no shared memory, which was plentiful
+ * at the creation. KOLO_ERR_TIMEOUT, PEER_DEAD, MISMATCH, ABORTED, STATE, SYSTEM: see kolo_types.h. */
 KOLO_API int kolo_allreduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op);
 
 /* Copies buffer[0 .. count-1] of rank `root` to every other rank's buffer. The root may return before the others have

@@ -230,35 +230,55 @@ static void run_messages(void) {
 static const struct limit works = {
     .what = "by descriptor, or in memory that no mount limits", .resource = -1, .rank = -1};
 
-/* /dev/shm fills up behind the creation. Calls that pass through slots fail on all ranks, and the others work; once
- * there is room again, all do. */
+/* A /dev/shm that was nearly empty is filled up behind the creation, but for `left` bytes. A call that passes through
+ * slots breaks the communicator on all ranks; others work before it. The survivors' new one is in memory that no mount
+ * limits. */
 static void run_filled(struct rank *rank) {
     const off_t left = *(const off_t *)rank->team->argument;
     static float data[MIB / 8];
     struct statvfs mount;
-    for (int full = 1; full >= 0; full--) {
-        const int fd = rank->rank == 0 ? open("/dev/shm/filling", O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
-        if (fd >= 0 && full) {
-            fstatvfs(fd, &mount);
-            expect(rank, posix_fallocate(fd, 0, (off_t)(mount.f_bavail * mount.f_bsize) - left) == 0, "filling");
-        }
-        if (fd >= 0)
-            close(fd);
-        if (rank->rank == 0 && !full)
-            unlink("/dev/shm/filling");
-        expect_status(rank, kolo_allreduce(rank->comm, data, data, 1, KOLO_F32, KOLO_SUM), 0, "8 bytes");
-        for (int times = 0; times < 2; times++) {
-            const int status = kolo_allreduce(rank->comm, data, data, MIB / 8, KOLO_F32, KOLO_SUM);
-            expect_status(rank, status, full ? KOLO_ERR_NO_SPACE : 0, "a mount that is full");
-            if (status < 0)
-                expect_message(rank, "a mount that is full", "kolo_allreduce", NULL);
-        }
-        expect_status(rank, kolo_barrier(rank->comm), 0, "a barrier");
+    kolo_comm *comm = NULL;
+    const int fd = rank->rank == 0 ? open("/dev/shm/filling", O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
+    if (fd >= 0) {
+        fstatvfs(fd, &mount);
+        expect(rank, posix_fallocate(fd, 0, (off_t)(mount.f_bavail * mount.f_bsize) - left) == 0, "filling");
+        close(fd);
     }
+    expect_status(rank, kolo_allreduce(rank->comm, data, data, 1, KOLO_F32, KOLO_SUM), 0, "8 bytes");
+    expect_status(rank, kolo_broadcast(rank->comm, data, 64, KOLO_F32, 1), 0, "256 bytes");
+    for (int times = 0; times < 2; times++) {
+        const int status = kolo_allreduce(rank->comm, data, data, MIB / 8, KOLO_F32, KOLO_SUM);
+        expect_status(rank, status, times ? KOLO_ERR_STATE : KOLO_ERR_NO_SPACE, "a mount that is full");
+        expect_message(rank, "a mount that is full", "failed in call 3", "enlarge it", NULL);
+    }
+    if (expect_status(rank, kolo_comm_shrink(rank->comm, &comm), 0, "kolo_comm_shrink"))
+        allreduce_once(rank, comm, "the communicator of all that are left");
+    kolo_comm_destroy(comm);
+    if (rank->rank == 0)
+        unlink("/dev/shm/filling");
+}
+
+enum { COMMS = 40 };
+
+/* More communicators than /dev/shm has room for, made first and used then. */
+static void run_many(struct rank *rank) {
+    kolo_comm *comms[COMMS] = {NULL};
+    char job[64];
+    snprintf(job, sizeof job, "%s", rank->options.job);
+    for (int i = 0; i < COMMS; i++) {
+        char name[80];
+        snprintf(name, sizeof name, "%s.%d", job, i);
+        rank->options.job = name;
+        expect_status(rank, kolo_comm_create(&comms[i], &rank->options), 0, "kolo_comm_create");
+    }
+    for (int i = 0; i < COMMS; i++)
+        allreduce_once(rank, comms[i], "one of many");
+    for (int i = 0; i < COMMS; i++)
+        kolo_comm_destroy(comms[i]);
 }
 
 static void run_mounts(void) {
-    static const off_t left[] = {0, 5 * MIB / 4};
+    static const off_t left[] = {0, 320 << 10};
     static const struct limit read_only = {
         "a read-only /dev/shm", -1, 0, -1, false, KOLO_ERR_SYSTEM, {"Read-only", "/dev/shm", "kolorun"}};
     static const struct limit absent = {
@@ -268,7 +288,8 @@ static void run_mounts(void) {
     run_limit(&works, false, 10 * MIB); /* 80 MiB for two ranks */
     run_limit(&works, true, 10 * MIB);
     for (size_t i = 0; i < sizeof left / sizeof *left; i++)
-        harness_run(&(struct team){.ranks = 2, .run = run_filled, .argument = &left[i]});
+        harness_run(&(struct team){.ranks = 2, .slot_bytes = 65536, .run = run_filled, .argument = &left[i]});
+    harness_run(&(struct team){.ranks = 2, .creates_itself = true, .run = run_many}); /* 84 MiB */
     umount("/dev/shm");
     expect(NULL, mount("tmpfs", "/dev/shm", "tmpfs", MS_RDONLY, "mode=1777") == 0, "mount: %s", strerror(errno));
     run_limit(&read_only, false, 0);

@@ -7,6 +7,7 @@
 #include "api/requests/queue.h"
 #include "api/sharing.h"
 #include "comm/creation/create.h"
+#include "comm/failure/failure.h"
 #include "comm/step/history.h"
 
 /* A call that has been checked, on its way. */
@@ -77,6 +78,18 @@ static bool may_be_direct(const kolo_comm *comm, const struct kolo_message *mess
                                        !(message->plan.algorithm == KOLO_ALGORITHM_TREE && message->plan.stream)));
 }
 
+/* Gives this rank's slots their memory, within the first call that passes through them: a communicator that makes none
+ * needs none. Nobody touches a rank's slots before it publishes a step of such a call. */
+static __attribute__((noinline, cold)) int provide_slots(kolo_comm *comm) {
+    const int rc = kolo_segment_provide_slots(&comm->segment, comm->rank);
+    KOLO_POINT("slots.provided");
+    return rc < 0 ? kolo_failure_publish(comm, rc, 0) : 0;
+}
+
+static inline int ready_slots(kolo_comm *comm) {
+    return __builtin_expect(comm->segment.lacks_slots, 0) ? provide_slots(comm) : 0;
+}
+
 /* Plans and runs a message. lanes: the message is a slice of one that so many lanes share; 0: it is whole. */
 static inline __attribute__((always_inline)) int plan_and_run(const struct kolo_descriptor *descriptor, kolo_comm *comm,
                                                               struct kolo_message *message, size_t longest,
@@ -109,12 +122,16 @@ static inline __attribute__((always_inline)) int plan_and_run(const struct kolo_
         message->plan.stream = false; /* what has just been read is in a cache anyway */
     if (is_direct) {
         kolo_call_trace_plan(comm, KOLO_ALGORITHM_DIRECT);
-        const int rc = descriptor->direct(comm, message);
+        int rc = descriptor->applies ? ready_slots(comm) : 0; /* some of its buffers may not be mapped */
+        rc = rc < 0 ? rc : descriptor->direct(comm, message);
         if (rc != KOLO_DIRECT_IMPOSSIBLE) {
             comm->stats.calls_by_algorithm[KOLO_ALGORITHM_DIRECT]++;
             return rc;
         }
     }
+    const int rc = message->plan.lines ? 0 : ready_slots(comm);
+    if (rc < 0)
+        return rc;
     if (descriptor->has_op)
         comm->stats.calls_by_algorithm[message->plan.algorithm]++;
     kolo_call_trace_plan(comm, message->plan.algorithm);
@@ -192,22 +209,6 @@ static int divide_and_run(struct path *path, kolo_comm *lane) {
 
 /* Begin and end. */
 
-/* Gives this rank's slots their memory, within the first call that passes through slots: a communicator that never
- * makes one needs none. What that takes is not counted as the call's. */
-static int provide_slots(const struct kolo_descriptor *descriptor, kolo_comm *comm) {
-    const size_t bytes = KOLO_SLOTS * comm->segment.slot_bytes;
-    const uint64_t sent_bytes = comm->stats.sent_bytes, received_bytes = comm->stats.received_bytes;
-    int rc = kolo_segment_provide(comm->segment.slots + comm->rank * bytes, bytes);
-    if (rc < 0)
-        rc = KOLO_FAIL_IN(comm, descriptor->function, rc, "%s", kolo_error_message());
-    KOLO_POINT("slots.provided");
-    rc = kolo_status_agree(comm, descriptor->function, rc);
-    comm->segment.lacks_slots = rc < 0;
-    comm->stats.sent_bytes = sent_bytes;
-    comm->stats.received_bytes = received_bytes;
-    return rc;
-}
-
 /* Bytes that a rank sends at most, where no block has a count of its own. */
 static size_t sent_bytes(const struct path *path, const kolo_comm *comm) {
     return path->bytes * (path->descriptor->send == BLOCKS ? comm->size : 1);
@@ -236,9 +237,7 @@ static int begin_to_end(struct path *path, kolo_comm *comm) {
         comm->call.traces_stages = is_timed && kolo_traces();
         if (is_timed)
             kolo_history_begin(comm);
-        rc = __builtin_expect(comm->segment.lacks_slots, 0) ? provide_slots(descriptor, comm) : 0;
-        if (rc == 0)
-            rc = divide_and_run(path, comm);
+        rc = divide_and_run(path, comm);
         if (is_timed)
             kolo_history_end(comm);
     }

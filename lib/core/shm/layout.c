@@ -15,7 +15,6 @@ struct kolo_layout kolo_layout_compute(uint32_t ranks, size_t slot_bytes, uint32
         layout.internode_slots = layout.internode + kolo_whole_pages(sizeof(struct kolo_shared_internode));
         layout.allocated = layout.internode_slots + 2 * KOLO_SLOTS * slot_bytes;
     }
-    layout.created = internode ? layout.allocated : layout.slots;
     const size_t all = internode ? internode : ranks, directions = internode ? 2 : 1;
     layout.rings = layout.allocated;
     layout.streams = layout.rings + directions * ranks * all * sizeof(struct kolo_shared_ring);

@@ -182,6 +182,7 @@ struct kolo_shared_header {
     char job[KOLO_JOB_NAME_BYTES]; /* what tools call the job; "": it has no name */
     struct kolo_shared_settings settings;
     uint32_t guards_anew; /* 1: the locks of this creation become guards, see shm/guard.h */
+    uint32_t lacks_slots; /* 1: each rank gives memory to its slots when it uses them first */
 
     /* Written once, by compare-and-swap from 0: see comm/failure/failure.h. All ranks look at it in long waits. */
     KOLO_ALIGNED kolo_atomic_u64 failure;
@@ -431,8 +432,7 @@ struct kolo_layout {
     size_t internode_slots;
     size_t rings;     /* see comm/channels/rings.h */
     size_t streams;   /* behind the rings, one for each rank of all nodes */
-    size_t created;   /* bytes that have memory from the beginning, whole pages: on one node those before the slots */
-    size_t allocated; /* bytes before the rings, whole pages: those have memory before a rank uses its slots */
+    size_t allocated; /* bytes before the rings, whole pages: all but slots have memory from the beginning */
     size_t bytes;     /* all bytes, whole pages */
 };
 

@@ -19,6 +19,7 @@
 
 enum {
     CHECKED_BYTES_MIN = 1 << 20,
+    PLENTIFUL = 64, /* times what a communicator takes: more than others will use up before it uses its slots */
     KEPT_SHARE = 16 /* at most one in so many of the descriptors that this process may have */
 };
 
@@ -42,17 +43,12 @@ static int check_limits(uint64_t end, size_t bytes) {
     return 0;
 }
 
-/* Whether the mount of a file has room for so much more. is_full: an allocation has found that it has not. */
-static int check_mount(int fd, size_t bytes, bool is_full) {
+/* What the mount of a file has left; UINT64_MAX: it has no limit. */
+static uint64_t free_bytes(int fd) {
     struct statvfs mount;
-    const bool is_known = fstatvfs(fd, &mount) == 0 && mount.f_blocks > 0; /* 0: it has no limit */
-    const unsigned long long free_bytes = is_known ? (unsigned long long)mount.f_bavail * mount.f_bsize : 0;
-    if (!is_full && (!is_known || bytes <= free_bytes))
+    if (fstatvfs(fd, &mount) < 0)
         return 0;
-    return kolo_fail(KOLO_ERR_NO_SPACE,
-                     "shared memory: %zu bytes needed, %llu free: enlarge it (docker run --shm-size, mount -o "
-                     "remount,size=), or set KOLO_SLOT_BYTES below %llu",
-                     bytes, free_bytes, (unsigned long long)bytes);
+    return mount.f_blocks > 0 ? (uint64_t)mount.f_bavail * mount.f_bsize : UINT64_MAX;
 }
 
 int kolo_segment_allocate(int fd, uint64_t offset, size_t bytes) {
@@ -64,15 +60,17 @@ int kolo_segment_allocate(int fd, uint64_t offset, size_t bytes) {
         return 0;
     if (rc != ENOSPC && rc != ENOMEM && rc != EFBIG)
         return kolo_fail_system(rc, "allocating %zu bytes of shared memory", bytes);
-    return check_mount(fd, bytes, true);
+    return kolo_fail(KOLO_ERR_NO_SPACE,
+                     "shared memory: %zu bytes needed, %llu free: enlarge it (docker run --shm-size, mount -o "
+                     "remount,size=), or set KOLO_SLOT_BYTES below %llu",
+                     bytes, (unsigned long long)free_bytes(fd), (unsigned long long)bytes);
 }
 
-int kolo_segment_allocate_all(int fd, uint64_t offset, const struct kolo_layout *layout, size_t *bytes) {
-    int rc = check_limits(offset + layout->allocated, layout->allocated);
-    if (rc == 0)
-        rc = check_mount(fd, layout->allocated, false);
-    if (rc == 0)
-        rc = kolo_segment_allocate(fd, offset, layout->created);
+int kolo_segment_allocate_all(int fd, uint64_t offset, const struct kolo_layout *layout, size_t *bytes,
+                              bool *lacks_slots) {
+    *lacks_slots = !layout->internode && layout->allocated < free_bytes(fd) / PLENTIFUL &&
+                   layout->allocated < kolo_memory_available() / PLENTIFUL;
+    int rc = kolo_segment_allocate(fd, offset, *lacks_slots ? layout->slots : layout->allocated);
     *bytes = layout->bytes;
     if (rc == 0 && kolo_segment_allocate(fd, offset + layout->bytes - KOLO_PAGE_BYTES, KOLO_PAGE_BYTES) < 0) {
         *bytes = layout->allocated;
@@ -98,6 +96,14 @@ int kolo_segment_provide(void *pages, size_t bytes) {
                                 "shared memory: %zu bytes more needed, and there are none: enlarge it (docker run "
                                 "--shm-size, mount -o remount,size=)",
                                 bytes);
+}
+
+int kolo_segment_provide_slots(struct kolo_segment *segment, uint32_t rank) {
+    const size_t bytes = KOLO_SLOTS * segment->slot_bytes;
+    const int limited = check_limits(0, segment->header->ranks * bytes); /* the other ranks need theirs now, too */
+    const int rc = limited < 0 ? limited : kolo_segment_provide(segment->slots + rank * bytes, bytes);
+    segment->lacks_slots = rc < 0;
+    return rc;
 }
 
 int kolo_segment_map(int fd, uint64_t offset, size_t bytes, void **address) {

@@ -23,7 +23,7 @@ struct kolo_segment {
     int fd;           /* own descriptor; -1: closed */
     uint64_t device;  /* which file it is, from kolo_segment_close on; 0 before */
     uint64_t inode;
-    bool lacks_slots; /* this rank's have no memory yet: see api/path.c */
+    bool lacks_slots; /* this rank's have no memory yet: see plan_and_run in api/path.c */
     bool counted;     /* the mapping is rank 0's, shared by threads of its process, and counted in header->occupancy */
 };
 
@@ -31,14 +31,17 @@ struct kolo_segment {
  * (message set: need, limit, remedy), KOLO_ERR_SYSTEM. */
 int kolo_segment_allocate(int fd, uint64_t offset, size_t bytes);
 
-/* Allocates a segment at `offset` of `fd`: the memory that it has from the beginning, if there is room for the slots as
- * well, and in the file the length for the rest; for rings unless a limit forbids that. *bytes becomes the length. As
- * kolo_segment_allocate. */
-int kolo_segment_allocate_all(int fd, uint64_t offset, const struct kolo_layout *layout, size_t *bytes);
+/* Allocates a segment at `offset` of `fd`, and in the file the length for rings, unless a limit forbids that. *bytes
+ * becomes the length. *lacks_slots: slots have no memory yet, as there is plenty of it. As kolo_segment_allocate. */
+int kolo_segment_allocate_all(int fd, uint64_t offset, const struct kolo_layout *layout, size_t *bytes,
+                              bool *lacks_slots);
 
 /* Gives memory to whole pages of a segment that had none at the beginning, and that nobody else uses yet: no later
  * access finds memory missing. May change the last byte of each page. KOLO_ERR_NO_SPACE, message set. */
 int kolo_segment_provide(void *pages, size_t bytes);
+
+/* Likewise, to the slots of `rank`, the caller. */
+int kolo_segment_provide_slots(struct kolo_segment *segment, uint32_t rank);
 
 /* Maps `bytes` at `offset` of fd, not for forked children. KOLO_ERR_NO_SPACE: address space. KOLO_ERR_SYSTEM. */
 int kolo_segment_map(int fd, uint64_t offset, size_t bytes, void **address);

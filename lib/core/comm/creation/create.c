@@ -29,7 +29,7 @@ static int allocate_segment(struct kolo_job *job, struct kolo_segment *segment, 
     if (segment->fd < 0)
         return kolo_fail_system(errno, "duplicating the job file's descriptor");
     KOLO_POINT("create.placed");
-    int rc = kolo_segment_allocate_all(segment->fd, segment->offset, layout, bytes);
+    int rc = kolo_segment_allocate_all(segment->fd, segment->offset, layout, bytes, &segment->lacks_slots);
     if (rc != KOLO_ERR_NO_SPACE || !job->path[0])
         return rc;
     close(segment->fd);
@@ -39,7 +39,7 @@ static int allocate_segment(struct kolo_job *job, struct kolo_segment *segment, 
         return rc; /* the message of the attempt that failed first */
     kolo_log(job->settings->log_level, KOLO_LOG_INFO, 0, "%s has no room for %zu bytes: using a memfd", job->path,
              layout->allocated);
-    return kolo_segment_allocate_all(segment->fd, 0, layout, bytes);
+    return kolo_segment_allocate_all(segment->fd, 0, layout, bytes, &segment->lacks_slots);
 }
 
 /* Returns what kolo_shared_header.internode is to be. */
@@ -60,6 +60,7 @@ static void format_segment(kolo_comm *comm, void *mapping, size_t bytes) {
     shared->slot_bytes = segment->slot_bytes;
     shared->segment_bytes = segment->bytes;
     shared->identity = comm->identity;
+    shared->lacks_slots = segment->lacks_slots;
     memcpy(shared->job, comm->origin.title, sizeof shared->job);
     kolo_store_release(&shared->magic, KOLO_SEGMENT_MAGIC); /* for observers */
     kolo_store_relaxed(&shared->occupancy, kolo_segment_occupancy(comm->size, 1));
@@ -185,7 +186,7 @@ static void introduce(kolo_comm *comm, const struct kolo_job *job) {
     kolo_cpu_set_allowed(&self->cpus);
     kolo_store_relaxed(&self->state, KOLO_MEMBER_PRESENT);
     KOLO_POINT("create.present");
-    comm->segment.lacks_slots = !comm->nodes;
+    comm->segment.lacks_slots = comm->segment.header->lacks_slots;
     kolo_segment_settle(&comm->segment, comm->rank);
     KOLO_POINT("create.settled");
 }
