@@ -138,6 +138,31 @@ class Late(Job):
         self.assertGreater(late["late_calls"], 0.7 * late["matched_calls"])
         self.assertGreater(late["late_median_s"], 0.018)
 
+    def test_waits_for_the_background_and_helpers(self):
+        """A program that waits for a request, whoever carries it out, waits; a wait for a helper is for no rank."""
+        self.run_job(2, PROBE, "queued", KOLO_PROGRESS="1")
+        waiting = self.summary()["processes"][0]
+        self.assertGreater(waiting["waiting_s"], 0.3)
+        self.assertLess(waiting["hidden_share"], 0.6)
+        self.folder = self.folder.with_name("helped")
+        self.run_job(3, PROBE, "helped", KOLO_THREADS="2")
+        waiting = self.summary()["processes"][1]
+        self.assertGreater(waiting["waiting_s"], 0.15)
+        self.assertLess(sum(waiting["waited_for_s"]), waiting["waiting_s"] / 2)
+
+    def test_waits_for_another_machine(self):
+        """Rank 2 leads the second machine, and is late; rank 0 leads the first."""
+        rendezvous = f"127.0.0.1:{launching.free_port()}"
+        jobs = [subprocess.Popen([launching.KOLORUN, "--trace", str(self.folder), "--nnodes", "2", "--node-rank", str(node),
+                                  "--rendezvous", rendezvous, "--bind", "none", "-n", "2,2", PROBE, "slow"],
+                                 env=launching.environment(**launching.SECRET)) for node in range(2)]
+        for job in jobs:
+            self.assertEqual(0, job.wait(timeout=launching.PATIENCE_S))
+        found = self.summary()
+        self.assertEqual(2, found["straggler"])
+        for rank in (0, 1, 3):
+            self.assertGreater(found["processes"][rank]["waiting_s"], 0.7)
+
     @unittest.skipUnless("TABLE_PROBE" in os.environ, "the library has no tables")
     def test_names_for_whose_clocks_others_wait(self):
         for staleness in "02":

@@ -2,6 +2,8 @@
  *
  *   all      some of everything that a trace has
  *   slow     rank 2 comes 20 ms late to each of 40 all-reduces
+ *   queued   rank 1 comes 50 ms late to each of 10 all-reduces in the background
+ *   helped   rank 1's helper takes 20 ms more for its part of each of 10 all-reduces
  *   random   collectives drawn by chance, without end
  *   pause    ranges and a communicator while the trace pauses, and behind that
  *   fork     a child writes ranges, and a trace of its own
@@ -53,6 +55,35 @@ static void run_slow(kolo_comm *comm) {
             nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
         check(kolo_allreduce(comm, data, result, 4, KOLO_F32, KOLO_SUM));
     }
+}
+
+static void run_queued(kolo_comm *comm) {
+    for (int i = 0; i < 10; i++) {
+        kolo_request *request;
+        if (kolo_comm_rank(comm) == 1)
+            nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+        check(kolo_iallreduce(comm, data, result, COUNT, KOLO_F32, KOLO_SUM, &request));
+        nanosleep(&(struct timespec){.tv_nsec = 15000000}, NULL); /* until a progress thread begins */
+        check(kolo_request_wait(request));
+    }
+}
+
+static pthread_t slow_but_here;
+
+static void add_slowly(const void *in, void *inout, size_t count, void *context) {
+    (void)context;
+    for (size_t i = 0; i < count; i++)
+        ((float *)inout)[i] += ((const float *)in)[i];
+    if (slow_but_here && !pthread_equal(slow_but_here, pthread_self()))
+        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+}
+
+static void run_helped(kolo_comm *comm) {
+    kolo_op add;
+    slow_but_here = kolo_comm_rank(comm) == 1 ? pthread_self() : 0;
+    check(kolo_op_create(&add, add_slowly, NULL, 4, KOLO_OP_COMMUTATIVE));
+    for (int i = 0; i < 10; i++)
+        check(kolo_allreduce(comm, data, result, COUNT, KOLO_F32, add));
 }
 
 /* All ranks draw the same. */
@@ -165,6 +196,10 @@ int main(int argc, char **argv) {
     check(kolo_comm_create(&comm, NULL));
     if (strcmp(what, "slow") == 0)
         run_slow(comm);
+    else if (strcmp(what, "queued") == 0)
+        run_queued(comm);
+    else if (strcmp(what, "helped") == 0)
+        run_helped(comm);
     else if (strcmp(what, "random") == 0)
         run_random(comm);
     else if (strcmp(what, "pause") == 0)

@@ -38,7 +38,8 @@ static void count_spun(kolo_waiter *waiter, uint64_t ns) {
         kolo_show_release(waiter->spun_shown, waiter->spun_ns);
 }
 
-static void count_until(kolo_waiter *waiter, int64_t now_ns) {
+void kolo_wait_count_spun(kolo_waiter *waiter) {
+    const int64_t now_ns = kolo_clock_ns();
     count_spun(waiter, (uint64_t)(now_ns - waiter->since_ns));
     waiter->since_ns = now_ns;
 }
@@ -103,7 +104,7 @@ static int wait_asleep(kolo_waiter *waiter, struct kolo_wait *wait) {
         int64_t left_ns = kolo_waiter_timeout_ns(waiter) - wait->waited_ns;
         /* A check that has not failed by the deadline has to be called again. */
         const int64_t longest_ns = kolo_wait_work(waiter);
-        count_until(waiter, kolo_clock_ns());
+        kolo_wait_count_spun(waiter);
         sleep_slice(wait, left_ns > 0 && left_ns < longest_ns ? left_ns : longest_ns);
         waiter->since_ns = kolo_clock_ns();
         if (kolo_wait_reached(wait))
@@ -168,9 +169,25 @@ static __attribute__((noinline, cold)) bool spin_traced(kolo_waiter *waiter, con
     return spin_as(waiter, wait, true, began);
 }
 
-static __attribute__((noinline, cold)) void trace_begin(kolo_waiter *waiter, const struct kolo_wait *wait,
-                                                        uint64_t began) {
-    trace_wait(KOLO_TRACE_WAIT_BEGIN, waiter, wait, began ? began : kolo_trace_ticks(), 0);
+void kolo_wait_begin(kolo_waiter *waiter, struct kolo_wait *wait, uint64_t began) {
+    wait->start_ns = waiter->since_ns = kolo_clock_ns();
+    wait->spun_ns = waiter->spun_ns;
+    if (kolo_traces())
+        trace_wait(KOLO_TRACE_WAIT_BEGIN, waiter, wait, began ? began : kolo_trace_ticks(), 0);
+    KOLO_PROBE_WAIT_BEGIN(waiter->owner, wait->peer);
+    if (waiter->note)
+        waiter->note(waiter, wait, false);
+}
+
+void kolo_wait_end(kolo_waiter *waiter, struct kolo_wait *wait, int status) {
+    kolo_wait_count_spun(waiter);
+    wait->waited_ns = waiter->since_ns - wait->start_ns;
+    waiter->waited_ns += (uint64_t)wait->waited_ns;
+    KOLO_PROBE_WAIT_END(waiter->owner, wait->peer, status, wait->waited_ns);
+    if (waiter->note)
+        waiter->note(waiter, wait, true);
+    if (kolo_traces())
+        trace_wait(KOLO_TRACE_WAIT_END, waiter, wait, 0, waiter->spun_ns - wait->spun_ns);
 }
 
 /* The affinity of ranks does not tell whether they share a processor: two ranks that may run on two processors can
@@ -254,22 +271,9 @@ int kolo_wait_slowly(kolo_waiter *waiter, const kolo_atomic_u64 *flag, uint64_t 
     uint64_t began = 0;
     if (kolo_traces() ? spin_traced(waiter, &wait, &began) : spin(waiter, &wait))
         return 0;
-    wait.start_ns = waiter->since_ns = kolo_clock_ns();
-    const uint64_t spun_before_ns = waiter->spun_ns;
-    if (kolo_traces())
-        trace_begin(waiter, &wait, began);
-    KOLO_PROBE_WAIT_BEGIN(waiter->owner, peer);
-    if (waiter->note)
-        waiter->note(waiter, &wait, false);
+    kolo_wait_begin(waiter, &wait, began);
     const int rc = wait_yielding(waiter, &wait, wait.start_ns) ? 0 : wait_asleep(waiter, &wait);
-    count_until(waiter, kolo_clock_ns());
-    wait.waited_ns = waiter->since_ns - wait.start_ns;
-    waiter->waited_ns += (uint64_t)wait.waited_ns;
-    KOLO_PROBE_WAIT_END(waiter->owner, peer, rc, wait.waited_ns);
-    if (waiter->note)
-        waiter->note(waiter, &wait, true);
-    if (kolo_traces())
-        trace_wait(KOLO_TRACE_WAIT_END, waiter, &wait, 0, waiter->spun_ns - spun_before_ns);
+    kolo_wait_end(waiter, &wait, rc);
     return rc;
 }
 

@@ -37,6 +37,7 @@ struct kolo_wait {
     kolo_bell *bell;
     uint32_t peer;
     int64_t start_ns;  /* the end of spinning */
+    uint64_t spun_ns;  /* of the waiter's, then */
     int64_t waited_ns; /* in check: time asleep so far, in awake time; in note: all time beyond spinning */
 };
 
@@ -105,6 +106,15 @@ static inline int kolo_wait_at_least(kolo_waiter *waiter, const kolo_atomic_u64 
         return 0;
     return kolo_wait_slowly(waiter, flag, target, bell, peer);
 }
+
+/* The begin and the end of a wait beyond spinning, for the trace, the probes and the rank's history. A thread that
+ * waits elsewhere, as in io_uring, calls them too. `began`: its begin as the trace has it; 0: now. */
+void kolo_wait_begin(kolo_waiter *waiter, struct kolo_wait *wait, uint64_t began);
+void kolo_wait_end(kolo_waiter *waiter, struct kolo_wait *wait, int status);
+
+/* Counts the time of such a wait until now as time in which the thread did not sleep. Whoever calls it before a sleep
+ * sets since_ns after it. */
+void kolo_wait_count_spun(kolo_waiter *waiter);
 
 /* For a rank whose call has failed: waits, for `ns` at most, for a flag that its owner changes without ringing the
  * bell. Returns whether the flag has reached the target. Nothing is checked meanwhile. */

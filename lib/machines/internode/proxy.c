@@ -507,7 +507,11 @@ static int drive_until(struct kolo_proxy *proxy, struct kolo_wait *wait) {
         const int64_t sleep_ns = kolo_wait_work(waiter);
         waiter->slept += sleeps && !slept;
         slept |= sleeps;
+        if (sleeps)
+            kolo_wait_count_spun(waiter);
         drive(proxy, sleeps ? sleep_ns : 0);
+        if (sleeps)
+            waiter->since_ns = kolo_clock_ns();
     }
     return 0;
 }
@@ -521,15 +525,15 @@ int kolo_proxy_await(kolo_comm *comm, uint64_t ticket) {
         .flag = &shared->done, .target = ticket + 1, .bell = &shared->bell, .peer = KOLO_PEER_PROXY};
     if (!proxy || kolo_load_relaxed(&proxy->background) > ticket || kolo_wait_reached(&wait))
         return kolo_wait_at_least(waiter, wait.flag, wait.target, wait.bell, wait.peer);
-    wait.start_ns = kolo_clock_ns();
     bool drives;
     while (!(drives = take(proxy)) && !is_threads(proxy)) /* the thread drives for a moment, or from now on */
         sched_yield();
     int rc = 0;
     if (drives) {
+        kolo_wait_begin(waiter, &wait, 0);
         rc = drive_until(proxy, &wait);
+        kolo_wait_end(waiter, &wait, rc);
         hand_back(proxy);
-        waiter->waited_ns += (uint64_t)(kolo_clock_ns() - wait.start_ns);
     }
     return rc < 0 ? rc : kolo_wait_at_least(waiter, wait.flag, wait.target, wait.bell, wait.peer);
 }

@@ -78,7 +78,8 @@ struct kolo_helpers *kolo_helpers_create(kolo_comm *const *lanes, uint32_t count
                                     .publisher_fences = true,
                                     .timeout_ns = KOLO_NEVER_NS,
                                     .check = ask,
-                                    .owner = lanes[0]};
+                                    .owner = lanes[0],
+                                    .trace = lanes[0]->waiter.trace};
     for (uint32_t i = 0; i < helpers->count; i++) {
         helpers->helper[i].lane = lanes[i + 1];
         helpers->helper[i].all = helpers;
@@ -109,7 +110,8 @@ static int await(struct kolo_helpers *helpers) {
     int rc = 0;
     for (uint32_t i = 0; i < helpers->started; i++) {
         struct helper *helper = &helpers->helper[i];
-        kolo_wait_at_least(&helpers->waiter, &helper->done, work, &helpers->done_bell, 0); /* pairs with serve */
+        kolo_wait_at_least(&helpers->waiter, &helper->done, work, &helpers->done_bell,
+                           UINT32_MAX); /* pairs with serve */
         rc = helper->status < 0 ? helper->status : rc;
     }
     return rc;

@@ -63,6 +63,12 @@ static void trace_request(kolo_trace_kind kind, const kolo_request *request, int
                      count, request->order);
 }
 
+/* Puts a wait for what another thread carries out into the trace. */
+static void trace_await(kolo_trace_kind kind, unsigned comm, uint64_t began) {
+    if (kolo_traces())
+        kolo_trace_write(kolo_trace_head(kind, 0, 0, 0, comm, -1), began, 0);
+}
+
 /* Completing. */
 
 static void complete(struct kolo_queue *queue, kolo_request *request, int status, const char *message) {
@@ -226,7 +232,7 @@ static bool give_up(const kolo_comm *comm, const kolo_request *request) {
 static void go_on_with_transfers(struct kolo_queue *queue, const struct until *until) {
     kolo_comm *comm = queue->comm;
     own(queue);
-    queue->awaits_any = until->waits && !until->is_thread && !until->request && queues->next;
+    queue->awaits_any = until->waits && !until->is_thread && !until->request && queues->next && comm->segment.header;
     awaiting += queue->awaits_any;
     kolo_common_unlock();
     int rc = begin_transfers(queue);
@@ -311,7 +317,9 @@ static void carry_out_oldest(struct kolo_queue *queue) {
     complete_ended(queue, rc);
 }
 
-void kolo_queue_await_completion(struct kolo_queue *queue, const kolo_request *request) {
+/* began: of the wait, in the trace. */
+static void sleep_until_completion(struct kolo_queue *queue, const kolo_request *request, uint64_t began) {
+    const unsigned traced = queue->comm->waiter.trace;
     const uint32_t rings = kolo_bell_rings(&completion);
     const bool may_ask = queue->comm->interrupt.thread == gettid();
     struct kolo_interrupt interrupt = {0}; /* a copy: the queue may be gone while the lock is given up */
@@ -320,7 +328,9 @@ void kolo_queue_await_completion(struct kolo_queue *queue, const kolo_request *r
     sleepers++;
     kolo_common_unlock();
     KOLO_POINT("request.awaiting");
+    trace_await(KOLO_TRACE_WAIT_BEGIN, traced, began);
     kolo_futex_sleep(&completion.rings, rings, KOLO_INTERRUPT_NS);
+    trace_await(KOLO_TRACE_WAIT_END, traced, 0);
     KOLO_POINT("request.awaited");
     const int code = kolo_failure_ask(&interrupt);
     kolo_common_lock();
@@ -332,18 +342,25 @@ void kolo_queue_await_completion(struct kolo_queue *queue, const kolo_request *r
         kolo_store_release(&queue->comm->interrupt.code, (uint64_t)code); /* pairs with kolo_failure_ask */
 }
 
+void kolo_queue_await_completion(struct kolo_queue *queue, const kolo_request *request) {
+    sleep_until_completion(queue, request, kolo_traces() ? kolo_trace_ticks() : 0);
+}
+
 /* Waits for a request. The progress thread has a processor of its own, so that the caller need not sleep at once. */
 static void await(struct kolo_queue *queue, const kolo_request *request) {
+    const uint64_t began = kolo_traces() ? kolo_trace_ticks() : 0;
     if (request && queue->has_thread && !queue->defers) {
         const uint32_t spins = queue->comm->waiter.spins_max;
         kolo_common_unlock();
         for (uint32_t i = 0; i < spins && !kolo_request_is_done(request); i++)
             kolo_pause();
         kolo_common_lock();
-        if (kolo_request_is_done(request))
+        if (kolo_request_is_done(request)) {
+            trace_await(KOLO_TRACE_WAIT, request->comm->waiter.trace, began);
             return;
+        }
     }
-    kolo_queue_await_completion(queue, request);
+    sleep_until_completion(queue, request, began);
 }
 
 /* Makes the progress thread look for something to do. */

@@ -42,7 +42,8 @@ void kolo_history_end(kolo_comm *comm) {
 void kolo_history_note_wait(kolo_waiter *waiter, const struct kolo_wait *wait, bool over) {
     kolo_comm *comm = waiter->owner;
     const bool in_call = !kolo_channels_busy(&comm->channels);
-    const uint32_t peer = in_call || !comm->channels.awaits_any ? kolo_peer_rank(wait->peer) : KOLO_RANKS_MAX;
+    const bool for_any = in_call ? kolo_peer_rank(wait->peer) == comm->rank : comm->channels.awaits_any;
+    const uint32_t peer = for_any ? KOLO_RANKS_MAX : kolo_peer_rank(wait->peer);
     struct kolo_shared_record *record = in_call ? open_record(comm, wait->start_ns) : NULL;
     if (!over) {
         kolo_show_release(&comm->signal->waiting, pack(peer, (uint64_t)wait->start_ns / 1000));
