@@ -384,6 +384,45 @@ static void run_abort_alone(struct rank *rank) {
     kolo_comm_destroy(comm);
 }
 
+static atomic_bool messages_end;
+
+static void *send_to_itself(void *comm) {
+    int sent = 1, received;
+    kolo_request *requests[2];
+    while (!atomic_load(&messages_end) && kolo_irecv(comm, &received, 1, KOLO_I32, 0, 0, NULL, &requests[0]) == 0 &&
+           kolo_isend(comm, &sent, 1, KOLO_I32, 0, 0, &requests[1]) == 0 && kolo_request_wait_all(requests, 2) == 0)
+        ;
+    return NULL;
+}
+
+/* A thread waits for any request of a communicator that its rank alone is in, while another completes some elsewhere.
+ */
+static void run_wait_any_alone(struct rank *rank) {
+    enum { WAITS = 20000 };
+    kolo_comm *comm, *alone[2];
+    pthread_t thread;
+    int received, index;
+    if (!create(rank, &comm))
+        return;
+    for (int i = 0; i < 2; i++)
+        if (!expect_status(rank, kolo_comm_split(comm, rank->rank, 0, &alone[i]), 0, "kolo_comm_split"))
+            return;
+    atomic_store(&messages_end, false);
+    if (!expect(rank, pthread_create(&thread, NULL, send_to_itself, alone[1]) == 0, "no thread"))
+        return;
+    for (int i = 0; i < WAITS; i++) {
+        kolo_request *request; /* of a message that nobody can send */
+        expect_status(rank, kolo_irecv(alone[0], &received, 1, KOLO_I32, 0, 5, NULL, &request), 0, "kolo_irecv");
+        if (!expect(rank, kolo_request_wait_any(&request, 1, &index) < 0, "a receive from itself without a message"))
+            break;
+    }
+    atomic_store(&messages_end, true);
+    pthread_join(thread, NULL);
+    for (int i = 0; i < 2; i++)
+        kolo_comm_destroy(alone[i]);
+    kolo_comm_destroy(comm);
+}
+
 struct aborter {
     kolo_comm *comm;
     atomic_uint calls;
@@ -717,6 +756,7 @@ int main(int argc, char **argv) {
                  {run_abort, .ranks_min = 1},
                  {run_abort_at_once, .ranks_min = 2},
                  {run_abort_alone, .ranks_min = 1},
+                 {run_wait_any_alone, .ranks_min = 1},
                  {run_abort_in_function, .ranks_min = 2},
                  {run_abort_by_thread, .ranks_min = 1},
                  {run_destroy, .ranks_min = 1},
