@@ -230,30 +230,39 @@ static void run_messages(void) {
 static const struct limit works = {
     .what = "by descriptor, or in memory that no mount limits", .resource = -1, .rank = -1};
 
+struct filled {
+    off_t left;
+    int threads;
+};
+
 /* A /dev/shm that was nearly empty is filled up behind the creation, but for `left` bytes. A call that passes through
  * slots breaks the communicator on all ranks; others work before it. The survivors' new one is in memory that no mount
  * limits. */
 static void run_filled(struct rank *rank) {
-    const off_t left = *(const off_t *)rank->team->argument;
-    static float data[MIB / 8];
+    const struct filled *filled = rank->team->argument;
+    static float data[MIB];
     struct statvfs mount;
-    kolo_comm *comm = NULL;
+    kolo_comm *broken = NULL, *comm = NULL;
+    rank->options.threads = filled->threads;
+    if (!expect_status(rank, kolo_comm_create(&broken, &rank->options), 0, "kolo_comm_create"))
+        return;
     const int fd = rank->rank == 0 ? open("/dev/shm/filling", O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
     if (fd >= 0) {
         fstatvfs(fd, &mount);
-        expect(rank, posix_fallocate(fd, 0, (off_t)(mount.f_bavail * mount.f_bsize) - left) == 0, "filling");
+        expect(rank, posix_fallocate(fd, 0, (off_t)(mount.f_bavail * mount.f_bsize) - filled->left) == 0, "filling");
         close(fd);
     }
-    expect_status(rank, kolo_allreduce(rank->comm, data, data, 1, KOLO_F32, KOLO_SUM), 0, "8 bytes");
-    expect_status(rank, kolo_broadcast(rank->comm, data, 64, KOLO_F32, 1), 0, "256 bytes");
+    expect_status(rank, kolo_allreduce(broken, data, data, 1, KOLO_F32, KOLO_SUM), 0, "4 bytes");
+    expect_status(rank, kolo_broadcast(broken, data, 64, KOLO_F32, 1), 0, "256 bytes");
     for (int times = 0; times < 2; times++) {
-        const int status = kolo_allreduce(rank->comm, data, data, MIB / 8, KOLO_F32, KOLO_SUM);
+        const int status = kolo_allreduce(broken, data, data, MIB, KOLO_F32, KOLO_SUM);
         expect_status(rank, status, times ? KOLO_ERR_STATE : KOLO_ERR_NO_SPACE, "a mount that is full");
-        expect_message(rank, "a mount that is full", "failed in call 3", "enlarge it", NULL);
+        expect_message(rank, "a mount that is full", "failed in call", "enlarge it", NULL);
     }
-    if (expect_status(rank, kolo_comm_shrink(rank->comm, &comm), 0, "kolo_comm_shrink"))
+    if (expect_status(rank, kolo_comm_shrink(broken, &comm), 0, "kolo_comm_shrink"))
         allreduce_once(rank, comm, "the communicator of all that are left");
     kolo_comm_destroy(comm);
+    kolo_comm_destroy(broken);
     if (rank->rank == 0)
         unlink("/dev/shm/filling");
 }
@@ -278,7 +287,7 @@ static void run_many(struct rank *rank) {
 }
 
 static void run_mounts(void) {
-    static const off_t left[] = {0, 320 << 10};
+    static const struct filled filled[] = {{0, 1}, {320 << 10, 1}, {0, 2}};
     static const struct limit read_only = {
         "a read-only /dev/shm", -1, 0, -1, false, KOLO_ERR_SYSTEM, {"Read-only", "/dev/shm", "kolorun"}};
     static const struct limit absent = {
@@ -287,8 +296,9 @@ static void run_mounts(void) {
     run_limit(&works, false, 0);
     run_limit(&works, false, 10 * MIB); /* 80 MiB for two ranks */
     run_limit(&works, true, 10 * MIB);
-    for (size_t i = 0; i < sizeof left / sizeof *left; i++)
-        harness_run(&(struct team){.ranks = 2, .slot_bytes = 65536, .run = run_filled, .argument = &left[i]});
+    for (size_t i = 0; i < sizeof filled / sizeof *filled; i++)
+        harness_run(&(struct team){
+            .ranks = 2, .slot_bytes = 65536, .creates_itself = true, .run = run_filled, .argument = &filled[i]});
     harness_run(&(struct team){.ranks = 2, .creates_itself = true, .run = run_many}); /* 84 MiB */
     umount("/dev/shm");
     expect(NULL, mount("tmpfs", "/dev/shm", "tmpfs", MS_RDONLY, "mode=1777") == 0, "mount: %s", strerror(errno));
