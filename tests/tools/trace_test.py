@@ -180,6 +180,37 @@ class Straggler(Folder):
         self.assertRegex(self.run_well(), "(?m)^rank 3: exchanged 4.*K.* with other machines$")
 
 
+class WithoutWaiting(Folder):
+    def times(self, share, *parts):
+        """(rank, first step, end) of each process, which waits in the last `share` of each of its steps of 10 ms: how long
+        the job took, and would take without waiting."""
+        for path in self.folder.iterdir():
+            path.unlink()
+        for number, (rank, first, end) in enumerate(parts):
+            process = made_trace.Rank(rank, 2, pid=100 + number)
+            process.comm()
+            track = process.track()
+            for step in range(first, end):
+                end_ns = (step + 1) * 10 * MS
+                begin_ns = end_ns - int(share * 10 * MS)
+                track.add(step * 10 * MS, "RANGE_BEGIN")
+                track.add(begin_ns - 2, "RANGE_END")
+                track.call(begin_ns - 1, end_ns, step + 1, waits=[(begin_ns, end_ns, 1 - rank)] if share else [])
+            process.write(self.folder)
+        found = self.summary()
+        return found["duration_s"], found["without_waiting_s"]
+
+    def test_needs_no_whole_traces(self):
+        """One that kept its newest events only, and a rank that was started again, count for the time that they have."""
+        for share in (0, 0.25):
+            for parts in (((0, 0, 100), (1, 0, 100)), ((0, 0, 100), (1, 90, 100)), ((0, 0, 100), (1, 0, 50), (1, 50, 100)),
+                          ((0, 0, 30), (1, 20, 60), (0, 50, 100)), ((0, 0, 100),)):
+                with self.subTest(share=share, parts=parts):
+                    duration, without = self.times(share, *parts)
+                    self.assertAlmostEqual(1, duration, delta=1e-6)
+                    self.assertAlmostEqual(1 - share, without, delta=1e-6)
+
+
 class Threads(Folder):
     def test_the_thread_with_most_calls_counts(self):
         """Calls that are one event each are calls, too."""

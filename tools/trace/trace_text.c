@@ -93,11 +93,15 @@ int64_t trace_rank_ns(const trace_rank *rank) {
     return ns;
 }
 
+/* A trace may have a part of the job only: what its rank did meanwhile stands for all of it. */
 int64_t trace_without_waiting_ns(const trace_figures *figures) {
-    double ns = 0;
-    for (int p = 0; p < figures->job->count; p++)
-        ns += (double)(trace_rank_ns(&figures->ranks[p]) - figures->ranks[p].state_ns[TRACE_WAITING]);
-    return (int64_t)(ns / figures->job->count);
+    double all_ns = 0, waiting_ns = 0;
+    for (int p = 0; p < figures->job->count; p++) {
+        all_ns += (double)trace_rank_ns(&figures->ranks[p]);
+        waiting_ns += (double)figures->ranks[p].state_ns[TRACE_WAITING];
+    }
+    const double ns = (double)(figures->job->end_ns - figures->job->begin_ns);
+    return (int64_t)(all_ns > 0 ? ns * (1 - waiting_ns / all_ns) : ns);
 }
 
 double trace_hidden_percent(const trace_rank *rank) {
