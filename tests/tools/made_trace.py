@@ -76,13 +76,14 @@ class Track:
 
 
 class Rank:
-    """A process's file. ticks_per_ns: None: times are in ns."""
+    """A process's file. ticks_per_ns: None: times are in ns. A place: rank, ranks, node, nodes."""
 
     def __init__(self, rank, ranks, *, job="made", pid=None, ticks_per_ns=None, room=200, node=0, nodes=1, host="here",
                  began_s=0, skew_ns=0, program="made_up"):
         self.rank, self.ranks, self.job, self.pid = rank, ranks, job, pid or 1000 + rank
         self.ticks_per_ns, self.room, self.node, self.nodes, self.host = ticks_per_ns, room, node, nodes, host
         self.began_s, self.skew_ns, self.program = began_s, skew_ns, program
+        self.first_place = None  # in a communicator before the one of all ranks: what the header has
         self.tracks, self.comms = [], []
         self.ended, self.lost, self.blocks_max = 1, 0, None
         self.offset = 0, 0, 0  # the last one, as the header has it
@@ -95,11 +96,15 @@ class Rank:
         self.tracks.append(Track(self, thread))
         return self.tracks[-1]
 
-    def comm(self, *, identity=None, local=None, size=None, made_by=b"create", time_ns=1000):
-        comm_id, local, size = len(self.comms), self.rank if local is None else local, size or self.ranks
+    def place(self):
+        return self.rank, self.ranks, self.node, self.nodes
+
+    def comm(self, *, identity=None, local=None, size=None, made_by=b"create", time_ns=1000, place=None):
+        rank, ranks, node, nodes = place or self.place()
+        comm_id, local, size = len(self.comms), rank if local is None else local, size or ranks
         identity = zlib.crc32(self.job.encode()) + 1 if identity is None else identity
-        self.comms.append(COMM.pack(self.time(time_ns), 0, 0, identity, comm_id, local, size, self.rank, self.ranks,
-                                    self.node, self.nodes, 0, made_by))
+        self.comms.append(COMM.pack(self.time(time_ns), 0, 0, identity, comm_id, local, size, rank, ranks, node, nodes,
+                                    0, made_by))
         return comm_id
 
     def bytes(self):
@@ -111,7 +116,7 @@ class Rank:
                 blocks.append((head + b"".join(events)).ljust(BLOCK.size + self.room * EVENT.size, b"\0"))
         kept = blocks if self.blocks_max is None else blocks[-self.blocks_max:]
         header = HEADER.pack(b"kolotrc\0", 1, 0x000100, HEADER.size, COMMS, BLOCK.size + self.room * EVENT.size,
-                             len(kept), self.pid, self.rank, self.ranks, self.node, self.nodes,
+                             len(kept), self.pid, *(self.first_place or self.place()),
                              int(self.ticks_per_ns is not None), self.time(0), BEGAN_NS + self.skew_ns,
                              BEGAN_UTC_NS + int(self.began_s * 1e9), self.host.encode(), self.job.encode(),
                              self.program.encode(), self.ended, len(blocks), self.lost, len(self.comms), *self.offset,
@@ -141,18 +146,22 @@ def job_with_a_table(late, staleness=0, ranks=4, clocks=40, step_ns=2_000_000, l
 
 
 def job_with_a_late_rank(ranks=4, late=2, late_ns=3_000_000, steps=50, step_ns=10_000_000, small_calls=0, start_ns=0,
-                         **options):
+                         first_size=0, **options):
     """Each step is a range with an all-reduce of 4 KiB in it, which one rank begins later than the others. start_ns: rank 0
-    comes so late to a first call before them."""
+    comes so late to a first call before them. first_size: each process is in a smaller communicator before."""
     made = []
     for rank in range(ranks):
         process = Rank(rank, ranks, **options)
-        process.comm()
+        if first_size:
+            process.first_place = rank % first_size, first_size, 0, 1
+            process.comm(file=100 + rank // first_size, place=process.first_place)
+        comm = process.comm()
         track, number = process.track(), 0
         if start_ns:
             number += 1
             waits = [(200_000, start_ns, 0)] if rank else []
-            track.call(100_000 if rank else start_ns, start_ns + 50_000, number, waits=waits, collective=BARRIER, count=0)
+            track.call(100_000 if rank else start_ns, start_ns + 50_000, number, waits=waits, collective=BARRIER, count=0,
+                       comm=comm)
         for step in range(steps):
             begin_ns = 1_000_000 + start_ns + step * step_ns
             last_ns = begin_ns + 2_000_000 + late_ns
@@ -161,10 +170,11 @@ def job_with_a_late_rank(ranks=4, late=2, late_ns=3_000_000, steps=50, step_ns=1
             track.add(call_ns - 500, "RANGE_END")
             number += 1
             end_ns = last_ns + 50_000
-            track.call(call_ns, end_ns, number, waits=[] if rank == late else [(call_ns + 100, last_ns + 5000, late)])
+            track.call(call_ns, end_ns, number, waits=[] if rank == late else [(call_ns + 100, last_ns + 5000, late)],
+                       comm=comm)
             for small in range(small_calls):
                 number += 1
                 begin_ns, end_ns = end_ns + 1000 + (7 * rank * (step + small)) % 500, end_ns + 10_000
-                track.call(begin_ns, end_ns, number, collective=BARRIER, count=0)
+                track.call(begin_ns, end_ns, number, collective=BARRIER, count=0, comm=comm)
         made.append(process)
     return made

@@ -445,6 +445,16 @@ class Files(Folder):
         self.assertRegex(said, r"\nallredu +[01:]+ .* 1:1234567 \d")
         self.assertLessEqual(max(map(len, said.splitlines())), 83, said)
 
+    def test_rank_is_that_in_the_largest_communicator(self):
+        """The first one is the process's own, or has a part of the ranks."""
+        for size in (1, 2):
+            with self.subTest(size=size):
+                self.write(made_trace.job_with_a_late_rank(first_size=size, node=1, nodes=3))
+                found = self.summary()
+                self.assertEqual((4, 3, 2), (found["ranks"], found["nodes"], found["straggler"]))
+                self.assertEqual([0, 1, 2, 3], [process["rank"] for process in found["processes"]])
+                self.assertIn("made_up on 4 ranks, 3 machines", self.run_well())
+
     def test_named_twice(self):
         self.write(made_trace.job_with_a_late_rank())
         self.assertEqual(4, len(self.summary(*self.folder.glob("*.0.*"), self.folder)["processes"]))

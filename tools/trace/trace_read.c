@@ -242,13 +242,28 @@ static void read_comms(reader *reader) {
         if (is->time == 0)
             continue;
         comm->ns = ns_of(reader, is->time);
-        comm->present = is->id % KOLO_TRACE_COMMS == i && is->size >= 1 && is->size <= TRACE_RANKS_MAX &&
-                        is->rank >= 0 && is->rank < is->size && is->global_size >= is->size &&
-                        is->global_size <= TRACE_RANKS_MAX && is->global_rank >= 0 &&
-                        is->global_rank < is->global_size && is->lane >= 0 && is->lane < TRACE_RANKS_MAX &&
-                        is_near(reader, comm->ns);
+        comm->present =
+            is->id % KOLO_TRACE_COMMS == i && is->size >= 1 && is->size <= TRACE_RANKS_MAX && is->rank >= 0 &&
+            is->rank < is->size && is->global_size >= is->size && is->global_size <= TRACE_RANKS_MAX &&
+            is->global_rank >= 0 && is->global_rank < is->global_size && is->node >= 0 && is->node < is->nodes &&
+            is->nodes <= TRACE_RANKS_MAX && is->lane >= 0 && is->lane < TRACE_RANKS_MAX && is_near(reader, comm->ns);
         process->damage.blocks_wrong += !comm->present;
         end_text(comm->is.made_by, sizeof comm->is.made_by);
+    }
+}
+
+/* The header has the process's place in its first communicator, which may be one of its own: what people call the job's
+ * ranks are those of the largest one. */
+static void take_place(trace_process *process) {
+    struct kolo_trace_header *header = &process->header;
+    for (size_t i = 0; i < KOLO_TRACE_COMMS; i++) {
+        const struct kolo_trace_comm *is = &process->comms[i].is;
+        if (!process->comms[i].present || is->global_size <= header->ranks)
+            continue;
+        header->rank = is->global_rank;
+        header->ranks = is->global_size;
+        header->node = is->node;
+        header->nodes = is->nodes;
     }
 }
 
@@ -371,6 +386,7 @@ bool trace_read(trace_process *process, const void *bytes, size_t length, double
     if (good) {
         read_offset(&reader);
         read_comms(&reader);
+        take_place(process);
         good = read_events(&reader);
     }
     free(reader.blocks);

@@ -56,7 +56,7 @@ typedef struct trace_damage {
 
 typedef struct trace_process {
     char *path;                      /* set by whoever reads the file */
-    struct kolo_trace_header header; /* strings are clean text */
+    struct kolo_trace_header header; /* strings are clean text; rank, ranks, node, nodes: of its largest communicator */
     trace_event *events;
     trace_track *tracks; /* each has consecutive events */
     int track_count;
