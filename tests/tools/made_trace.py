@@ -99,12 +99,12 @@ class Rank:
     def place(self):
         return self.rank, self.ranks, self.node, self.nodes
 
-    def comm(self, *, identity=None, local=None, size=None, made_by=b"create", time_ns=1000, place=None):
+    def comm(self, *, identity=None, local=None, size=None, made_by=b"create", time_ns=1000, place=None, lane=0):
         rank, ranks, node, nodes = place or self.place()
         comm_id, local, size = len(self.comms), rank if local is None else local, size or ranks
         identity = zlib.crc32(self.job.encode()) + 1 if identity is None else identity
         self.comms.append(COMM.pack(self.time(time_ns), 0, 0, identity, comm_id, local, size, rank, ranks, node, nodes,
-                                    0, made_by))
+                                    lane, made_by))
         return comm_id
 
     def bytes(self):

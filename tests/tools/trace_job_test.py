@@ -70,6 +70,20 @@ class Contents(Job):
                     self.assertEqual({"f32"}, {call["dtype"] for call in calls})
                 self.assertEqual([], [process for process in self.summary()["processes"] if process.get("damage")])
 
+    def test_calls_count_as_in_the_statistics(self):
+        """In whatever way they are made: by one thread, in the background, with kolo's helpers, by lanes."""
+        for way, threads, progress in (("one", 1, 0), ("one", 1, 1), ("one", 2, 0), ("lanes", 2, 0), ("lanes", 3, 0)):
+            with self.subTest(way=way, threads=threads, progress=progress):
+                self.folder = self.folder.with_name(f"{way}{threads}{progress}")
+                done = self.run_job(2, PROBE, way, KOLO_THREADS=str(threads), KOLO_PROGRESS=str(progress))
+                found = self.summary()
+                counted = [[row[key] for row in found["collectives"]] for key in ("collective", "calls", "bytes")]
+                for process, line in zip(found["processes"], sorted(done.stdout.splitlines())):
+                    calls, payload = map(int, line.split()[1:])
+                    self.assertEqual((calls, payload), (process["calls"], process["bytes"]))
+                    self.assertEqual(calls, sum(counted[1]), counted)
+                    self.assertEqual(payload, sum(counted[2]), counted)
+
     def test_folders_are_made(self):
         self.folder = self.folder / "a" / "b"
         self.assertEqual("", self.run_job(2, PROBE, "all").stderr)

@@ -1,6 +1,8 @@
 /* A rank whose trace trace_job_test.py reads: `trace_probe WHAT`.
  *
  *   all      some of everything that a trace has
+ *   one      calls of one thread, after which the rank prints its number, its calls and their bytes
+ *   lanes    the same calls by as many threads as it has lanes
  *   slow     rank 2 comes 20 ms late to each of 40 all-reduces
  *   queued   rank 1 comes 50 ms late to each of 10 all-reduces in the background
  *   helped   rank 1's helper takes 20 ms more for its part of each of 10 all-reduces
@@ -18,9 +20,10 @@
 #include <unistd.h>
 
 #include "kolo.h"
+#include "kolo_lanes.h"
 #include "kolo_trace.h"
 
-enum { THREADS = 40, COUNT = 1 << 18 };
+enum { THREADS = 40, COUNT = 1 << 18, LANES_MAX = 8 };
 
 static float data[COUNT], result[COUNT];
 
@@ -47,6 +50,42 @@ static void run_all(kolo_comm *comm) {
     check(kolo_comm_split(comm, rank % 2, rank, &group));
     check(kolo_barrier(comm));
     check(kolo_comm_destroy(group));
+}
+
+/* Each call's message has other bytes. */
+static void *call_in_lane(void *lane) {
+    for (size_t i = 1; i <= 8; i++) {
+        check(kolo_allreduce(lane, data, result, COUNT >> i, KOLO_F32, KOLO_SUM));
+        check(kolo_barrier(lane));
+        check(kolo_broadcast(lane, result, i, KOLO_U8, 1));
+        check(kolo_barrier(lane)); /* lanes that had no part of the broadcast wait for it */
+    }
+    return NULL;
+}
+
+static void print_stats(const kolo_comm *comm) {
+    kolo_stats stats = {.stats_bytes = sizeof stats};
+    check(kolo_comm_stats(comm, &stats));
+    printf("%d %llu %llu\n", kolo_comm_rank(comm), (unsigned long long)stats.calls,
+           (unsigned long long)stats.payload_bytes);
+}
+
+static void run_lanes(kolo_comm *comm) {
+    pthread_t threads[LANES_MAX];
+    int count = 0;
+    for (kolo_comm *lane; count < LANES_MAX && (lane = kolo_comm_lane(comm, count)); count++)
+        pthread_create(&threads[count], NULL, call_in_lane, lane);
+    for (int i = 0; i < count; i++)
+        pthread_join(threads[i], NULL);
+    print_stats(comm);
+}
+
+static void run_one(kolo_comm *comm) {
+    kolo_request *request;
+    call_in_lane(comm);
+    check(kolo_iallreduce(comm, data, result, COUNT, KOLO_F32, KOLO_MAX, &request));
+    check(kolo_request_wait(request));
+    print_stats(comm);
 }
 
 static void run_slow(kolo_comm *comm) {
@@ -194,7 +233,11 @@ int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "all";
     kolo_comm *comm;
     check(kolo_comm_create(&comm, NULL));
-    if (strcmp(what, "slow") == 0)
+    if (strcmp(what, "one") == 0)
+        run_one(comm);
+    else if (strcmp(what, "lanes") == 0)
+        run_lanes(comm);
+    else if (strcmp(what, "slow") == 0)
         run_slow(comm);
     else if (strcmp(what, "queued") == 0)
         run_queued(comm);

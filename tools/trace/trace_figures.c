@@ -95,12 +95,12 @@ static bool is_of_kolo(const trace_walk *walk) {
     return walk->track->thread != KOLO_TRACE_PROGRAM;
 }
 
-/* Lanes' helpers do a part of a call that another thread makes. */
+/* Lanes other than the first one, and their helpers, do a part of a call that lane 0 makes. */
 static void add_call(tally *tally, const trace_walk *walk, const trace_slice *slice) {
     trace_figures *figures = tally->figures;
     const trace_process *process = &walk->job->processes[walk->process];
     const trace_comm *comm = slice->begin ? trace_comm_of(process, slice->begin) : NULL;
-    if (!slice->begin || walk->track->thread == KOLO_TRACE_HELPER ||
+    if (!slice->begin || walk->track->thread == KOLO_TRACE_HELPER || (comm && comm->is.lane > 0) ||
         !grow(tally, (void **)&figures->calls, figures->call_count, &tally->call_room, sizeof *figures->calls))
         return;
     const trace_event *event = slice->begin;
