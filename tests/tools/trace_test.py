@@ -226,6 +226,39 @@ class Threads(Folder):
         self.assertLess(process["waiting_s"], 0.1)
 
 
+    def test_shares_are_of_all_that_wait(self):
+        """However many threads a rank has, of whatever kind, and also where it calls within a wait (kolo_hooks): each waits
+        for 290 of 300 ms, for rank 2 half of the time, spinning throughout."""
+        for kinds in (["PROGRAM"], ["PROGRAM"] * 4, ["PROGRAM", "PROGRESS"], ["PROGRAM"] * 2 + ["HELPER"] * 3 + ["PROXY"]):
+            for nested in (False, True):
+                with self.subTest(kinds=kinds, nested=nested):
+                    for number in range(3):
+                        rank = made_trace.Rank(number, 3)
+                        rank.comm()
+                        rank.comm(file=100)
+                        for kind in kinds:
+                            self.wait_for_all(rank.track(kind), 1 - number % 2, nested)
+                        rank.write(self.folder)
+                    text = self.run_well()
+                    rows = re.search(r"Who waited for whom.*\nrank.*\n((?:\d.*\n)+)", text)[1].splitlines()
+                    self.assertEqual([["48", "48"]] * 2, [row.split()[1:] for row in rows[:2]])
+                    waited = sorted(call["waited_s"] for call in self.summary()["slowest"])
+                    self.assertAlmostEqual(0.145, waited[-1], delta=1e-6)
+                    spin = [line.split()[10] for line in re.findall(r"(?m)^\d .*% .*", text)]
+                    self.assertEqual(["97%"] * 3, spin)
+
+    def wait_for_all(self, track, other, nested):
+        for begin, peer in ((0, other), (150, 2)):
+            number = begin // 150 + 1
+            track.add(begin * MS, "CALL_BEGIN", detail=made_trace.ALLREDUCE, rank=-1, a=1, b=number)
+            track.add((begin + 3) * MS, "WAIT_BEGIN", rank=peer, a=(begin + 2) * MS)
+            if nested:
+                track.call((begin + 10) * MS, (begin + 140) * MS, number, comm=1,
+                           waits=[((begin + 11) * MS, (begin + 139) * MS, peer)])
+            track.add((begin + 147) * MS, "WAIT_END", b=144 * MS)
+            track.add((begin + 150) * MS, "CALL_END", b=number)
+
+
 class Spinning(Folder):
     def test_is_what_was_not_slept(self):
         """10 us of spinning; 20 more before a wait goes beyond that, and what its end says, but not more than it took."""

@@ -15,6 +15,7 @@ typedef struct tally {
     bool is_main;
     int communicating, waiting; /* slices that are open */
     int64_t since_ns;
+    int64_t until_ns; /* the end of what is known of it */
 } tally;
 
 double trace_bin_ns(const trace_job *job) {
@@ -91,6 +92,11 @@ static bool grow(tally *tally, void **array, size_t count, size_t *room, size_t 
     return true;
 }
 
+/* Other threads wait within what these do, or for work. */
+static bool is_counted(const trace_track *track) {
+    return track->thread == KOLO_TRACE_PROGRAM || track->thread == KOLO_TRACE_PROGRESS;
+}
+
 static bool is_of_kolo(const trace_walk *walk) {
     return walk->track->thread != KOLO_TRACE_PROGRAM;
 }
@@ -154,11 +160,12 @@ static int64_t spun_ns(const trace_slice *wait) {
 static void add_wait(tally *tally, const trace_walk *walk, const trace_slice *slice) {
     const trace_job *job = walk->job;
     const int peer = slice->begin ? trace_job_peer(job, &job->processes[walk->process], slice->begin) : -1;
-    const bool counts = walk->track->thread == KOLO_TRACE_PROGRAM || walk->track->thread == KOLO_TRACE_PROGRESS;
-    bool within = false;
-    tally->rank->spun_ns += spun_ns(slice);
-    for (int i = 0; i < walk->depth; i++)
+    bool within = false, counts = is_counted(walk->track);
+    for (int i = 0; i < walk->depth; i++) {
         within |= communicates(&walk->open[i]) || waits(&walk->open[i]);
+        counts &= walk->open[i].type != TRACE_SLICE_WAIT; /* in which the program made a call: kolo_hooks */
+    }
+    tally->rank->spun_ns += counts ? spun_ns(slice) : 0;
     if (!is_of_kolo(walk) && !within)
         tally->rank->exposed_ns += slice->end_ns - slice->begin_ns;
     if (peer >= 0 && peer != walk->process && counts && tally->figures->waits) /* for itself: for no rank */
@@ -190,6 +197,7 @@ static void add_range(trace_figures *figures, const trace_slice *slice) {
 static void end_slice(void *context, const trace_walk *walk, const trace_slice *slice) {
     tally *tally = context;
     advance(tally, slice->end_ns);
+    tally->until_ns = slice->end_ns > tally->until_ns ? slice->end_ns : tally->until_ns;
     if (slice->begin) {
         tally->communicating -= communicates(slice);
         tally->waiting -= waits(slice);
@@ -273,9 +281,12 @@ static void take_process(tally *tally, int index) {
         tally->is_main = t == tally->rank->main_track;
         tally->communicating = tally->waiting = 0;
         tally->since_ns = process->events[track->first].ns;
+        tally->until_ns = process->events[track->first + track->count - 1].ns;
         const trace_visitor visitor = {.context = tally, .begin = begin_slice, .end = end_slice, .event = take_event};
         tally->figures->mismatches += trace_walk_track(job, index, track, visitor);
         advance(tally, process->last_ns);
+        if (is_counted(track))
+            tally->rank->threads_ns += tally->until_ns - process->events[track->first].ns;
     }
 }
 

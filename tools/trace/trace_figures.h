@@ -59,7 +59,8 @@ typedef struct trace_rank {
     int64_t state_ns[TRACE_STATES];
     uint64_t calls, bytes;
     uint64_t exchanged_bytes; /* sent to other machines and received from them */
-    int64_t spun_ns;          /* of waits, in which a thread did not sleep */
+    int64_t threads_ns;       /* time of the threads whose waits count: the program's, and progress threads */
+    int64_t spun_ns;          /* of these waits, in which the thread did not sleep */
     int64_t background_ns;    /* in calls that a thread of kolo's made */
     int64_t exposed_ns;       /* waits of the program's threads outside calls: for those */
     uint64_t matched;         /* calls of which those of all ranks are known */
@@ -90,7 +91,7 @@ typedef struct trace_figures {
     trace_rank *ranks;
     float (*bins)[TRACE_BINS][TRACE_STATES]; /* of each process: ns */
     double *bytes;                           /* [process * TRACE_BINS + bin] */
-    double *waits;                           /* ns of [process * count + for whom]; NULL: too many */
+    double *waits;                           /* ns of threads_ns, [process * count + for whom]; NULL: too many */
     trace_call *calls;                       /* by communicator and number */
     size_t call_count;
     trace_group *groups;

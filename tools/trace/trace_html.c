@@ -168,7 +168,8 @@ static void put_ranks(FILE *to, const trace_figures *figures) {
             fprintf(to, "<td>%s (%.0f&nbsp;%%)</td>", trace_time_text((double)rank->state_ns[state]).text,
                     trace_percent((double)rank->state_ns[state], whole));
         fprintf(to, "<td>%s (%.0f&nbsp;%%)</td><td>%.0f&nbsp;%%</td><td>%s</td><td>%s</td>",
-                trace_time_text((double)rank->spun_ns).text, trace_percent((double)rank->spun_ns, whole),
+                trace_time_text((double)rank->spun_ns).text,
+                trace_percent((double)rank->spun_ns, (double)rank->threads_ns),
                 trace_percent((double)rank->late_calls, (double)rank->matched),
                 trace_time_text((double)rank->late_ns).text, trace_time_text((double)rank->late_total_ns).text);
         if (hidden < 0)

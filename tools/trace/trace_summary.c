@@ -97,7 +97,7 @@ static void print_ranks(const trace_figures *figures) {
         for (int state = 0; state < TRACE_STATES; state++)
             printf(" %9s %3.0f%%", trace_time_text((double)rank->state_ns[state]).text,
                    trace_percent((double)rank->state_ns[state], whole));
-        printf(" %3.0f%%", trace_percent((double)rank->spun_ns, whole));
+        printf(" %3.0f%%", trace_percent((double)rank->spun_ns, (double)rank->threads_ns));
         if (rank->late_total_ns)
             printf(" %4.0f%% %8s", trace_percent((double)rank->late_calls, (double)rank->matched),
                    trace_time_text((double)rank->late_ns).text);
@@ -161,15 +161,14 @@ static void print_matrix(const trace_figures *figures) {
         all += figures->waits[i];
     if (all <= 0 || count * columns > MATRIX_COLUMNS_MAX)
         return;
-    printf("\nWho waited for whom: %% of a row's time spent in waits for a column\n%-10s", "rank");
+    printf("\nWho waited for whom: %% of the time of a row's threads, in waits for a column\n%-10s", "rank");
     for (int p = 0; p < count; p++)
         printf("%*s", columns, rank_text(figures->job, p, name));
     putchar('\n');
     for (int p = 0; p < count; p++) {
         printf("%-10s", rank_text(figures->job, p, name));
         for (int q = 0; q < count; q++) {
-            const double share =
-                trace_percent(figures->waits[p * count + q], (double)trace_rank_ns(&figures->ranks[p]));
+            const double share = trace_percent(figures->waits[p * count + q], (double)figures->ranks[p].threads_ns);
             if (share < 0.5)
                 printf("%*s", columns, p == q ? "" : ".");
             else

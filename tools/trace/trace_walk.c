@@ -31,12 +31,13 @@ static void push(trace_walk *walk, trace_slice slice) {
     walk->open[walk->depth++] = slice;
 }
 
-/* A wait counts for all that it lies in. */
+/* A wait counts for all that it lies in. Those within it, of calls that the program made meanwhile (kolo_hooks), have
+ * been counted. */
 static void count_wait(trace_walk *walk, const trace_slice *wait) {
-    const int64_t ns = wait->end_ns - wait->begin_ns;
+    const int64_t ns = wait->end_ns - wait->begin_ns, own_ns = ns - wait->waited_ns;
     for (int i = 0; i < walk->depth; i++) {
         trace_slice *within = &walk->open[i];
-        within->waited_ns += ns;
+        within->waited_ns += own_ns;
         if (ns < within->waited_longest_ns)
             continue;
         within->waited_longest_ns = ns;
