@@ -68,6 +68,17 @@ class Track:
         self.add(begin_ns, "SPAN_BEGIN", detail=SPAN["TABLE_WAIT"], comm=comm, a=clock)
         self.add(end_ns, "SPAN_END", detail=SPAN["TABLE_WAIT"], comm=comm)
 
+    def create(self, begin_ns, end_ns, lanes=1, **options):
+        """Makes a communicator; its lanes are made within. Returns its id."""
+        self.add(begin_ns, "SPAN_BEGIN", detail=SPAN["CREATE"], a=self.rank.ranks)
+        for lane in range(1, lanes):
+            self.add(end_ns - 4000, "SPAN_BEGIN", detail=SPAN["CREATE"], a=self.rank.ranks)
+            self.rank.comm(lane=lane, time_ns=end_ns - 3000, **options)
+            self.add(end_ns - 2000, "SPAN_END", detail=SPAN["CREATE"])
+        comm = self.rank.comm(time_ns=end_ns - 1000, **options)
+        self.add(end_ns, "SPAN_END", detail=SPAN["CREATE"])
+        return comm
+
     def range(self, begin_ns, name):
         parts = [name[i:i + 16].ljust(16, b"\0") for i in range(0, max(len(name), 1), 16)]
         for i, part in enumerate(parts):
@@ -102,7 +113,7 @@ class Rank:
     def comm(self, *, identity=None, local=None, size=None, made_by=b"create", time_ns=1000, place=None, lane=0):
         rank, ranks, node, nodes = place or self.place()
         comm_id, local, size = len(self.comms), rank if local is None else local, size or ranks
-        identity = zlib.crc32(self.job.encode()) + 1 if identity is None else identity
+        identity = (zlib.crc32(self.job.encode()) + 1 if identity is None else identity) + 1000 * lane
         self.comms.append(COMM.pack(self.time(time_ns), 0, 0, identity, comm_id, local, size, rank, ranks, node, nodes,
                                     lane, made_by))
         return comm_id
@@ -154,7 +165,7 @@ def job_with_a_late_rank(ranks=4, late=2, late_ns=3_000_000, steps=50, step_ns=1
         process = Rank(rank, ranks, **options)
         if first_size:
             process.first_place = rank % first_size, first_size, 0, 1
-            process.comm(file=100 + rank // first_size, place=process.first_place)
+            process.comm(identity=100 + rank // first_size, place=process.first_place)
         comm = process.comm()
         track, number = process.track(), 0
         if start_ns:

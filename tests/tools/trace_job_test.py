@@ -177,6 +177,16 @@ class Late(Job):
         for rank in (0, 1, 3):
             self.assertGreater(found["processes"][rank]["waiting_s"], 0.7)
 
+    def test_names_who_starts_late(self):
+        self.run_job(3, PROBE, "skew")
+        found = self.summary()
+        self.assertEqual(1, found["straggler"])
+        for process in found["processes"]:
+            self.assertLess(process["communicating_s"], 0.2)
+            if process["rank"] != 1:
+                self.assertGreater(process["waiting_s"], 0.9)
+                self.assertGreater(process["waited_for_s"][1], 0.9)
+
     @unittest.skipUnless("TABLE_PROBE" in os.environ, "the library has no tables")
     def test_names_for_whose_clocks_others_wait(self):
         for staleness in "02":

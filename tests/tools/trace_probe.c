@@ -6,6 +6,7 @@
  *   slow     rank 2 comes 20 ms late to each of 40 all-reduces
  *   queued   rank 1 comes 50 ms late to each of 10 all-reduces in the background
  *   helped   rank 1's helper takes 20 ms more for its part of each of 10 all-reduces
+ *   skew     rank 1 creates its communicator 1 s after the others, then one all-reduce
  *   random   collectives drawn by chance, without end
  *   pause    ranges and a communicator while the trace pauses, and behind that
  *   fork     a child writes ranges, and a trace of its own
@@ -232,8 +233,12 @@ static void run_level(kolo_comm *comm) {
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "all";
     kolo_comm *comm;
+    if (strcmp(what, "skew") == 0 && strcmp(getenv("KOLO_RANK"), "1") == 0)
+        sleep(1);
     check(kolo_comm_create(&comm, NULL));
-    if (strcmp(what, "one") == 0)
+    if (strcmp(what, "skew") == 0)
+        check(kolo_allreduce(comm, data, result, 4, KOLO_F32, KOLO_SUM));
+    else if (strcmp(what, "one") == 0)
         run_one(comm);
     else if (strcmp(what, "lanes") == 0)
         run_lanes(comm);

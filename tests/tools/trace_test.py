@@ -211,6 +211,63 @@ class WithoutWaiting(Folder):
                     self.assertAlmostEqual(1 - share, without, delta=1e-6)
 
 
+class Creation(Folder):
+    """Each rank waits in it until the last one begins."""
+
+    def late_start(self, *, lanes=1, hours_apart=0, calls=5):
+        """Rank 1 begins 2 s late. Then rank 0 is late by 1 s for a second communicator."""
+        made = []
+        for rank in range(3):
+            skew = rank // 2 * hours_apart * 3600 * 10**9
+            process = made_trace.Rank(rank, 3, skew_ns=skew, node=rank // 2 if hours_apart else 0,
+                                      nodes=2 if hours_apart else 1, host=f"host{rank // 2 if hours_apart else 0}")
+            place = {"identity": 77, "local": rank % 2, "size": 2 - rank // 2} if hours_apart else {}
+            track = process.track()
+            if skew:
+                process.track("PROXY").add(0, "OFFSET", a=2**64 - skew, b=100)
+            first = track.create((2000 if rank == 1 else rank) * MS, 2010 * MS, lanes, **place)
+            for number in range(calls):
+                track.call((2020 + number) * MS, (2021 + number) * MS, number + 1, comm=first)
+            track.create((4000 if rank == 0 else 3000) * MS, 4010 * MS, **{**place, "identity": 78})
+            made.append(process)
+        self.write(made)
+        return self.summary()
+
+    def test_is_a_wait_for_the_last_rank(self):
+        for options in ({}, {"lanes": 3}, {"hours_apart": 5}, {"calls": 0}):
+            with self.subTest(options):
+                found = self.late_start(**options)
+                self.assertEqual(1, found["straggler"])
+                for rank, (first_s, second_s) in enumerate(((2, 0), (0, 1), (1.998, 1))):
+                    process = found["processes"][rank]
+                    self.assertAlmostEqual(first_s + second_s, process["waiting_s"], delta=1e-4)
+                    self.assertAlmostEqual(first_s, process["waited_for_s"][1], delta=1e-4)
+                    self.assertAlmostEqual(second_s, process["waited_for_s"][0], delta=1e-4)
+                    self.assertAlmostEqual(0.02 + 0.001 * options.get("calls", 5), process["communicating_s"], delta=1e-4)
+                    self.assertEqual(options.get("calls", 5), process["calls"])
+                self.assertAlmostEqual(1.999, found["processes"][1]["late_total_s"], delta=1e-4)
+                self.assertIn("Rank 1 comes last", self.run_well())
+                self.assertEqual(options.get("calls", 5), sum(row["calls"] for row in found["collectives"]))
+                self.assertNotIn("unknown call", self.run_well("--html", "-"))
+
+    def test_has_arrows(self):
+        self.late_start()
+        events, _ = self.timeline()
+        arrows = [(event["ph"], event["pid"]) for event in events if event["ph"] in "sf"]
+        self.assertEqual([("s", 2), ("f", 1), ("s", 2), ("f", 3), ("s", 1), ("f", 2), ("s", 1), ("f", 3)], arrows)
+
+    def test_without_an_end(self):
+        """A rank that was killed in it, or whose creation failed, waited for nobody who is known."""
+        made = made_trace.job_with_a_late_rank(ranks=2, late=1, late_ns=1000)
+        made[1].tracks[0].add(600 * MS, "SPAN_BEGIN", detail=made_trace.SPAN["CREATE"], a=2)
+        made[1].tracks[0].add(900 * MS, "CLOCK", a=made_trace.BEGAN_NS + 900 * MS)
+        made[0].tracks[0].add(600 * MS, "SPAN_BEGIN", detail=made_trace.SPAN["CREATE"], a=2)
+        made[0].tracks[0].add(900 * MS, "SPAN_END", detail=made_trace.SPAN["CREATE"], op=5)
+        self.write(made)
+        for process in self.summary()["processes"]:
+            self.assertAlmostEqual(0.3025, process["communicating_s"], delta=5e-4)
+
+
 class Threads(Folder):
     def test_the_thread_with_most_calls_counts(self):
         """Calls that are one event each are calls, too."""
@@ -235,7 +292,7 @@ class Threads(Folder):
                     for number in range(3):
                         rank = made_trace.Rank(number, 3)
                         rank.comm()
-                        rank.comm(file=100)
+                        rank.comm(identity=100)
                         for kind in kinds:
                             self.wait_for_all(rank.track(kind), 1 - number % 2, nested)
                         rank.write(self.folder)

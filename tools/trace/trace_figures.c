@@ -13,7 +13,7 @@ typedef struct tally {
     /* of the present track */
     int track;
     bool is_main;
-    int communicating, waiting; /* slices that are open */
+    int creating, communicating, waiting; /* slices that are open */
     int64_t since_ns;
     int64_t until_ns; /* the end of what is known of it */
 } tally;
@@ -36,24 +36,33 @@ uint64_t trace_size_min(int size_class) {
     return size_class ? UINT64_C(1) << (size_class - 1) : 0;
 }
 
-/* Counts the time since the last change for the present state. */
+static void count_time(trace_figures *figures, int process, trace_state state, int64_t from_ns, int64_t to_ns) {
+    const trace_job *job = figures->job;
+    float(*bins)[TRACE_STATES] = figures->bins[process];
+    figures->ranks[process].state_ns[state] += to_ns - from_ns;
+    const double width = trace_bin_ns(job), from = (double)(from_ns - job->begin_ns),
+                 to = (double)(to_ns - job->begin_ns);
+    const int first = bin_of(job, from_ns), last = bin_of(job, to_ns);
+    for (int bin = first; bin <= last; bin++) {
+        const double begin = bin == first ? from : bin * width, end = bin == last ? to : (bin + 1) * width;
+        bins[bin][state] += (float)(end - begin);
+    }
+}
+
+/* Counts the time since the last change for the present state. That of creations is counted when they are matched. */
 static void advance(tally *tally, int64_t ns) {
-    const trace_job *job = tally->figures->job;
     const trace_state state = tally->waiting         ? TRACE_WAITING
                               : tally->communicating ? TRACE_COMMUNICATING
                                                      : TRACE_COMPUTING;
     if (!tally->is_main || ns <= tally->since_ns)
         return;
-    tally->rank->state_ns[state] += ns - tally->since_ns;
-    float(*bins)[TRACE_STATES] = tally->figures->bins[tally->rank - tally->figures->ranks];
-    const double width = trace_bin_ns(job), from = (double)(tally->since_ns - job->begin_ns),
-                 to = (double)(ns - job->begin_ns);
-    const int first = bin_of(job, tally->since_ns), last = bin_of(job, ns);
-    for (int bin = first; bin <= last; bin++) {
-        const double begin = bin == first ? from : bin * width, end = bin == last ? to : (bin + 1) * width;
-        bins[bin][state] += (float)(end - begin);
-    }
+    if (!tally->creating)
+        count_time(tally->figures, (int)(tally->rank - tally->figures->ranks), state, tally->since_ns, ns);
     tally->since_ns = ns;
+}
+
+static bool creates(const trace_slice *slice) {
+    return slice->type == TRACE_SLICE_SPAN && slice->begin && slice->begin->detail == KOLO_TRACE_CREATE;
 }
 
 static bool communicates(const trace_slice *slice) {
@@ -74,6 +83,7 @@ static void begin_slice(void *context, const trace_walk *walk, const trace_slice
     tally *tally = context;
     (void)walk;
     advance(tally, slice->begin_ns);
+    tally->creating += creates(slice);
     tally->communicating += communicates(slice);
     tally->waiting += waits(slice);
 }
@@ -134,6 +144,28 @@ static void add_call(tally *tally, const trace_walk *walk, const trace_slice *sl
         tally->rank->background_ns += slice->end_ns - slice->begin_ns;
 }
 
+/* It is of the communicator that came last while it lasted: those of its lanes are made within it. */
+static void add_creation(tally *tally, const trace_walk *walk, const trace_slice *slice) {
+    trace_figures *figures = tally->figures;
+    const trace_process *process = &walk->job->processes[walk->process];
+    const trace_comm *made = NULL;
+    if (!grow(tally, (void **)&figures->calls, figures->call_count, &tally->call_room, sizeof *figures->calls))
+        return;
+    for (int i = 0; i < KOLO_TRACE_COMMS && !slice->unfinished; i++) {
+        const trace_comm *comm = &process->comms[i];
+        if (comm->present && comm->ns >= slice->begin_ns && comm->ns <= slice->end_ns &&
+            (!made || comm->ns >= made->ns))
+            made = comm;
+    }
+    figures->calls[figures->call_count++] =
+        (trace_call){.begin_ns = slice->begin_ns,
+                     .end_ns = slice->end_ns,
+                     .process = walk->process,
+                     .track = tally->track,
+                     .comm = made && made->machine_comm >= 0 ? walk->job->comms[made->machine_comm].shared : -1,
+                     .creates = true};
+}
+
 static void add_clock(tally *tally, const trace_walk *walk, const trace_slice *slice) {
     trace_figures *figures = tally->figures;
     if (!grow(tally, (void **)&figures->clocks, figures->clock_count, &tally->clock_room, sizeof *figures->clocks))
@@ -160,7 +192,7 @@ static int64_t spun_ns(const trace_slice *wait) {
 static void add_wait(tally *tally, const trace_walk *walk, const trace_slice *slice) {
     const trace_job *job = walk->job;
     const int peer = slice->begin ? trace_job_peer(job, &job->processes[walk->process], slice->begin) : -1;
-    bool within = false, counts = is_counted(walk->track);
+    bool within = false, counts = is_counted(walk->track) && !tally->creating;
     for (int i = 0; i < walk->depth; i++) {
         within |= communicates(&walk->open[i]) || waits(&walk->open[i]);
         counts &= walk->open[i].type != TRACE_SLICE_WAIT; /* in which the program made a call: kolo_hooks */
@@ -199,6 +231,7 @@ static void end_slice(void *context, const trace_walk *walk, const trace_slice *
     advance(tally, slice->end_ns);
     tally->until_ns = slice->end_ns > tally->until_ns ? slice->end_ns : tally->until_ns;
     if (slice->begin) {
+        tally->creating -= creates(slice);
         tally->communicating -= communicates(slice);
         tally->waiting -= waits(slice);
     }
@@ -208,6 +241,8 @@ static void end_slice(void *context, const trace_walk *walk, const trace_slice *
         add_wait(tally, walk, slice);
     else if (slice->type == TRACE_SLICE_RANGE)
         add_range(tally->figures, slice);
+    else if (creates(slice) && tally->creating == 0)
+        add_creation(tally, walk, slice);
     else if (slice->begin && waits(slice))
         add_clock(tally, walk, slice);
 }
@@ -279,7 +314,7 @@ static void take_process(tally *tally, int index) {
         const trace_track *track = &process->tracks[t];
         tally->track = t;
         tally->is_main = t == tally->rank->main_track;
-        tally->communicating = tally->waiting = 0;
+        tally->creating = tally->communicating = tally->waiting = 0;
         tally->since_ns = process->events[track->first].ns;
         tally->until_ns = process->events[track->first + track->count - 1].ns;
         const trace_visitor visitor = {.context = tally, .begin = begin_slice, .end = end_slice, .event = take_event};
@@ -287,6 +322,28 @@ static void take_process(tally *tally, int index) {
         advance(tally, process->last_ns);
         if (is_counted(track))
             tally->rank->threads_ns += tally->until_ns - process->events[track->first].ns;
+    }
+}
+
+/* The time of creations: until the last rank began it, the others waited for that one. */
+static void count_creations(trace_figures *figures) {
+    for (size_t g = 0; g < figures->group_count; g++) {
+        const trace_group *group = &figures->groups[g];
+        const trace_call *last = &figures->calls[group->last];
+        for (size_t i = group->first; i < group->first + (size_t)group->count; i++) {
+            trace_call *call = &figures->calls[i];
+            if (!call->creates)
+                continue;
+            const int64_t until_ns = last->begin_ns < call->end_ns ? last->begin_ns : call->end_ns;
+            call->waited_ns = until_ns - call->begin_ns;
+            if (figures->waits && call != last)
+                figures->waits[(size_t)call->process * (size_t)figures->job->count + (size_t)last->process] +=
+                    (double)call->waited_ns;
+            if (call->track != figures->ranks[call->process].main_track)
+                continue;
+            count_time(figures, call->process, TRACE_WAITING, call->begin_ns, until_ns);
+            count_time(figures, call->process, TRACE_COMMUNICATING, until_ns, call->end_ns);
+        }
     }
 }
 
@@ -313,7 +370,10 @@ bool trace_figures_make(trace_figures *figures, const trace_job *job) {
     if (figures->request_count)
         join_requests(figures);
     qsort(figures->ranges, (size_t)figures->range_count, sizeof *figures->ranges, by_time);
-    return trace_calls_match(figures);
+    if (!trace_calls_match(figures))
+        return false;
+    count_creations(figures);
+    return true;
 }
 
 void trace_figures_free(trace_figures *figures) {

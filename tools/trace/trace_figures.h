@@ -13,7 +13,7 @@ enum {
 
 typedef enum trace_state { TRACE_COMPUTING, TRACE_COMMUNICATING, TRACE_WAITING, TRACE_STATES } trace_state;
 
-/* A collective, as one rank made it. */
+/* A collective, as one rank made it, or the creation of a communicator, for which each of its ranks waits, too. */
 typedef struct trace_call {
     int64_t begin_ns, end_ns, waited_ns;
     int64_t wait_begin_ns, wait_end_ns; /* of the longest wait; the same: there is none */
@@ -26,6 +26,7 @@ typedef struct trace_call {
     uint8_t dtype;
     uint8_t op;
     uint8_t algorithm;
+    bool creates;
     bool unfinished;
 } trace_call;
 

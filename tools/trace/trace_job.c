@@ -106,6 +106,11 @@ static void shift(trace_process *process, const offset *offsets, size_t count) {
                 event->ns = event[-1].ns;
         }
     }
+    for (int i = 0; i < KOLO_TRACE_COMMS; i++) {
+        size_t at = 0;
+        trace_comm *comm = &process->comms[i];
+        comm->ns += comm->present ? offset_at(offsets, count, &at, comm->ns) : 0;
+    }
     size_t at = 0;
     process->first_ns += offset_at(offsets, count, &at, process->first_ns);
     process->last_ns += offset_at(offsets, count, &at, process->last_ns);

@@ -37,6 +37,8 @@ static int by_call(const void *left, const void *right) {
     const trace_call *a = left, *b = right;
     if (a->comm != b->comm)
         return a->comm < b->comm ? -1 : 1;
+    if (a->creates != b->creates)
+        return a->creates ? -1 : 1;
     if (a->number != b->number)
         return a->number < b->number ? -1 : 1;
     if (a->process != b->process)
@@ -91,7 +93,7 @@ static bool make_groups(trace_figures *figures) {
         *group = (trace_group){.first = i, .count = 1};
         for (i++; i < figures->call_count && calls[i].comm >= 0 && calls[i].comm == calls[i - 1].comm &&
                   calls[i].number == calls[i - 1].number && calls[i].process != calls[i - 1].process &&
-                  calls[i].collective == calls[i - 1].collective;
+                  calls[i].collective == calls[i - 1].collective && calls[i].creates == calls[i - 1].creates;
              i++)
             group->count++;
         look_at_group(figures, group, members, begins);
@@ -294,7 +296,9 @@ static bool make_rows(trace_figures *figures) {
         const int size = trace_size_class(call->bytes);
         const int collective = call->collective < COLLECTIVES_ALL ? call->collective : COLLECTIVES_ALL - 1;
         trace_collective_row *row = &all[collective][size];
-        if (g == 0 || call->comm != last_comm || call->comm < 0)
+        if (call->creates)
+            continue;
+        if (call->comm != last_comm || call->comm < 0)
             ranks = ranks_of(figures, call);
         last_comm = call->comm;
         row->calls++;
@@ -327,7 +331,7 @@ static void find_slowest(trace_figures *figures) {
         int at = figures->slowest_count;
         while (at > 0 && longest_ns(figures, g) > longest_ns(figures, figures->slowest[at - 1]))
             at--;
-        if (at == TRACE_SLOWEST)
+        if (at == TRACE_SLOWEST || figures->calls[figures->groups[g].first].creates)
             continue;
         const int moved = figures->slowest_count - at - (figures->slowest_count == TRACE_SLOWEST);
         memmove(&figures->slowest[at + 1], &figures->slowest[at], (size_t)moved * sizeof *figures->slowest);
