@@ -20,6 +20,7 @@ if "TABLE_PROBE" in os.environ:
 
 PROMTOOL = shutil.which("promtool")  # of Debian's package prometheus
 LAST_CALLS_MAX = 64
+SERVERS_LABELS = {"job", "instance"}  # Prometheus' server gives these, and renames a sample's own
 SAMPLE = re.compile(r'(\w+)\{((?:\w+="(?:[^"\\\n]|\\["\\n])*",?)*)\} (-?\d+(?:\.\d+)?)')
 LABEL = re.compile(r'(\w+)="((?:[^"\\\n]|\\["\\n])*)"(?:,|$)')
 
@@ -50,6 +51,8 @@ def parsed(text):
             raise ValueError(line)
         if len(dict(pairs)) != len(pairs) or frozenset(pairs) in families[name]:
             raise ValueError(f"twice: {line}")
+        if dict(pairs).keys() & SERVERS_LABELS:
+            raise ValueError(f"a label of the server: {line}")
         if kinds[name] == "counter" and float(value) < 0:
             raise ValueError(f"a counter below 0: {line}")
         families[name][frozenset(pairs)] = float(value)
@@ -96,7 +99,7 @@ class Prometheus(FiguresTest):
         first = self.metrics(job)
         begun = self.values(first["kolo_calls_begun_total"], "communicator", rank="0")
         busy, = max(begun, key=begun.get)
-        here = {"job": job, "communicator": busy}
+        here = {"kolo_job": job, "communicator": busy}
         ranks = {(str(rank),) for rank in range(RANKS)}
 
         def waited(metrics):
@@ -125,7 +128,7 @@ class Prometheus(FiguresTest):
         """Without a job, and also where there is none."""
         _, pids = self.start_laggards()
         name = {job["pid"]: job["job"] for job in json.loads(self.output("--json"))["jobs"]}[pids[0]]
-        self.assertIn((name,), self.values(self.metrics()["kolo_ranks"], "job"))
+        self.assertIn((name,), self.values(self.metrics()["kolo_ranks"], "kolo_job"))
         self.assertEqual(set(self.metrics()), set(self.metrics(pids[0])))
 
     def test_failure(self):
@@ -137,7 +140,7 @@ class Prometheus(FiguresTest):
         ranks[2].wait()
         self.assertEqual(1, ranks[1].wait(PATIENCE_S))
         metrics = self.metrics(ranks[0].pid)
-        info = self.values(metrics["kolo_failure_info"], "job", "rank", "reporter")
+        info = self.values(metrics["kolo_failure_info"], "kolo_job", "rank", "reporter")
         self.assertEqual({(job, "2", "1"): 1}, info)
         self.assertEqual([0, 1], sorted(self.values(metrics["kolo_failures_total"], "communicator").values()))
         states = self.values(metrics["kolo_ranks_in_state"], "communicator", "state")
@@ -172,7 +175,7 @@ class Prometheus(FiguresTest):
         good = '# HELP kolo_a_total A.\n# TYPE kolo_a_total counter\nkolo_a_total{b="c\\"d",e="f"} 1\n'
         self.assertEqual({"kolo_a_total": {frozenset({("b", 'c"d'), ("e", "f")}): 1}}, parsed(good))
         for old, new in (("counter", "gauge"), ("} 1", "} -1"), ("} 1", "}"), ('\\"', '"'), ("1\n", "1"),
-                         ('"f"', '"f",b="c"'), ("kolo_a_total{", "kolo_b_total{")):
+                         ('"f"', '"f",b="c"'), ("e=", "job="), ("e=", "instance="), ("kolo_a_total{", "kolo_b_total{")):
             with self.subTest(new), self.assertRaises((ValueError, AttributeError, TypeError, StopIteration)):
                 parsed(good.replace(old, new))
 

@@ -190,7 +190,7 @@ static command_line line = {
         "(running, stopped, broken), age_s.\n"
         "\n"
         "Prometheus\n"
-        "  Labels are job, communicator (file+offset), rank; of tables table and file, too. A cron job for the "
+        "  Labels are kolo_job, communicator (file+offset), rank; of tables table and file, too. A cron job for the "
         "textfile collector of Prometheus' node_exporter runs: kolo-top --prometheus -o DIRECTORY/kolo.prom\n"
         "\n"
         "Exit status: 0 done, also when the job ends meanwhile; 1 if there is no such job; 2 for a wrong option.\n"

@@ -32,10 +32,11 @@ static void print_label(FILE *to, const char *name, const char *value) {
     putc('"', to);
 }
 
-/* A sample up to the labels that all have. A communicator is named by its segment's place, which stays. */
+/* A sample up to the labels that all have. A communicator is named by its segment's place, which stays. Prometheus'
+ * server gives each sample a label "job" of its own. */
 static void begin_sample(FILE *to, const family *of, const top_comm *comm) {
     fprintf(to, "%s{", of->name);
-    print_label(to, "job", comm->seen.job);
+    print_label(to, "kolo_job", comm->seen.job);
     fprintf(to, ",communicator=\"%" PRIu64 "+%" PRIu64 "\"", comm->seen.file, comm->seen.offset);
 }
 
