@@ -198,6 +198,15 @@ class Running(TopTest):
         self.end(other)
         self.wait_until(lambda: unnamed[0] not in self.listed(), "the job to go from the list")
 
+    def test_columns(self):
+        """Tables of the widest values, and of a job with a long name."""
+        job = "j" * 100
+        process, _ = self.start_laggards(KOLO_JOB=job)
+        widest = subprocess.run([os.environ["WIDEST_PROBE"]], capture_output=True, text=True, check=True).stdout
+        for text in (widest, top("--once", "--interval", "0.05", process.pid).stdout, top().stdout):
+            self.assertRegex(text, "jjj")
+            self.assertEqual([], [line for line in text.splitlines() if len(line) > COLUMNS_MAX])
+
     def test_job_of_several_nodes(self):
         """Two jobs of kolorun on one machine, which take each other for other machines: a rank each."""
         rendezvous = f"127.0.0.1:{launching.free_port()}"

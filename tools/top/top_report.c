@@ -12,6 +12,8 @@
 
 #define NS 1e-9
 
+enum { COLUMNS = 80 }; /* of a terminal, at least */
+
 static bool coloured;
 
 void top_report_set_colour(bool on) {
@@ -92,12 +94,11 @@ static void print_heading(const top_comm *comm) {
     const top_tint state_tint = seen->failure || seen->over ? TOP_RED : TOP_PLAIN;
     fputs(top_tint_begin(TOP_BOLD), stdout);
     if (seen->job[0])
-        printf("job %.40s", seen->job);
+        printf("job %.32s", seen->job);
     else
         printf("communicator %" PRIu64 "+%" PRIu64, seen->file, seen->offset);
-    printf("%s: %d ranks, %s%s%s, segment of %.1f MiB\n", top_tint_end(TOP_BOLD), seen->ranks,
-           top_tint_begin(state_tint), comm_state(comm), top_tint_end(state_tint),
-           (double)seen->segment_bytes / (1 << 20));
+    printf("%s: %d ranks, %s%s%s, segment of %s\n", top_tint_end(TOP_BOLD), seen->ranks, top_tint_begin(state_tint),
+           comm_state(comm), top_tint_end(state_tint), bytes_text(seen->segment_bytes).text);
     if (seen->failure)
         printf("  %s%s, rank %d; found by rank %d%s\n", top_tint_begin(TOP_RED), kolo_strerror(seen->failure),
                seen->failure_rank, seen->failure_reporter, top_tint_end(TOP_RED));
@@ -113,20 +114,20 @@ static top_tint rank_tint(const top_comm *comm, int index) {
 static void print_rank(const top_comm *comm, int index) {
     const top_rank *rank = &comm->ranks[index];
     const top_tint as = rank_tint(comm, index);
-    char call[128], peer[24] = "-", cpu[24] = "-";
+    char line[128], call[128], peer[24] = "-", cpu[24] = "-";
     const int waits_for = rank->seen.waits_for >= 0 ? rank->seen.waits_for : rank->waited_most_for;
     if (waits_for >= 0)
         snprintf(peer, sizeof peer, "%d", waits_for);
     if (rank->cpu_share >= 0)
         snprintf(cpu, sizeof cpu, "%.0f%%", 100 * rank->cpu_share);
-    printf("%s%c%4d %7d %-7.7s %6s %5s %3.0f%% %4s %3.0f%% %3s %.26s%s\n", top_tint_begin(as),
-           index == comm->straggler ? '*' : ' ', index, rank->seen.pid, top_rank_state(rank),
-           top_rate_text(rank->calls_per_s, "").text, top_rate_text(rank->bytes_per_s, "").text,
-           100 * rank->waiting_share, cpu, 100 * rank->spinning_share, peer, format_call(call, sizeof call, rank),
+    const int columns = snprintf(line, sizeof line, "%c%4d %7d %-7.7s %6s %5s %3.0f%% %4s %3.0f%% %3s ",
+                                 index == comm->straggler ? '*' : ' ', index, rank->seen.pid, top_rank_state(rank),
+                                 top_rate_text(rank->calls_per_s, "").text, top_rate_text(rank->bytes_per_s, "").text,
+                                 100 * rank->waiting_share, cpu, 100 * rank->spinning_share, peer);
+    printf("%s%s%.*s%s\n", top_tint_begin(as), line, COLUMNS - columns, format_call(call, sizeof call, rank),
            top_tint_end(as));
 }
 
-/* 80 columns at most. */
 void top_report_table(const top_sample *sample) {
     for (int i = 0; i < sample->count; i++) {
         const top_comm *comm = &sample->comms[i];
@@ -305,7 +306,7 @@ static void print_table(const job *jobs, int count) {
     }
     printf("%-36s  %8s  %5s  %-8s  %8s\n", "job", "pid", "ranks", "state", "age");
     for (int i = 0; i < count; i++)
-        printf("%-36.60s  %8d  %5d  %-8s  %8s\n", jobs[i].name[0] ? jobs[i].name : "-", pid_of(&jobs[i]),
+        printf("%-36.43s  %8d  %5d  %-8s  %8s\n", jobs[i].name[0] ? jobs[i].name : "-", pid_of(&jobs[i]),
                jobs[i].largest->seen.ranks, state_of(&jobs[i]), age_text((int64_t)jobs[i].age_s).text);
 }
 
