@@ -36,8 +36,8 @@ int shown_decimals(double value) {
     return value < 9.9995 ? 3 : value < 99.995 ? 2 : value < 999.95 ? 1 : 0;
 }
 
-/* Bytes of the letter outside ASCII that begins there; 0: it is not UTF-8. */
-static int letter_bytes(const unsigned char *at) {
+int letter_bytes(const char *text) {
+    const unsigned char *at = (const unsigned char *)text;
     const int bytes = at[0] >= 0xf0 ? 4 : at[0] >= 0xe0 ? 3 : 2;
     const int low = at[0] == 0xe0 ? 0xa0 : at[0] == 0xf0 ? 0x90 : 0x80;
     const int high = at[0] == 0xed ? 0x9f : at[0] == 0xf4 ? 0x8f : 0xbf;
@@ -49,6 +49,13 @@ static int letter_bytes(const unsigned char *at) {
     return bytes;
 }
 
+void column_print(const char *text, int columns) {
+    int bytes = 0;
+    for (; columns > 0 && text[bytes]; columns--)
+        bytes += letter_bytes(text + bytes) > 0 ? letter_bytes(text + bytes) : 1;
+    printf("%.*s%*s", bytes, text, columns, "");
+}
+
 void json_text_print(FILE *to, const char *text) {
     if (!text) {
         fputs("null", to);
@@ -56,7 +63,7 @@ void json_text_print(FILE *to, const char *text) {
     }
     putc('"', to);
     for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
-        const int bytes = letter_bytes(at);
+        const int bytes = letter_bytes((const char *)at);
         if (bytes > 0) {
             fwrite(at, 1, (size_t)bytes, to);
             at += bytes - 1;

@@ -18,6 +18,12 @@ quantity_text bytes_text(uint64_t bytes);
 /* How many decimals a number is shown with: it has four digits, or all that stand before the point. */
 int shown_decimals(double value);
 
+/* Bytes of the letter outside ASCII that begins there; 0: it is not UTF-8. */
+int letter_bytes(const char *at);
+
+/* Prints the first letters of `text`, or all and spaces: so many columns. */
+void column_print(const char *text, int columns);
+
 /* Writes a string in JSON; null for NULL. A byte that is not part of UTF-8 is taken as Latin-1, so that any text gives
  * valid JSON. */
 void json_text_print(FILE *to, const char *text);

@@ -454,6 +454,36 @@ class Timeline(Folder):
         self.assertRegex(self.run_well(), r"(?m)^allreduce .* 50\.0 us ")  # a call
 
 
+class Letters(Folder):
+    def test_are_whole(self):
+        """Of ranges' names, and of a job's, in any letters; a name is cut within a letter where it has too many bytes."""
+        chance = random.Random(int(os.environ.get("TEST_SEED", "1")))
+        for letters in ("é", "€", "\U0001f600", "aé€\U0001f600", "a\x85\xa0\x7fé"):
+            names = ["".join(chance.choices(letters, k=length)) for length in (*range(1, 70, 3), 33, 34, 35)]
+            process = made_trace.Rank(0, 1, job=names[20][:16], room=400)
+            process.comm()
+            track = process.track()
+            for number, name in enumerate(names):
+                track.range(number * MS, name.encode())
+                track.add((number + 1) * MS - number, "RANGE_END")
+            track.call(100 * MS, 101 * MS, 1)
+            process.write(self.folder).rename(self.folder / "a.kolotrace")
+            for arguments in ((), ("--json",), ("--html", "-"), ("-o", "-")):
+                text = kolo_trace(self.folder, *arguments, text=False).stdout.decode()  # UTF-8, or it raises
+                self.assertNotRegex(text, "[\x7f-\x9f]")
+            rows = self.run_well().split("ranges, all ranks")[1].splitlines()[1:13]
+            rows = [row for row in rows if not row.startswith("and ")]
+            self.assertEqual({77}, {len(row) for row in rows}, rows)
+            self.assertLessEqual({row[:34] for row in rows}, {self.cleaned(name)[:34].ljust(34) for name in names})
+
+    @staticmethod
+    def cleaned(name):
+        """63 bytes of it. A byte that is of no whole letter, and each of a control character, is a question mark."""
+        letters = name.encode()[:63].decode(errors="surrogateescape")
+        letters = re.sub("[\x80-\x9f]", "??", letters)
+        return re.sub("[\x00-\x1f\x7f\udc80-\udcff]", "?", letters)
+
+
 class Page(html.parser.HTMLParser):
     """What is open, and all text."""
 

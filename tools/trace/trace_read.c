@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "printed_text.h"
+
 /* What has been written is read by other builds. */
 _Static_assert(sizeof(struct kolo_trace_header) == 512 && offsetof(struct kolo_trace_header, rank) == 36 &&
                    offsetof(struct kolo_trace_header, host) == 80 && offsetof(struct kolo_trace_header, ended) == 336,
@@ -50,25 +52,13 @@ static bool refuse(const reader *reader, const char *format, ...) {
     return false;
 }
 
-/* The letter outside ASCII that begins there is UTF-8, and no control character; returns its bytes, or 0. */
-static int letter_bytes(const unsigned char *at) {
-    const int bytes = at[0] >= 0xf0 ? 4 : at[0] >= 0xe0 ? 3 : 2;
-    const int low = at[0] == 0xe0 || at[0] == 0xc2 ? 0xa0 : at[0] == 0xf0 ? 0x90 : 0x80;
-    const int high = at[0] == 0xed ? 0x9f : at[0] == 0xf4 ? 0x8f : 0xbf;
-    if (at[0] < 0xc2 || at[0] > 0xf4 || at[1] < low || at[1] > high)
-        return 0;
-    for (int i = 2; i < bytes; i++)
-        if ((at[i] & 0xc0) != 0x80)
-            return 0;
-    return bytes;
-}
-
 void trace_text_clean(char *text) {
     for (unsigned char *at = (unsigned char *)text; *at; at++) {
-        const int bytes = *at >= 0x80 ? letter_bytes(at) : 1;
-        if (bytes > 1)
+        const int bytes = letter_bytes((const char *)at);
+        const bool is_control = *at < 0x20 || *at == 0x7f || (at[0] == 0xc2 && at[1] < 0xa0);
+        if (bytes > 0 && !is_control)
             at += bytes - 1;
-        else if (bytes == 0 || *at < 0x20 || *at == 0x7f)
+        else if (*at >= 0x80 || is_control)
             *at = '?';
     }
 }

@@ -183,8 +183,9 @@ static void print_ranges(const trace_figures *figures) {
         printf("\n%-34s %9s %10s %10s %10s\n", "ranges, all ranks", "count", "time", "each", "longest");
     for (int i = 0; i < figures->range_count && i < RANGES_SHOWN; i++) {
         const trace_range_row *range = &figures->ranges[i];
-        printf("%-34.34s %9" PRIu64 " %10s %10s %10s\n", range->name, range->count,
-               trace_time_text((double)range->ns).text, trace_time_text((double)range->ns / (double)range->count).text,
+        column_print(range->name, 34);
+        printf(" %9" PRIu64 " %10s %10s %10s\n", range->count, trace_time_text((double)range->ns).text,
+               trace_time_text((double)range->ns / (double)range->count).text,
                trace_time_text((double)range->longest_ns).text);
     }
     if (figures->range_count > RANGES_SHOWN)
