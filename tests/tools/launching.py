@@ -116,6 +116,27 @@ def shm_names():
             if path.is_file() and not re.fullmatch(r"kolo-\d+-test-\d+-\d+", path.name)}
 
 
+def member_names(objects):
+    """Of objects of JSON that are alike: names in their order, after each those of the objects within."""
+    for name in dict.fromkeys(name for each in objects for name in each):
+        yield name
+        values = [each.get(name) for each in objects]
+        inner = [item for value in values for item in (value if isinstance(value, list) else [value])]
+        yield from member_names([item for item in inner if isinstance(item, dict)])
+
+
+def unexplained(program, heading, found):
+    """The first name in an object of JSON that the program's --help does not have in its place; None: it has all."""
+    text = subprocess.run([program, "--help"], capture_output=True, text=True, check=True).stdout
+    at = text.index(f"\n{heading}")
+    for name in member_names([found]):
+        match = re.compile(rf"\b{name}\b").search(text, at)
+        if not match:
+            return name
+        at = match.end()
+    return None
+
+
 class LaunchingTest(unittest.TestCase):
     def start(self, *arguments, **options):
         """Starts kolorun; it is ended with the test, whatever becomes of that."""

@@ -81,6 +81,7 @@ class Running(TableTest):
     def test_slow_rank(self):
         ranks = self.start_job()
         table = self.wait_for_others(ranks)
+        self.assertIsNone(launching.unexplained(KOLO_TOP, "  tables is a list of", table))
         self.assertEqual((NAME, "running", 10, STALENESS, RANKS, 0, SLOW_RANK),
                          tuple(table[key] for key in ("name", "state", "rows", "staleness", "shards", "servers",
                                                       "slowest_rank")))

@@ -207,6 +207,14 @@ class Running(TopTest):
             self.assertRegex(text, "jjj")
             self.assertEqual([], [line for line in text.splitlines() if len(line) > COLUMNS_MAX])
 
+    def test_help_explains_each_member(self):
+        process, pids = self.start_laggards()
+        self.wait_until(lambda: self.report(process.pid)["communicators"][0]["ranks"][0]["last_calls"], "calls")
+        self.assertIsNone(launching.unexplained(KOLO_TOP, "JSON", self.report(process.pid)))
+        listed = json.loads(top("--json").stdout)
+        self.assertIn(pids[0], [job["pid"] for job in listed["jobs"]])
+        self.assertIsNone(launching.unexplained(KOLO_TOP, "  The list: jobs", listed))
+
     def test_job_of_several_nodes(self):
         """Two jobs of kolorun on one machine, which take each other for other machines: a rank each."""
         rendezvous = f"127.0.0.1:{launching.free_port()}"

@@ -169,6 +169,7 @@ class MadeUp(Folder):
         self.write([a_record(rank, here) for rank in range(2)])
         self.write([a_record(0, here, communicator=3, utc_ns=UTC_NS + MS)])
         found = json.loads(self.run_tool(self.folder, "--json").stdout)
+        self.assertIsNone(launching.unexplained(KOLO_TRACE, "Crash", found))
         self.assertEqual((2, 2), (found["failed_communicators"], len(found["communicators"])))
         first = found["communicators"][0]
         self.assertEqual(("mine", 4, UTC_NS + 1), (first["job"], first["ranks"], first["utc_ns"]))

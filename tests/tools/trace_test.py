@@ -606,6 +606,12 @@ class Files(Folder):
             self.assertEqual(1, kolo_trace(self.folder, "-o", "/dev/full").returncode)
 
 
+class Help(Folder):
+    def test_explains_each_member(self):
+        self.write(made_trace.job_with_a_late_rank())
+        self.assertIsNone(launching.unexplained(KOLO_TRACE, "JSON", self.summary()))
+
+
 class Damaged(Folder):
     """A file that was cut or changed is read as far as it goes, or refused in words."""
 
