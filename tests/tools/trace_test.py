@@ -524,6 +524,21 @@ class Html(Folder):
             self.assertIn(heading, page.text)
         self.assertTrue({"svg", "path", "table"} <= page.tags)
 
+    def test_says_what_the_text_says(self):
+        made = made_trace.job_with_a_late_rank(room=13)
+        made[0].node, made[0].nodes, made[0].host = 1, 2, "there"
+        made[0].ended = 0
+        made[1].tracks[0].blocks[3] = (7, made[1].tracks[0].blocks[3][1])
+        made[2].tracks[0].add(900 * MS, "FAILURE", op=5, rank=0)
+        made[3].blocks_max = 15
+        self.write(made)
+        text, page = " ".join(self.run_well().split()), self.page().text
+        for words in ("comes last to", "Spread evenly, so that nobody waits, the work would take",
+                      "Communicators failed: ranks noted it 1 time.", "clocks of the machines were not compared",
+                      "rank 0: ended abruptly, or still runs", "older blocks overwritten", "events do not fit together"):
+            self.assertIn(words, text)
+            self.assertIn(words, page)
+
     def test_names_are_text(self):
         process = Timeline.full_process(self)
         self.write([process])

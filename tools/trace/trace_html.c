@@ -80,6 +80,9 @@ static void put_heading(FILE *to, const trace_figures *figures) {
     put_text(to, verdict + 1);
     fprintf(to, "</p>\n<p>Spread evenly, so that nobody waits, the work would take %s.</p>\n",
             trace_time_text((double)trace_without_waiting_ns(figures)).text);
+    if (figures->failures)
+        fprintf(to, "<p>Communicators failed: ranks noted it %" PRIu64 " time%s.</p>\n", figures->failures,
+                figures->failures == 1 ? "" : "s");
     if (job->clock_error_ns == UINT64_MAX)
         fputs("<p>The clocks of the machines were not compared: they are taken to show the same time of day.</p>\n",
               to);
