@@ -19,6 +19,7 @@ KOLO_TRACE = os.environ["KOLO_TRACE_TOOL"]
 PROBE = os.environ["TRACE_PROBE"]
 SEED = int(os.environ.get("TEST_SEED", "1"))
 SMALLEST = 131072
+KILLS = int(os.environ.get("TRACE_KILLS", "12"))
 
 
 class Job(unittest.TestCase):
@@ -204,7 +205,7 @@ class Killed(Job):
         """A rank is killed anywhere. Its trace ends in the last call that it began, as the others have recorded it, or
         before that, if the call had not waited yet."""
         chance = random.Random(SEED)
-        for i in range(12):
+        for i in range(KILLS):
             victim = chance.randrange(3)
             with self.subTest(seed=SEED, i=i):
                 self.folder = self.folder.with_name(f"t{i}")
