@@ -28,17 +28,12 @@ static bool read_call(json_reader *reader, void *context) {
     const part *part = context;
     crash_record *record = part->record;
     crash_call call = {0};
-    int64_t unused;
     uint32_t seen;
     const json_field fields[] = {
         {.name = "number", .count = &call.number},
         {.name = "call", .text = call.text, .text_bytes = sizeof call.text},
         {.name = "digest", .count = &call.digest},
         {.name = "ended", .flag = &call.ended},
-        {.name = "began_ns", .optional = true, .number = &unused, .max = INT64_MAX},
-        {.name = "ended_ns", .optional = true, .number = &unused, .max = INT64_MAX},
-        {.name = "waited_for", .optional = true, .number = &unused, .min = -1, .max = CRASH_RANKS_MAX - 1},
-        {.name = "waited_ns", .optional = true, .number = &unused, .max = INT64_MAX},
     };
     if (!json_object_read(reader, fields, COUNT(fields), &seen))
         return false;
@@ -71,7 +66,6 @@ static bool read_rank(json_reader *reader, void *context) {
     crash_rank rank = {.waits_for = CRASH_NOBODY, .first = record->call_count};
     part part = {record, &rank};
     char state[16];
-    uint64_t unused;
     uint32_t seen;
     const json_field fields[] = {
         {.name = "rank", .number = &rank.rank, .max = CRASH_RANKS_MAX - 1},
@@ -79,7 +73,6 @@ static bool read_rank(json_reader *reader, void *context) {
         {.name = "state", .text = state, .text_bytes = sizeof state},
         {.name = "calls", .count = &rank.calls},
         {.name = "ended", .count = &rank.ended},
-        {.name = "steps", .count = &unused},
         {.name = "waits_for", .optional = true, .number = &rank.waits_for, .min = -1, .max = CRASH_RANKS_MAX - 1},
         {.name = "waits_since_ns", .optional = true, .number = &rank.waits_since_ns, .max = INT64_MAX},
         {.name = "last_calls", .read = read_calls, .context = &part},
@@ -108,7 +101,6 @@ static bool read_failure(json_reader *reader, void *context) {
     const json_field fields[] = {
         {.name = "status", .number = &record->status, .min = -255, .max = 0},
         {.name = "rank", .number = &record->failed_rank, .min = -1, .max = CRASH_RANKS_MAX - 1},
-        {.name = "reporter", .number = &record->reporter, .min = -1, .max = CRASH_RANKS_MAX - 1},
         {.name = "message", .text = record->message, .text_bytes = sizeof record->message},
     };
     return json_object_read(reader, fields, COUNT(fields), &seen);
@@ -116,8 +108,7 @@ static bool read_failure(json_reader *reader, void *context) {
 
 /* Whether the ranks' numbers fit into the communicator. */
 static bool fits(const crash_record *record) {
-    bool good = record->rank < record->ranks && record->failed_rank < record->ranks &&
-                record->reporter < record->ranks && record->node < record->ranks;
+    bool good = record->rank < record->ranks && record->failed_rank < record->ranks && record->node < record->ranks;
     for (int i = 0; i < record->here_count; i++)
         good = good && record->here[i].rank < record->ranks && record->here[i].waits_for < record->ranks;
     return good;

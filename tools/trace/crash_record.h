@@ -36,7 +36,7 @@ typedef struct crash_record {
     uint64_t communicator; /* the same in the records of all its ranks */
     int64_t rank, ranks, node, lane, pid;
     int64_t utc_ns, now_ns; /* the same moment; now: of the clock that waits_since_ns is of */
-    int64_t status, failed_rank, reporter;
+    int64_t status, failed_rank;
     char message[512];
     crash_rank *here; /* the ranks of its machine */
     int here_count;

@@ -133,9 +133,6 @@ static void add_call(tally *tally, const trace_walk *walk, const trace_slice *sl
                          .track = tally->track,
                          .comm = trace_job_comm(walk->job, process, event),
                          .collective = event->detail,
-                         .dtype = event->dtype,
-                         .op = event->op,
-                         .algorithm = slice->end ? slice->end->detail : KOLO_ALGORITHM_AUTO,
                          .unfinished = slice->unfinished};
     tally->rank->calls++;
     tally->rank->bytes += call->bytes;

@@ -23,9 +23,6 @@ typedef struct trace_call {
     int32_t track;
     int32_t comm; /* as trace_job_comm; -1: not known */
     uint8_t collective;
-    uint8_t dtype;
-    uint8_t op;
-    uint8_t algorithm;
     bool creates;
     bool unfinished;
 } trace_call;

@@ -323,7 +323,7 @@ static trace_track *track_of(reader *reader, const block *block, size_t used) {
     if (process->track_count == TRACE_TRACKS_MAX)
         return NULL;
     trace_track *track = &process->tracks[process->track_count++];
-    *track = (trace_track){.number = block->is.track, .thread = block->is.thread, .tid = block->is.tid, .first = used};
+    *track = (trace_track){.number = block->is.track, .thread = block->is.thread, .first = used};
     for (const trace_track *other = process->tracks; other < track; other++)
         track->of_its_thread += other->thread == track->thread;
     return track;

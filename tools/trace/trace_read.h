@@ -32,7 +32,6 @@ typedef struct trace_event {
 typedef struct trace_track {
     uint32_t number;
     kolo_trace_thread thread;
-    uint32_t tid;
     int of_its_thread; /* how many tracks of the same kind of thread come before */
     size_t first, count;
 } trace_track;
