@@ -26,6 +26,7 @@ KIND = _enumeration("kolo_trace_kind")
 SPAN = _enumeration("kolo_trace_span")
 THREAD = _enumeration("kolo_trace_thread")
 ALLREDUCE, BARRIER, F32, SUM, MESH = 2, 0, 10, 0, 2
+OPS = 9  # KOLO_OPS: an operation of the program's own
 
 
 class Track:

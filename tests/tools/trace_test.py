@@ -413,6 +413,17 @@ class Timeline(Folder):
         for phase in "BEMbeiC":
             self.assertIn(phase, {event["ph"] for event in events})
 
+    def test_operations(self):
+        """They have the names that other programs give them."""
+        process = made_trace.Rank(0, 1)
+        process.comm()
+        track = process.track()
+        for number, op in enumerate((made_trace.SUM, made_trace.OPS, 77), start=1):
+            track.add(number * US, "CALL", detail=made_trace.ALLREDUCE, dtype=made_trace.F32, op=op, rank=-1, a=2, b=number)
+        self.write([process])
+        _, slices = self.timeline()
+        self.assertEqual(["sum", "own operation", "?"], [each[3]["op"] for each in slices[1, 4096]])
+
     def test_calls_hidden_behind_a_table(self):
         """The program waits for other workers, and not for the call in the background."""
         process = made_trace.Rank(0, 2)

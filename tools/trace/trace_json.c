@@ -67,10 +67,6 @@ static const char *known(const char *name) {
     return name ? name : "?";
 }
 
-static const char *op_name(unsigned op) {
-    return op == KOLO_OPS ? "own" : known(kolo_name(KOLO_NAME_OP, (int)op));
-}
-
 /* What is known of a call when it begins. */
 static void put_call(const timeline *line, int index, const trace_slice *slice) {
     const trace_event *event = slice->begin;
@@ -85,7 +81,8 @@ static void put_call(const timeline *line, int index, const trace_slice *slice) 
         fprintf(line->to, ",\"bytes\":%" PRIu64 ",\"elements\":%" PRIu64 ",\"dtype\":\"%s\"", bytes, event->a,
                 known(kolo_name(KOLO_NAME_DTYPE, (int)event->dtype)));
     if (has & KOLO_HAS_OP)
-        fprintf(line->to, ",\"op\":\"%s\"", op_name(event->op));
+        fprintf(line->to, ",\"op\":\"%s\"",
+                known(kolo_name(KOLO_NAME_OP, event->op == KOLO_OPS ? (int)KOLO_OPS_OWN : event->op)));
     if (has & KOLO_HAS_ROOT)
         fprintf(line->to, ",\"root\":%d", event->rank);
     if (slice->carried)
