@@ -90,16 +90,16 @@ void json_pairs_print(FILE *to, const char *format, ...) {
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     for (const char *at = text; *at;) {
-        for (; *at == '{'; at++)
-            putc('{', to);
+        if (strchr("{} \n", *at)) {
+            fputs(*at == '{' ? "{" : *at == '}' ? "}" : *at == ' ' ? ", " : ",\n  ", to);
+            at++;
+            continue;
+        }
         const int name = (int)strcspn(at, "=");
         const char *value = at + name + 1, *shown = json_value(value);
         const size_t length = strcspn(value, " \n}");
         fprintf(to, "\"%.*s\": %.*s", name, at, (int)(shown == value ? length : strlen(shown)), shown);
-        for (at = value + length; *at == '}'; at++)
-            putc('}', to);
-        if (*at)
-            fputs(*at++ == ' ' ? ", " : ",\n  ", to);
+        at = value + length;
     }
 }
 

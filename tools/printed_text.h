@@ -29,8 +29,8 @@ void column_print(const char *text, int columns);
 void json_text_print(FILE *to, const char *text);
 
 /* Writes "name": value, "name": value in JSON. `format` has them as for printf, with a space or the end of a line
- * between two, as in "steps=%zu loss=%.9g way=\"%s\"", and may have braces around them; no value has a space or a brace
- * in it. A number that is not finite becomes null. */
+ * between two, before the first or behind the last, as in "steps=%zu loss=%.9g way=\"%s\"", and may have braces around
+ * them; no value has a space or a brace in it. A number that is not finite becomes null. */
 void json_pairs_print(FILE *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Writes an array in JSON of values[0 .. count-1], likewise. */

@@ -155,11 +155,11 @@ static quantity_text rank_text(int rank) {
 
 /* Leaves the object open. */
 static void begin_call_json(FILE *to, const kolo_watched_call *call) {
-    fprintf(to,
-            "{\"number\": %" PRIu64 ", \"collective\": \"%s\", \"count\": %" PRIu64
-            ", \"dtype\": \"%s\", \"op\": \"%s\", \"root\": %d, ",
-            call->number, kolo_name(KOLO_NAME_COLLECTIVE, call->collective), call->count,
-            kolo_name(KOLO_NAME_DTYPE, call->dtype), kolo_name(KOLO_NAME_OP, call->op), call->root);
+    json_pairs_print(to, "{number=%" PRIu64 " collective=\"%s\" count=%" PRIu64 " dtype=\"%s\" op=", call->number,
+                     kolo_name(KOLO_NAME_COLLECTIVE, call->collective), call->count,
+                     kolo_name(KOLO_NAME_DTYPE, call->dtype));
+    json_text_print(to, kolo_name(KOLO_NAME_OP, call->op));
+    json_pairs_print(to, " root=%d ", call->root);
 }
 
 static void print_call_json(FILE *to, const top_comm *comm, const top_rank *rank) {
@@ -171,7 +171,7 @@ static void print_call_json(FILE *to, const top_comm *comm, const top_rank *rank
     const double for_s = ((double)comm->seen.read_ns - (double)call->began_ns) * NS;
     fprintf(to, "\"call\": ");
     begin_call_json(to, call);
-    fprintf(to, "\"for_s\": %s}, ", top_number_text(is_in_call(rank) && call->began_ns, for_s, 6).text);
+    json_pairs_print(to, "for_s=%s} ", top_number_text(is_in_call(rank) && call->began_ns, for_s, 6).text);
 }
 
 /* Those of which it is known what they are, from the oldest on. */
@@ -185,10 +185,10 @@ static void print_last_calls_json(FILE *to, const top_rank *rank) {
         fputs(separator, to);
         separator = ", ";
         begin_call_json(to, call);
-        fprintf(to, "\"began_s\": %s, \"ended_s\": %s, \"waited_for\": %s, \"waited_s\": %.9f}",
-                top_number_text(call->began_ns != 0, (double)call->began_ns * NS, 9).text,
-                top_number_text(call->ended_ns != 0, (double)call->ended_ns * NS, 9).text,
-                rank_text(call->waited_for).text, (double)call->waited_ns * NS);
+        json_pairs_print(to, "began_s=%s ended_s=%s waited_for=%s waited_s=%.9f}",
+                         top_number_text(call->began_ns != 0, (double)call->began_ns * NS, 9).text,
+                         top_number_text(call->ended_ns != 0, (double)call->ended_ns * NS, 9).text,
+                         rank_text(call->waited_for).text, (double)call->waited_ns * NS);
     }
     putc(']', to);
 }
@@ -196,24 +196,24 @@ static void print_last_calls_json(FILE *to, const top_rank *rank) {
 static void print_rank_json(FILE *to, const top_comm *comm, int index, bool with_last_calls) {
     const top_rank *rank = &comm->ranks[index];
     const kolo_watched_rank *seen = &rank->seen;
-    fprintf(to,
-            "%s{\"rank\": %d, \"pid\": %d, \"process\": %s, \"state\": \"%s\", \"calls\": %" PRIu64
-            ", \"calls_ended\": %" PRIu64 ", \"steps\": %" PRIu64 ", ",
-            index ? ", " : "", index, seen->pid, top_process_text(seen->process).text, top_rank_state(rank),
-            seen->calls, seen->calls_ended, seen->steps);
+    fputs(index ? ", " : "", to);
+    json_pairs_print(to, "{rank=%d pid=%d process=%s state=", index, seen->pid, top_process_text(seen->process).text);
+    json_text_print(to, top_rank_state(rank));
+    json_pairs_print(to, " calls=%" PRIu64 " calls_ended=%" PRIu64 " steps=%" PRIu64 " ", seen->calls,
+                     seen->calls_ended, seen->steps);
     print_call_json(to, comm, rank);
-    fprintf(to,
-            "\"calls_per_s\": %.3f, \"bytes_per_s\": %.0f, \"payload_bytes\": %" PRIu64 ", \"sent_bytes\": %" PRIu64
-            ", \"received_bytes\": %" PRIu64 ", \"waited_s\": %.6f, \"waiting_share\": %.4f, \"waits_for\": %s, "
-            "\"waits_s\": %s, \"waited_most_for\": %s, \"awaited_share\": %.4f, \"cpu_s\": %s, \"cpu_share\": %s, "
-            "\"spun_s\": %.6f, \"spinning_share\": %.4f",
-            rank->calls_per_s, rank->bytes_per_s, seen->payload_bytes, seen->sent_bytes, seen->received_bytes,
-            (double)seen->waited_ns * NS, rank->waiting_share, rank_text(seen->waits_for).text,
-            top_number_text(seen->waits_for >= 0, (double)(comm->seen.read_ns - seen->waits_since_ns) * NS, 6).text,
-            rank_text(rank->waited_most_for).text, rank->awaited_share,
-            top_number_text(rank->cpu_s >= 0, rank->cpu_s, 6).text,
-            top_number_text(rank->cpu_share >= 0, rank->cpu_share, 4).text, (double)seen->spun_ns * NS,
-            rank->spinning_share);
+    json_pairs_print(
+        to,
+        "calls_per_s=%.3f bytes_per_s=%.0f payload_bytes=%" PRIu64 " sent_bytes=%" PRIu64 " received_bytes=%" PRIu64
+        " waited_s=%.6f waiting_share=%.4f waits_for=%s waits_s=%s waited_most_for=%s"
+        " awaited_share=%.4f cpu_s=%s cpu_share=%s spun_s=%.6f spinning_share=%.4f",
+        rank->calls_per_s, rank->bytes_per_s, seen->payload_bytes, seen->sent_bytes, seen->received_bytes,
+        (double)seen->waited_ns * NS, rank->waiting_share, rank_text(seen->waits_for).text,
+        top_number_text(seen->waits_for >= 0, (double)(comm->seen.read_ns - seen->waits_since_ns) * NS, 6).text,
+        rank_text(rank->waited_most_for).text, rank->awaited_share,
+        top_number_text(rank->cpu_s >= 0, rank->cpu_s, 6).text,
+        top_number_text(rank->cpu_share >= 0, rank->cpu_share, 4).text, (double)seen->spun_ns * NS,
+        rank->spinning_share);
     if (with_last_calls)
         print_last_calls_json(to, rank);
     putc('}', to);
@@ -221,17 +221,17 @@ static void print_rank_json(FILE *to, const top_comm *comm, int index, bool with
 
 static void print_comm_json(FILE *to, const top_sample *sample, const top_comm *comm, bool with_last_calls) {
     const kolo_watched_comm *seen = &comm->seen;
-    fprintf(to,
-            "{\"job\": \"%s\", \"file\": %" PRIu64 ", \"offset\": %" PRIu64 ", \"segment_bytes\": %" PRIu64
-            ", \"state\": \"%s\", \"age_s\": %s, \"read_s\": %.9f, \"failure\": ",
-            seen->job, seen->file, seen->offset, seen->segment_bytes, comm_state(comm),
-            top_number_text(seen->age_s >= 0, seen->age_s, 2).text, (double)seen->read_ns * NS);
+    json_pairs_print(to,
+                     "{job=\"%s\" file=%" PRIu64 " offset=%" PRIu64 " segment_bytes=%" PRIu64
+                     " state=\"%s\" age_s=%s read_s=%.9f failure=",
+                     seen->job, seen->file, seen->offset, seen->segment_bytes, comm_state(comm),
+                     top_number_text(seen->age_s >= 0, seen->age_s, 2).text, (double)seen->read_ns * NS);
     if (seen->failure)
         fprintf(to, "{\"status\": \"%s\", \"rank\": %d, \"reporter\": %d}, ", kolo_strerror(seen->failure),
                 seen->failure_rank, seen->failure_reporter);
     else
         fprintf(to, "null, ");
-    fprintf(to, "\"straggler\": %s, \"ranks\": [", rank_text(comm->straggler).text);
+    json_pairs_print(to, "straggler=%s ranks=[", rank_text(comm->straggler).text);
     for (int rank = 0; rank < seen->ranks; rank++)
         print_rank_json(to, comm, rank, with_last_calls);
     fprintf(to, "], ");
@@ -240,7 +240,7 @@ static void print_comm_json(FILE *to, const top_sample *sample, const top_comm *
 }
 
 void top_report_json(FILE *to, const top_sample *sample, bool with_last_calls) {
-    fprintf(to, "{\"interval_s\": %.6f, \"communicators\": [", sample->count ? sample->comms[0].interval_s : 0.0);
+    json_pairs_print(to, "{interval_s=%.6f communicators=[", sample->count ? sample->comms[0].interval_s : 0.0);
     for (int i = 0; i < sample->count; i++) {
         if (i)
             fprintf(to, ", ");
@@ -314,10 +314,9 @@ static void print_table(const job *jobs, int count) {
 static void print_json(const job *jobs, int count) {
     printf("{\"jobs\": [");
     for (int i = 0; i < count; i++)
-        printf("%s{\"job\": \"%s\", \"pid\": %d, \"ranks\": %d, \"communicators\": %d, \"state\": \"%s\", "
-               "\"age_s\": %.2f}",
-               i ? ", " : "", jobs[i].name, pid_of(&jobs[i]), jobs[i].largest->seen.ranks, jobs[i].communicators,
-               state_of(&jobs[i]), jobs[i].age_s);
+        json_pairs_print(stdout, "%s{job=\"%s\" pid=%d ranks=%d communicators=%d state=\"%s\" age_s=%.2f}",
+                         i ? " " : "", jobs[i].name, pid_of(&jobs[i]), jobs[i].largest->seen.ranks,
+                         jobs[i].communicators, state_of(&jobs[i]), jobs[i].age_s);
     puts("]}");
 }
 

@@ -93,41 +93,35 @@ static void print_rank_json(FILE *to, const top_table *table, int index) {
     const top_table_rank *rank = &table->ranks[index];
     const kolo_watched_table_rank *seen = &rank->seen;
     const double waits_s = ((double)table->seen.read_ns - (double)seen->waits_since_ns) * NS;
-    fprintf(to,
-            "%s{\"rank\": %d, \"pid\": %d, \"process\": %s, \"state\": \"%s\", \"server\": %s, \"clock\": %" PRIu64
-            ", ",
-            index ? ", " : "", index, seen->pid, top_process_text(seen->process).text, top_table_rank_state(rank),
-            seen->server ? "true" : "false", seen->clock);
-    fprintf(to,
-            "\"ahead\": %s, \"waits_for\": %s, \"waits_s\": %s, \"pulled\": %" PRIu64 ", \"pushed\": %" PRIu64
-            ", \"applied\": %" PRIu64 ", ",
-            top_number_text(is_worker_there(rank), (double)(seen->clock - table->seen.slowest_clock), 0).text,
-            top_number_text(seen->waits_for >= 0, seen->waits_for, 0).text,
-            top_number_text(seen->waits_for >= 0, waits_s, 6).text, seen->pulled, seen->pushed, seen->applied);
-    fprintf(to,
-            "\"pulled_per_s\": %.3f, \"pushed_per_s\": %.3f, \"applied_per_s\": %.3f, \"waited_s\": %.6f, "
-            "\"waiting_share\": %.4f}",
-            rank->pulled_per_s, rank->pushed_per_s, rank->applied_per_s, (double)seen->waited_ns * NS,
-            rank->waiting_share);
+    fputs(index ? ", " : "", to);
+    json_pairs_print(to, "{rank=%d pid=%d process=%s state=\"%s\" server=%s clock=%" PRIu64, index, seen->pid,
+                     top_process_text(seen->process).text, top_table_rank_state(rank), seen->server ? "true" : "false",
+                     seen->clock);
+    json_pairs_print(to,
+                     " ahead=%s waits_for=%s waits_s=%s pulled=%" PRIu64 " pushed=%" PRIu64 " applied=%" PRIu64
+                     " pulled_per_s=%.3f pushed_per_s=%.3f applied_per_s=%.3f waited_s=%.6f waiting_share=%.4f}",
+                     top_number_text(is_worker_there(rank), (double)(seen->clock - table->seen.slowest_clock), 0).text,
+                     top_number_text(seen->waits_for >= 0, seen->waits_for, 0).text,
+                     top_number_text(seen->waits_for >= 0, waits_s, 6).text, seen->pulled, seen->pushed, seen->applied,
+                     rank->pulled_per_s, rank->pushed_per_s, rank->applied_per_s, (double)seen->waited_ns * NS,
+                     rank->waiting_share);
 }
 
 static void print_table_json(FILE *to, const top_table *table) {
     const kolo_watched_table *seen = &table->seen;
     fprintf(to, "{\"name\": ");
     json_text_print(to, seen->name);
-    fprintf(to, ", \"file\": %" PRIu64 ", \"state\": \"%s\", \"layout\": %u", seen->table_file, table_state(seen),
-            seen->layout);
+    json_pairs_print(to, " file=%" PRIu64 " state=", seen->table_file);
+    json_text_print(to, table_state(seen));
+    json_pairs_print(to, " layout=%u", seen->layout);
     if (seen->status == 0) {
-        fprintf(to,
-                ", \"rows\": %" PRIu64 ", \"shards\": %d, \"servers\": %d, \"memory_bytes\": %" PRIu64
-                ", \"staleness\": %s, ",
-                seen->rows, seen->shards, seen->servers, seen->memory_bytes,
-                top_number_text(seen->staleness != KOLO_STALENESS_UNBOUNDED, (double)seen->staleness, 0).text);
-        fprintf(to,
-                "\"slowest_rank\": %s, \"slowest_clock\": %" PRIu64 ", \"fastest_clock\": %" PRIu64
-                ", \"waiting\": %d, \"ranks\": [",
-                top_number_text(seen->slowest_rank >= 0, seen->slowest_rank, 0).text, seen->slowest_clock,
-                seen->fastest_clock, seen->waiting);
+        json_pairs_print(to,
+                         " rows=%" PRIu64 " shards=%d servers=%d memory_bytes=%" PRIu64 " staleness=%s slowest_rank=%s"
+                         " slowest_clock=%" PRIu64 " fastest_clock=%" PRIu64 " waiting=%d ranks=[",
+                         seen->rows, seen->shards, seen->servers, seen->memory_bytes,
+                         top_number_text(seen->staleness != KOLO_STALENESS_UNBOUNDED, (double)seen->staleness, 0).text,
+                         top_number_text(seen->slowest_rank >= 0, seen->slowest_rank, 0).text, seen->slowest_clock,
+                         seen->fastest_clock, seen->waiting);
         for (int rank = 0; rank < seen->ranks; rank++)
             print_rank_json(to, table, rank);
         putc(']', to);

@@ -7,8 +7,9 @@
 static void put_failures(FILE *to, const crash_comm *comm) {
     for (int i = 0; i < comm->record_count; i++) {
         const crash_record *record = &comm->records[i];
-        fprintf(to, "%s{\"rank\": %" PRId64 ", \"status\": %" PRId64 ", \"failed_rank\": %" PRId64 ", \"message\": ",
-                i ? ", " : "", record->rank, record->status, record->failed_rank);
+        fputs(i ? ", " : "", to);
+        json_pairs_print(to, "{rank=%" PRId64 " status=%" PRId64 " failed_rank=%" PRId64 " message=", record->rank,
+                         record->status, record->failed_rank);
         json_text_print(to, record->message);
         fputc('}', to);
     }
@@ -23,29 +24,31 @@ static void put_stands(FILE *to, const crash_comm *comm) {
     for (int rank = 0; rank < comm->ranks; rank++) {
         const crash_stand *stand = &comm->stands[rank];
         const crash_call *call = crash_call_of(stand, stand->is.calls);
-        fprintf(to, "%s{\"rank\": %d, \"pid\": %" PRId64 ", \"state\": ", rank ? ",\n" : "", rank, stand->is.pid);
+        fputs(rank ? ",\n" : "", to);
+        json_pairs_print(to, "{rank=%d pid=%" PRId64 " state=", rank, stand->is.pid);
         json_text_print(to, states[stand->state]);
-        fprintf(to, ", \"missing\": %s, \"begun\": %" PRIu64 ", \"ended\": %" PRIu64 ", \"last_call\": ",
-                crash_is_missing(stand) ? "true" : "false", stand->is.calls, stand->is.ended);
+        json_pairs_print(to, " missing=%s begun=%" PRIu64 " ended=%" PRIu64 " last_call=",
+                         crash_is_missing(stand) ? "true" : "false", stand->is.calls, stand->is.ended);
         json_text_print(to, call ? call->text : NULL);
         if (stand->is.waits_for == CRASH_NOBODY)
             fputs(", \"waits_for\": null, \"waited_s\": null}", to);
         else
-            fprintf(to, ", \"waits_for\": %" PRId64 ", \"waited_s\": %.9f}", stand->is.waits_for,
-                    (double)stand->waited_ns * 1e-9);
+            json_pairs_print(to, " waits_for=%" PRId64 " waited_s=%.9f}", stand->is.waits_for,
+                             (double)stand->waited_ns * 1e-9);
     }
 }
 
 static void put_difference(FILE *to, const crash_comm *comm, uint64_t number) {
     const char *between = "";
-    fprintf(to, "{\"number\": %" PRIu64 ", \"calls\": [", number);
+    json_pairs_print(to, "{number=%" PRIu64 " calls=[", number);
     for (int rank = 0; rank < comm->ranks; rank++) {
         const crash_call *call = crash_call_of(&comm->stands[rank], number);
         if (!call)
             continue;
-        fprintf(to, "%s{\"rank\": %d, \"call\": ", between, rank);
+        fputs(between, to);
+        json_pairs_print(to, "{rank=%d call=", rank);
         json_text_print(to, call->text);
-        fprintf(to, ", \"digest\": %" PRIu64 "}", call->digest);
+        json_pairs_print(to, " digest=%" PRIu64 "}", call->digest);
         between = ", ";
     }
     fputs("]}", to);
@@ -58,7 +61,8 @@ bool crash_comm_write_json(FILE *to, const crash_comm *comm) {
     const crash_record *newest = &comm->records[comm->record_count - 1];
     fputs("{\"job\": ", to);
     json_text_print(to, newest->job);
-    fprintf(to, ", \"ranks\": %d, \"utc_ns\": %" PRId64 ",\n\"failures\": [", comm->ranks, newest->utc_ns);
+    json_pairs_print(to, " ranks=%d utc_ns=%" PRId64, comm->ranks, newest->utc_ns);
+    fputs(",\n\"failures\": [", to);
     put_failures(to, comm);
     fputs("],\n\"stands\": [", to);
     put_stands(to, comm);

@@ -1,5 +1,6 @@
 /* The summary as one object of JSON. */
 #include <inttypes.h>
+#include <math.h>
 
 #include "trace_output.h"
 
@@ -8,27 +9,24 @@
 static void put_rank(FILE *to, const trace_figures *figures, int index) {
     const trace_process *process = &figures->job->processes[index];
     const trace_rank *rank = &figures->ranks[index];
+    const double hidden = trace_hidden_percent(rank);
     char missing[TRACE_SENTENCE_BYTES];
-    fprintf(to, "%s{\"rank\": %" PRId32 ", \"pid\": %" PRIu32 ", \"host\": ", index ? ", " : "", process->header.rank,
-            process->header.pid);
+    fputs(index ? ", " : "", to);
+    json_pairs_print(to, "{rank=%" PRId32 " pid=%" PRIu32 " host=", process->header.rank, process->header.pid);
     json_text_print(to, process->header.host);
     fputs(", \"file\": ", to);
     json_text_print(to, process->path);
-    fprintf(to, ", \"ended\": %s, \"missing\": ", process->header.ended ? "true" : "false");
+    json_pairs_print(to, " ended=%s missing=", process->header.ended ? "true" : "false");
     json_text_print(to, trace_missing(process, missing));
-    fprintf(to,
-            ", \"computing_s\": %.9f, \"communicating_s\": %.9f, \"waiting_s\": %.9f, \"spinning_s\": %.9f, \"calls\": "
-            "%" PRIu64 ", \"bytes\": %" PRIu64 ", \"exchanged_bytes\": %" PRIu64 ", \"matched_calls\": %" PRIu64
-            ", \"late_calls\": %" PRIu64
-            ", \"late_median_s\": %.9f, \"late_total_s\": %.9f, \"kept_waiting_s\": %.9f, \"hidden_share\": ",
-            (double)rank->state_ns[TRACE_COMPUTING] * S, (double)rank->state_ns[TRACE_COMMUNICATING] * S,
-            (double)rank->state_ns[TRACE_WAITING] * S, (double)rank->spun_ns * S, rank->calls, rank->bytes,
-            rank->exchanged_bytes, rank->matched, rank->late_calls, (double)rank->late_ns * S,
-            (double)rank->late_total_ns * S, (double)rank->kept_ns * S);
-    if (trace_hidden_percent(rank) < 0)
-        fputs("null, \"waited_for_s\": ", to);
-    else
-        fprintf(to, "%.4f, \"waited_for_s\": ", trace_hidden_percent(rank) / 100);
+    json_pairs_print(to,
+                     " computing_s=%.9f communicating_s=%.9f waiting_s=%.9f spinning_s=%.9f calls=%" PRIu64
+                     " bytes=%" PRIu64 " exchanged_bytes=%" PRIu64 " matched_calls=%" PRIu64 " late_calls=%" PRIu64
+                     " late_median_s=%.9f late_total_s=%.9f kept_waiting_s=%.9f hidden_share=%.4f waited_for_s=",
+                     (double)rank->state_ns[TRACE_COMPUTING] * S, (double)rank->state_ns[TRACE_COMMUNICATING] * S,
+                     (double)rank->state_ns[TRACE_WAITING] * S, (double)rank->spun_ns * S, rank->calls, rank->bytes,
+                     rank->exchanged_bytes, rank->matched, rank->late_calls, (double)rank->late_ns * S,
+                     (double)rank->late_total_ns * S, (double)rank->kept_ns * S,
+                     hidden < 0 ? (double)NAN : hidden / 100);
     for (int other = 0; figures->waits && other < figures->job->count; other++)
         fprintf(to, "%s%.9f", other ? ", " : "[",
                 figures->waits[(size_t)index * (size_t)figures->job->count + (size_t)other] * S);
@@ -38,15 +36,12 @@ static void put_rank(FILE *to, const trace_figures *figures, int index) {
 static void put_collectives(FILE *to, const trace_figures *figures) {
     for (int i = 0; i < figures->row_count; i++) {
         const trace_collective_row *row = &figures->rows[i];
-        fprintf(to,
-                "%s{\"collective\": \"%s\", \"bytes_min\": %" PRIu64 ", \"calls\": %" PRIu64 ", \"ended\": %" PRIu64
-                ", \"bytes\": %.0f, \"time_s\": %.9f, \"busbw_gbps\": ",
-                i ? ", " : "", trace_collective_name(row->collective), trace_size_min(row->size), row->calls,
-                row->ended, row->bytes, row->ns * S);
-        if (row->ns > 0 && row->bus_bytes > 0)
-            fprintf(to, "%.6g}", row->bus_bytes / row->ns);
-        else
-            fputs("null}", to);
+        const double busbw = row->ns > 0 && row->bus_bytes > 0 ? row->bus_bytes / row->ns : (double)NAN;
+        fprintf(to, "%s{\"collective\": \"%s\"", i ? ", " : "", trace_collective_name(row->collective));
+        json_pairs_print(to,
+                         " bytes_min=%" PRIu64 " calls=%" PRIu64 " ended=%" PRIu64 " bytes=%.0f time_s=%.9f"
+                         " busbw_gbps=%.6g}",
+                         trace_size_min(row->size), row->calls, row->ended, row->bytes, row->ns * S, busbw);
     }
 }
 
@@ -55,19 +50,19 @@ static void put_slowest(FILE *to, const trace_figures *figures) {
         const trace_group *group = &figures->groups[figures->slowest[i]];
         const trace_call *call = &figures->calls[group->longest];
         const trace_job *job = figures->job;
-        fprintf(to,
-                "%s{\"collective\": \"%s\", \"communicator\": %" PRId32 ", \"number\": %" PRIu64 ", \"bytes\": %" PRIu64
-                ", \"rank\": %" PRId32 ", \"begin_s\": %.9f, \"took_s\": %.9f, \"waited_s\": %.9f, \"finished\": %s, "
-                "\"last_rank\": ",
-                i ? ", " : "", trace_collective_name(call->collective), call->comm, call->number, call->bytes,
-                job->processes[call->process].header.rank, (double)(call->begin_ns - job->begin_ns) * S,
-                (double)(call->end_ns - call->begin_ns) * S, (double)call->waited_ns * S,
-                call->unfinished ? "false" : "true");
+        fprintf(to, "%s{\"collective\": \"%s\"", i ? ", " : "", trace_collective_name(call->collective));
+        json_pairs_print(to,
+                         " communicator=%" PRId32 " number=%" PRIu64 " bytes=%" PRIu64 " rank=%" PRId32
+                         " begin_s=%.9f took_s=%.9f waited_s=%.9f finished=%s",
+                         call->comm, call->number, call->bytes, job->processes[call->process].header.rank,
+                         (double)(call->begin_ns - job->begin_ns) * S, (double)(call->end_ns - call->begin_ns) * S,
+                         (double)call->waited_ns * S, call->unfinished ? "false" : "true");
         if (group->count > 1)
-            fprintf(to, "%" PRId32 ", \"late_s\": %.9f}",
-                    job->processes[figures->calls[group->last].process].header.rank, (double)group->late_ns * S);
+            json_pairs_print(to, " last_rank=%" PRId32 " late_s=%.9f}",
+                             job->processes[figures->calls[group->last].process].header.rank,
+                             (double)group->late_ns * S);
         else
-            fputs("null, \"late_s\": null}", to);
+            fputs(", \"last_rank\": null, \"late_s\": null}", to);
     }
 }
 
@@ -76,36 +71,28 @@ static void put_ranges(FILE *to, const trace_figures *figures) {
         const trace_range_row *range = &figures->ranges[i];
         fputs(i ? ", {\"name\": " : "{\"name\": ", to);
         json_text_print(to, range->name);
-        fprintf(to, ", \"count\": %" PRIu64 ", \"time_s\": %.9f, \"longest_s\": %.9f}", range->count,
-                (double)range->ns * S, (double)range->longest_ns * S);
+        json_pairs_print(to, " count=%" PRIu64 " time_s=%.9f longest_s=%.9f}", range->count, (double)range->ns * S,
+                         (double)range->longest_ns * S);
     }
 }
 
 void trace_summary_write_json(FILE *to, const trace_figures *figures) {
     const trace_job *job = figures->job;
     const struct kolo_trace_header *header = &job->processes[0].header;
+    const bool is_known = job->clock_error_ns != UINT64_MAX;
     char verdict[TRACE_SENTENCE_BYTES];
     fputs("{\"job\": ", to);
     json_text_print(to, header->job);
     fputs(", \"program\": ", to);
     json_text_print(to, header->program);
-    fprintf(to,
-            ", \"ranks\": %" PRId32 ", \"nodes\": %" PRId32
-            ", \"duration_s\": %.9f, \"without_waiting_s\": %.9f, \"clock_error_s\": ",
-            header->ranks, header->nodes, (double)(job->end_ns - job->begin_ns) * S,
-            (double)trace_without_waiting_ns(figures) * S);
-    if (job->clock_error_ns == UINT64_MAX)
-        fputs("null", to);
-    else
-        fprintf(to, "%.9f", (double)job->clock_error_ns * S);
-    fprintf(to,
-            ", \"failures\": %" PRIu64 ", \"mismatches\": %" PRIu64 ", \"matched_calls\": %" PRIu64 ", \"straggler\": ",
-            figures->failures, figures->mismatches, figures->matched);
-    if (figures->straggler < 0)
-        fputs("null", to);
-    else
-        fprintf(to, "%" PRId32, job->processes[figures->straggler].header.rank);
-    fputs(", \"verdict\": ", to);
+    json_pairs_print(to,
+                     " ranks=%" PRId32 " nodes=%" PRId32 " duration_s=%.9f without_waiting_s=%.9f clock_error_s=%.9f"
+                     " failures=%" PRIu64 " mismatches=%" PRIu64 " matched_calls=%" PRIu64 " straggler=%.0f verdict=",
+                     header->ranks, header->nodes, (double)(job->end_ns - job->begin_ns) * S,
+                     (double)trace_without_waiting_ns(figures) * S,
+                     is_known ? (double)job->clock_error_ns * S : (double)NAN, figures->failures, figures->mismatches,
+                     figures->matched,
+                     figures->straggler < 0 ? (double)NAN : (double)job->processes[figures->straggler].header.rank);
     json_text_print(to, trace_verdict(figures, verdict));
     fputs(",\n\"processes\": [", to);
     for (int p = 0; p < job->count; p++)
