@@ -64,6 +64,24 @@ static bool join_records(trace_job *job, const record *records, size_t count) {
     return true;
 }
 
+/* Numbers communicators in the order in which the lowest rank of each has made them. */
+static bool number_comms(trace_job *job) {
+    int next = 0, *numbers = malloc(((size_t)job->shared_count + 1) * sizeof *numbers);
+    if (!numbers)
+        return false;
+    memset(numbers, 0xff, (size_t)job->shared_count * sizeof *numbers);
+    for (int p = 0; p < job->count; p++)
+        for (int i = 0; i < KOLO_TRACE_COMMS; i++) {
+            const trace_comm *comm = &job->processes[p].comms[i];
+            if (comm->present && numbers[job->comms[comm->machine_comm].shared] < 0)
+                numbers[job->comms[comm->machine_comm].shared] = next++;
+        }
+    for (int i = 0; i < job->comm_count; i++)
+        job->comms[i].shared = numbers[job->comms[i].shared];
+    free(numbers);
+    return true;
+}
+
 /* Difference of a machine's clock to that of node 0, from time to time. */
 typedef struct offset {
     int64_t ns, add;
@@ -248,7 +266,8 @@ bool trace_job_align(trace_job *job) {
     job->comms = calloc(count + 1, sizeof *job->comms);
     if (records)
         qsort(records, count, sizeof *records, by_identity);
-    const bool good = records && job->comms && join_records(job, records, count) && align_clocks(job);
+    const bool good =
+        records && job->comms && join_records(job, records, count) && number_comms(job) && align_clocks(job);
     free(records);
     for (int p = 0; p < job->count; p++) {
         const trace_process *process = &job->processes[p];
