@@ -233,8 +233,10 @@ static int stop(void *context) {
     return 7;
 }
 
-/* The program is interrupted while it waits for a file that it writes itself. */
-static void interrupt_wait(struct rank *rank) {
+/* The program is interrupted, or another rank aborts, while rank 0 waits for a file that it writes itself: with
+ * kolo_table_wait, or to save once more. */
+static void end_wait(struct rank *rank) {
+    const bool saves = *(const bool *)rank->team->argument;
     const kolo_hooks hooks = {.hooks_bytes = sizeof hooks, .interrupt = stop};
     kolo_table_options options = options_of(&(struct setup){.staleness = 1});
     options.rows = 200000; /* so that writing takes a while */
@@ -242,9 +244,15 @@ static void interrupt_wait(struct rank *rank) {
     if (!table)
         return;
     expect_status(rank, kolo_table_save(table, path), 0, "kolo_table_save");
-    kolo_comm_set_hooks(rank->comm, &hooks);
-    if (expect_status(rank, kolo_table_wait(table), KOLO_ERR_ABORTED, "kolo_table_wait"))
-        expect_message(rank, "kolo_table_wait", "code 7", NULL);
+    if (rank->rank > 0) {
+        kolo_table_destroy(table); /* so that a save would not wait for this rank */
+        kolo_comm_abort(rank->comm, 7);
+        return;
+    }
+    if (rank->ranks == 1)
+        kolo_comm_set_hooks(rank->comm, &hooks);
+    if (expect_status(rank, saves ? kolo_table_save(table, path) : kolo_table_wait(table), KOLO_ERR_ABORTED, "a wait"))
+        expect_message(rank, "a wait", "code 7", NULL);
     expect_status(rank, kolo_table_save(table, path), KOLO_ERR_STATE, "kolo_table_save after it");
     kolo_table_destroy(table);
     expect(rank, access(path, F_OK) == 0, "the file is not there");
@@ -318,8 +326,10 @@ int main(int argc, char **argv) {
     if (wants_ranks(1)) {
         harness_run(&(struct team){.ranks = 1, .run = load_other_lengths});
         harness_run(&(struct team){.ranks = 1, .run = save_and_leave});
-        harness_run(&(struct team){.ranks = 1, .run = interrupt_wait});
     }
+    for (int ranks = 1; ranks <= 2; ranks++)
+        for (int saves = 0; saves < 2 && wants_ranks(ranks); saves++)
+            harness_run(&(struct team){.ranks = ranks, .run = end_wait, .argument = &(bool){saves}});
     for (int ranks = 1; ranks <= 4; ranks++)
         for (int s = 0; s < 3; s++)
             for (int rule = 0; rule < 2; rule++) {

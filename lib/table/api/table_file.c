@@ -14,6 +14,7 @@
  * The file, in the machine's byte order: a header, then the values and state of each piece in order, each rounded up to
  * 8 bytes. The header has a checksum of that, so that a file that is cut short or damaged is refused. Where rows differ
  * in length the checksum begins with their places. */
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -198,6 +199,7 @@ static int save_here(struct kolo_table *table, const char *path) {
         for_each_piece(table, saving->file + sizeof(struct file_header), copy_out);
     KOLO_POINT("table_file.copied");
     kolo_publish(&table->waiter, &table->header->copied, table->saves, &table->header->saver_bell);
+    assert(!table->saving);
     const int error = saving ? kolo_thread_start(&saving->thread, run, saving) : ENOMEM;
     if (error == 0) {
         table->saving = saving;
@@ -259,7 +261,7 @@ static int await_written(struct kolo_table *table) {
 /* Says that this worker has come, once all that it has pushed is applied. */
 static int come(struct kolo_table *table) {
     int rc = await_written(table);
-    if (table->is_saving)
+    if (table->is_saving || (rc < 0 && table->is_broken))
         return rc;
     if (rc == KOLO_ERR_PEER_DEAD) /* the last save is over, and this one begins */
         keep_failure(table, rc, "the rank that saved has ended");
