@@ -140,7 +140,7 @@ class Share(python_ranks.RankTest):
         with self.assertRaisesRegex(kolo.ArgumentError, "whole pages of 4096"):
             self.comm.share(memoryview(memory)[:PAGE + 8])
         odd = self.comm.rank == self.comm.size - 1  # one alone; but all get the error
-        why = "does not begin a page" if odd else "failed on 1 other rank"
+        why = "does not begin a page" if odd else f"failed on rank {self.comm.size - 1}; see"
         with self.assertRaisesRegex(kolo.ArgumentError, why):
             self.comm.share(memoryview(memory)[64 * odd:64 * odd + PAGE])
         with self.assertRaisesRegex(kolo.ArgumentError, "shared already"):

@@ -182,11 +182,14 @@ static void run_refused(struct rank *rank) {
     unsigned char *memory = map_pages(4), *again;
     fill(rank, memory, bytes);
     for (int kind = 0; kind < 6; kind++) {
+        char elsewhere[32];
         const char *why;
-        const bool is_odd = rank->rank == kind % rank->ranks;
+        const int odd = kind % rank->ranks;
+        const bool is_odd = rank->rank == odd;
+        snprintf(elsewhere, sizeof elsewhere, "failed on rank %d;", odd);
         void *passed = is_odd ? map_bad(kind, bytes, &why) : memory;
         expect_status(rank, kolo_share(rank->comm, passed, bytes), KOLO_ERR_ARG, "memory that cannot be shared");
-        expect_message(rank, "memory that cannot be shared", "kolo_share", is_odd ? why : "other ranks", NULL);
+        expect_message(rank, "memory that cannot be shared", "kolo_share", is_odd ? why : elsewhere, NULL);
         expect_kept(rank, memory, bytes, "by a kolo_share that was refused");
         expect_private(rank, memory, bytes);
     }

@@ -161,9 +161,12 @@ int kolo_file_hand_to_all(kolo_comm *comm, const char *function, int *fd) {
 }
 
 int kolo_status_agree(kolo_comm *comm, const char *function, int rc) {
-    uint64_t own[STATUSES] = {0}, all[STATUSES], failed = 0;
+    uint64_t own[STATUSES] = {0}, all[STATUSES], failed = 0; /* the first: the sum of the ranks that have failed */
     int status = 0;
-    own[-rc] = rc < 0;
+    if (rc < 0) {
+        own[0] = comm->global_rank;
+        own[-rc] = 1;
+    }
     const int exchanged = kolo_words_sum(comm, own, all, STATUSES);
     if (exchanged < 0)
         return exchanged;
@@ -174,8 +177,12 @@ int kolo_status_agree(kolo_comm *comm, const char *function, int rc) {
     }
     if (status == 0 || status == rc)
         return status;
+    failed -= rc < 0;
+    if (failed == 1)
+        return kolo_fail(status, "rank %u: %s failed on rank %" PRIu64 "; see that rank's message", comm->global_rank,
+                         function, all[0] - own[0]);
     return kolo_fail(status, "rank %u: %s failed on %" PRIu64 " other ranks; see their messages", comm->global_rank,
-                     function, failed - (rc < 0));
+                     function, failed);
 }
 
 /* Sets *index to that of the first item in which rank `odd` differs from rank 0, found by halving. */
