@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "kolo_optimizer.h"
+#include "kolo_tools.h"
 #include "harness.h"
 
 enum { SLOT_BYTES = 4096, GROUPS_MAX = 4, SEGMENTS_MAX = 4, STEPS = 4 };
@@ -406,6 +407,27 @@ static void run_refused_options(const struct rank *rank, const struct setup *goo
     refuse_options(rank, &setup, rank->rank == 0 ? "beta1" : "failed on rank 0");
 }
 
+/* A rank makes another call than the creation of an optimizer: one of those of which a creation might be made. */
+static void run_other_call(struct rank *rank) {
+    static const kolo_op ops[] = {KOLO_SUM, KOLO_MIN, KOLO_MAX, KOLO_BOR};
+    static const size_t counts[] = {1, -KOLO_ERR_STATE + 1};
+    kolo_optimizer_options options = KOLO_OPTIMIZER_OPTIONS_INIT;
+    options.count = 40;
+    for (size_t i = 0; i < 2 * sizeof ops / sizeof *ops; i++) {
+        uint64_t words[16] = {5000};
+        kolo_comm *comm;
+        kolo_optimizer *optimizer = NULL;
+        if (!expect_status(rank, kolo_comm_dup(rank->comm, &comm), 0, "kolo_comm_dup"))
+            return;
+        const int status = rank->rank == 1 ? kolo_allreduce(comm, words, words, counts[i % 2], KOLO_U64, ops[i / 2])
+                                           : kolo_optimizer_create(comm, &options, NULL, 0, &optimizer);
+        if (expect_status(rank, status, KOLO_ERR_MISMATCH, kolo_name(KOLO_NAME_OP, (int)ops[i / 2])))
+            expect_message(rank, "another call", "u64", "an optimizer's creation", NULL);
+        kolo_optimizer_destroy(optimizer);
+        kolo_comm_destroy(comm);
+    }
+}
+
 static void run_refused(struct rank *rank) {
     struct setup setup = {.options = KOLO_OPTIMIZER_OPTIONS_INIT};
     float gradients[40] = {0}, parameters[40] = {0};
@@ -500,5 +522,7 @@ int main(int argc, char **argv) {
         harness_run(&(struct team){.ranks = 2, .run = run_refused});
     if (wants_ranks(3))
         harness_run(&(struct team){.ranks = 3, .run = run_mismatch});
+    if (wants_ranks(3))
+        harness_run(&(struct team){.ranks = 3, .run = run_other_call});
     return harness_end();
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "api/arguments.h"
+#include "api/requests/queue.h"
 #include "comm/step/progress.h"
 #include "comm/creation/create.h"
 #include "shm/memory_file.h"
@@ -183,6 +184,18 @@ int kolo_status_agree(kolo_comm *comm, const char *function, int rc) {
                          function, all[0] - own[0]);
     return kolo_fail(status, "rank %u: %s failed on %" PRIu64 " other ranks; see their messages", comm->global_rank,
                      function, failed);
+}
+
+int kolo_status_meet(kolo_comm *comm, const char *function, struct kolo_call_key key, int rc) {
+    int ready = kolo_get_ready(function, comm);
+    if (ready == 0)
+        ready = kolo_enter(function, comm);
+    if (ready < 0)
+        return ready;
+    kolo_shared_call_begin(comm, key);
+    rc = kolo_status_agree(comm, function, rc);
+    kolo_shared_call_leave(comm);
+    return rc;
 }
 
 /* Sets *index to that of the first item in which rank `odd` differs from rank 0, found by halving. */

@@ -42,6 +42,10 @@ int kolo_file_hand_to_all(kolo_comm *comm, const char *function, int *fd);
  * on all ranks, else the same status on all, with a message. The communicator stays usable. */
 int kolo_status_agree(kolo_comm *comm, const char *function, int rc);
 
+/* The same as a call of its own, with that key. What is made of several calls begins with it: where a rank calls
+ * something else, all find a mismatch. */
+int kolo_status_meet(kolo_comm *comm, const char *function, struct kolo_call_key key, int rc);
+
 /* Checks that all ranks pass the same items. If not, returns KOLO_ERR_ARG on all, with a message that names the first
  * item that differs, and the communicator stays usable. It makes calls, and so is not called within one. */
 int kolo_items_agree(kolo_comm *comm, const char *function, const struct kolo_items *items);

@@ -118,18 +118,10 @@ static struct kolo_items items_of(const kolo_table_options *options) {
 }
 
 static int agree(const char *caller, kolo_comm *comm, unsigned what, int root, uint64_t table, int rc) {
-    int ready = kolo_get_ready(caller, comm);
-    if (ready == 0)
-        ready = kolo_enter(caller, comm);
-    if (ready < 0)
-        return ready;
     struct kolo_call_key key = kolo_call_key_of(KOLO_TABLE, table);
     key.op = (uint8_t)what;
     key.root = (uint16_t)root;
-    kolo_shared_call_begin(comm, key);
-    rc = kolo_status_agree(comm, caller, rc);
-    kolo_shared_call_leave(comm);
-    return rc;
+    return kolo_status_meet(comm, caller, key, rc);
 }
 
 int kolo_table_agree(const char *caller, kolo_comm *comm, int rc) {

@@ -216,15 +216,11 @@ static bool allocate(kolo_optimizer *made) {
     return !kolo_optimizer_needs_norm(made) || (made->kept = numbers(made->owned, made->element_bytes));
 }
 
-/* Ends a part of the creation, which has ended with `rc` on this rank. Returns 0, or fails on all ranks where it has
- * failed on one. */
+/* Ends a part of the creation, which has ended with `rc` on this rank. */
 static int agree(kolo_comm *comm, int rc) {
-    uint64_t first = (uint64_t)(rc < 0 ? comm->global_rank : comm->global_size) << 8 | (uint64_t)-rc;
-    const int met = kolo_allreduce(comm, &first, &first, 1, KOLO_U64, KOLO_MIN);
-    if (met < 0 || rc < 0 || (first & 0xff) == 0)
-        return met < 0 ? met : rc;
-    return KOLO_FAIL_IN(comm, function_of_create, -(int)(first & 0xff), "failed on rank %u; see that rank's message",
-                        (unsigned)(first >> 8));
+    struct kolo_call_key key = kolo_call_key_of(KOLO_ALLREDUCE_APPLY, 0);
+    key.flags = KOLO_CALL_CREATES;
+    return kolo_status_meet(comm, function_of_create, key, rc);
 }
 
 /* Makes sure that all ranks pass the same items, and that all have memory. */

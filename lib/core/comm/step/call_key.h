@@ -30,6 +30,9 @@ enum {
     KOLO_CALL_SHARED = 1 << 6    /* the buffer is one that all ranks share */
 };
 
+/* Flags of KOLO_ALLREDUCE_APPLY: no such call, but the creation of an optimizer that makes them. */
+enum { KOLO_CALL_CREATES = KOLO_CALL_NO_GRADIENTS | KOLO_CALL_NO_PARAMETERS };
+
 /* Values in place of a kolo_op, with KOLO_TABLE. The count of the last two is the number of the call that made the
  * table. */
 enum { KOLO_CALL_TABLE_CREATE, KOLO_CALL_TABLE_INITIALIZE, KOLO_CALL_TABLE_LOAD };
