@@ -405,6 +405,14 @@ static void run_refused_options(const struct rank *rank, const struct setup *goo
     setup = *good;
     setup.groups[0].beta1 = rank->rank == 0 ? 2 : 0;
     refuse_options(rank, &setup, rank->rank == 0 ? "beta1" : "failed on rank 0");
+    for (int null = 0; null < 2; null++) {
+        kolo_optimizer *optimizer = NULL;
+        const bool is_odd = rank->rank == 1;
+        const int status = kolo_optimizer_create(rank->comm, is_odd && null == 0 ? NULL : &good->options, NULL, 0,
+                                                 is_odd && null == 1 ? NULL : &optimizer);
+        refused(rank, status, !is_odd ? "failed on rank 1" : null == 0 ? "options is NULL" : "optimizer is NULL");
+        expect(rank, !optimizer, "a refused kolo_optimizer_create sets the optimizer");
+    }
 }
 
 /* A rank makes another call than the creation of an optimizer: one of those of which a creation might be made. */

@@ -272,11 +272,14 @@ static int take(kolo_optimizer *made, kolo_comm *comm, const kolo_optimizer_opti
 int kolo_optimizer_create(kolo_comm *comm, const kolo_optimizer_options *options, const kolo_parameter_group *groups,
                           size_t ngroups, kolo_optimizer **optimizer) {
     kolo_optimizer_options read = KOLO_OPTIMIZER_OPTIONS_INIT;
-    if (!comm || !options || !optimizer)
-        return kolo_fail(KOLO_ERR_ARG, "%s: %s is NULL", __func__, !comm ? "comm" : !options ? "options" : "optimizer");
+    if (!comm)
+        return kolo_fail(KOLO_ERR_ARG, "%s: comm is NULL", __func__);
     kolo_optimizer *made = calloc(1, sizeof *made);
-    int rc = made ? kolo_sized_read(&sized_options, __func__, &read, options)
-                  : KOLO_FAIL_IN(comm, __func__, KOLO_ERR_SYSTEM, "out of memory");
+    int rc = made ? 0 : KOLO_FAIL_IN(comm, __func__, KOLO_ERR_SYSTEM, "out of memory");
+    if (rc == 0 && (!options || !optimizer))
+        rc = KOLO_REFUSE(comm, __func__, "%s is NULL", options ? "optimizer" : "options");
+    if (rc == 0)
+        rc = kolo_sized_read(&sized_options, __func__, &read, options);
     if (rc == 0)
         rc = check_options(comm, &read);
     if (rc == 0)
