@@ -339,7 +339,8 @@ int kolo_clocks_serve(struct kolo_table *table) {
 
 /* The learning rate. `rate_set` of the header says whose set of it counts: its clock plus one, how many sets of that
  * clock came before, and the rank, of all nodes. It only ever rises, so that all nodes come to the same. A rank writes
- * its rate before it raises the word. Who has raised it copies the rate to where pushes read it, until the word is
+ * its rate before it raises the word: to the one of its two words that the set before does not name, whose rate stays
+ * in case the rank ends in between. Who has raised the word copies the rate to where pushes read it, until the word is
  * still the same afterwards: of two that do so at once, the later one leaves the rate that counts. */
 
 enum { RATE_RANK_BITS = 10, RATE_CLOCK_SHIFT = 30 };
@@ -354,12 +355,17 @@ static uint64_t rate_of(const struct kolo_table *table, uint64_t set) {
     const uint32_t rank = setter_of(set);
     if (table->nodes && table->nodes->node_of[rank] != table->node)
         return kolo_load_acquire(&table->header->others_rate);
-    return kolo_load_acquire(&table->members[table->nodes ? kolo_nodes_local_rank(table->nodes, rank) : rank].rate);
+    const uint32_t local = table->nodes ? kolo_nodes_local_rank(table->nodes, rank) : rank;
+    return kolo_load_acquire(&table->members[local].rate[set >> RATE_RANK_BITS & 1]);
 }
 
 uint64_t kolo_rate_get(const struct kolo_table *table, uint64_t *set) {
-    *set = kolo_load_acquire(&table->header->rate_set);
-    return rate_of(table, *set);
+    uint64_t rate;
+    do {
+        *set = kolo_load_acquire(&table->header->rate_set);
+        rate = rate_of(table, *set);
+    } while (kolo_load_acquire(&table->header->rate_set) != *set);
+    return rate;
 }
 
 static void copy_rate(struct kolo_table *table) {
@@ -383,10 +389,10 @@ void kolo_rate_set(struct kolo_table *table, uint64_t bits) {
         if (now >= own && rate_of(table, found) == bits) /* as where every worker sets it */
             break;
         made = (found >> RATE_RANK_BITS) + 1;
-        if (now < own)
-            made = own << (RATE_CLOCK_SHIFT - RATE_RANK_BITS);
+        if (now < own) /* its first number is odd after an even one, and even after an odd one */
+            made = own << (RATE_CLOCK_SHIFT - RATE_RANK_BITS) | (made & 1);
+        kolo_store_release(&table->self->rate[made & 1], bits);
         made = made << RATE_RANK_BITS | table->comm->global_rank;
-        kolo_store_release(&table->self->rate, bits);
     } while (!kolo_compare_and_swap(&table->header->rate_set, found, made));
     copy_rate(table);
 }
@@ -395,7 +401,7 @@ void kolo_rate_take(struct kolo_table *table, uint64_t set, uint64_t bits) {
     uint64_t found;
     if (set == 0 || setter_of(set) >= table->comm->global_size)
         return;
-    do { /* also for the same set: a rank of this node may have ended before it copied its rate */
+    do { /* also for the same set, of the same rate: a rank of this node may have ended before it copied it */
         found = kolo_load_acquire(&table->header->rate_set);
         if (found > set)
             return;

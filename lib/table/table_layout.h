@@ -90,11 +90,11 @@ struct kolo_shared_table_rank {
     /* The number of clocks that this rank has ended, for waits; UINT64_MAX once nobody has to wait for it. The rank
      * writes it, and so does any rank that has seen that this one has ended. */
     kolo_atomic_u64 reached;
-    kolo_atomic_u64 state;  /* KOLO_TABLE_*; likewise */
-    kolo_atomic_u64 events; /* of a server: any rank adds, after there is something for the server to do */
-    kolo_atomic_u64 saves;  /* calls of kolo_table_save, by its rank, once all that it had pushed is applied */
-    kolo_atomic_u64 rate;   /* the last learning rate that this rank has set */
-    kolo_bell bell;         /* of `reached`, `events` and `saves` */
+    kolo_atomic_u64 state;   /* KOLO_TABLE_*; likewise */
+    kolo_atomic_u64 events;  /* of a server: any rank adds, after there is something for the server to do */
+    kolo_atomic_u64 saves;   /* calls of kolo_table_save, by its rank, once all that it had pushed is applied */
+    kolo_atomic_u64 rate[2]; /* learning rates that this rank has set, see clocks.c */
+    kolo_bell bell;          /* of `reached`, `events` and `saves` */
 
     /* Written by this rank, for kolo_table_get_stats and observers. */
     KOLO_ALIGNED kolo_atomic_u64 waits_for; /* the rank that it waits for in kolo_table_clock, plus one; 0: none */
