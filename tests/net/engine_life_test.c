@@ -7,7 +7,10 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -323,6 +326,60 @@ static void test_destroy_in_flight(void **state) {
     fixture_with_each(&side, destroy_in_flight);
 }
 
+/* Operations that end late, as the kernel ends them in the thread that has submitted them, and that one is in the
+ * kernel until the first socket is closed. No descriptor is closed twice: the second time it may be another thread's
+ * file. */
+
+static int closed[2]; /* a pipe that tells of the next close, if `tells_close` */
+static bool tells_close;
+static unsigned closed_twice;
+
+/* In place of the C library's, which the library calls. */
+int close(int fd) {
+    const int rc = (int)syscall(SYS_close, fd);
+    if (rc < 0 && errno == EBADF)
+        closed_twice++;
+    if (rc == 0 && tells_close && write(closed[1], &rc, 1) < 0)
+        abort();
+    tells_close = false;
+    return rc;
+}
+
+static void *run_and_fork(void *argument) {
+    sem_t *ready = argument;
+    side_run_idle(&side);
+    sem_post(ready);
+    char byte;
+    const long child = syscall(SYS_clone, CLONE_VFORK | SIGCHLD, 0L, 0L, 0L, 0L); /* returns when the child ends */
+    if (child == 0)
+        _exit(read(closed[0], &byte, 1) == 1 ? 0 : 1);
+    waitpid((pid_t)child, NULL, 0);
+    return NULL;
+}
+
+static void test_late_operations(void **state) {
+    kolo_net_engine kinds[2];
+    pthread_t thread;
+    sem_t ready;
+    (void)state;
+    if (fixture_kinds(kinds) < 2)
+        skip();
+    open_side(KOLO_NET_ENGINE_URING);
+    assert_int_equal(pipe2(closed, O_CLOEXEC), 0);
+    assert_int_equal(sem_init(&ready, 0, 0), 0);
+    assert_int_equal(pthread_create(&thread, NULL, run_and_fork, &ready), 0);
+    sem_wait(&ready);
+    usleep(20000);
+    tells_close = true;
+    closed_twice = 0;
+    side_close(&side, 0);
+    pthread_join(thread, NULL);
+    close_raw();
+    close(closed[0]);
+    close(closed[1]);
+    assert_int_equal(closed_twice, 0);
+}
+
 /* The kernel must not take a stream that the flow control holds back for a dead one. */
 static void expect_no_limits(int fd) {
     int limit_ms = -1, keepalive = -1;
@@ -491,12 +548,19 @@ static void test_names(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_waits),           cmocka_unit_test(test_wake),
-        cmocka_unit_test(test_no_wake_is_lost), cmocka_unit_test(test_handed_over),
-        cmocka_unit_test(test_threads_end),     cmocka_unit_test(test_never_run),
-        cmocka_unit_test(test_idle_engines),    cmocka_unit_test(test_destroy_in_flight),
-        cmocka_unit_test(test_closes_sockets),  cmocka_unit_test(test_lingers),
-        cmocka_unit_test(test_send_to_ended),   cmocka_unit_test(test_io_uring_refused),
+        cmocka_unit_test(test_waits),
+        cmocka_unit_test(test_wake),
+        cmocka_unit_test(test_no_wake_is_lost),
+        cmocka_unit_test(test_handed_over),
+        cmocka_unit_test(test_threads_end),
+        cmocka_unit_test(test_never_run),
+        cmocka_unit_test(test_idle_engines),
+        cmocka_unit_test(test_destroy_in_flight),
+        cmocka_unit_test(test_late_operations),
+        cmocka_unit_test(test_closes_sockets),
+        cmocka_unit_test(test_lingers),
+        cmocka_unit_test(test_send_to_ended),
+        cmocka_unit_test(test_io_uring_refused),
         cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

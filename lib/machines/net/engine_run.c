@@ -509,10 +509,15 @@ static void abort_all(struct kolo_engine *engine) {
             engine->backend->reap(engine);
 }
 
+/* Closes what is open yet. Operations that end later find streams that have ended. */
 static void close_all(struct kolo_engine *engine) {
-    for (uint32_t i = 0; i < engine->streams_count; i++)
-        if (engine->streams[i]->fd >= 0)
-            close(engine->streams[i]->fd);
+    for (uint32_t i = 0; i < engine->streams_count; i++) {
+        struct kolo_stream *stream = engine->streams[i];
+        if (stream->fd >= 0)
+            close(stream->fd);
+        stream->fd = -1;
+        stream->input = KOLO_INPUT_ENDED;
+    }
 }
 
 void kolo_engine_forget(kolo_engine *engine) {

@@ -378,7 +378,9 @@ static void uring_close(struct kolo_engine *engine) {
             break;
         uring_reap(engine);
     }
-    uring_forget(engine);
+    io_uring_queue_exit(&uring->ring);
+    if (!uring->waking) /* else the kernel may still write into it */
+        free(uring);
 }
 
 const struct kolo_backend kolo_backend_uring = {
