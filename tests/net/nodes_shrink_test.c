@@ -2,10 +2,14 @@
  * files: whoever dies, the others go on with the ranks in their old order and right sums, once and again, also where
  * more die while they agree; or all of those that are left learn why they cannot. The same where ranks are stopped, and
  * these, continued after that, learn that they are left out. Nothing is left behind. */
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "harness.h"
 #include "losses.h"
@@ -33,6 +37,7 @@ struct loss {
     bool rank_order;       /* rank 0's KOLO_NET_ORDER is rank, which is then that of those that are left */
     uint64_t meanwhile;    /* die at a random moment from when they begin to shrink for the first time */
     const char *refusal;   /* what kolo_comm_shrink says to those that are left, where they cannot go on */
+    bool lacks_streams;    /* standard streams are closed: nothing may come into their place */
 };
 
 /* Who is stopped after some calls, and is continued when the others have gone on, or failed. */
@@ -53,6 +58,37 @@ struct setup {
     uint64_t doubtful; /* who may be left out, see find_doubtful */
     uint64_t seed;
 };
+
+enum { STREAMS = 3, APART = 100 };
+
+static bool lacks_streams;
+static unsigned taken; /* descriptors in place of standard streams that were seen */
+
+/* In place of the C library's, which the library calls. */
+int poll(struct pollfd *polled, nfds_t count, int wait_ms) {
+    const struct timespec wait = {.tv_sec = wait_ms / 1000, .tv_nsec = wait_ms % 1000 * 1000000L};
+    for (nfds_t i = 0; i < count && lacks_streams; i++)
+        taken += polled[i].fd >= 0 && polled[i].fd < STREAMS;
+    return ppoll(polled, count, wait_ms < 0 ? NULL : &wait, NULL);
+}
+
+static void close_streams(void) {
+    for (int fd = 0; fd < STREAMS; fd++)
+        fcntl(fd, F_DUPFD_CLOEXEC, APART);
+    for (int fd = 0; fd < STREAMS; fd++)
+        close(fd);
+    lacks_streams = true;
+}
+
+static void open_streams(const struct rank *rank) {
+    lacks_streams = false;
+    for (int fd = 0; fd < STREAMS; fd++) {
+        taken += fcntl(fd, F_GETFD) >= 0;
+        dup2(APART + fd, fd);
+        close(APART + fd);
+    }
+    expect(rank, taken == 0, "descriptors are in place of standard streams");
+}
 
 static bool create(struct rank *rank) {
     const struct setup *setup = rank->team->argument;
@@ -152,6 +188,8 @@ static void run(struct rank *rank) {
     const struct loss *loss = &setup->loss;
     const int descriptors = open_descriptors();
     float data[10] = {0};
+    if (loss->lacks_streams)
+        close_streams();
     bool good = create(rank);
     for (int i = 0; good && i < CALLS_BEFORE; i++)
         good = expect_status(rank, kolo_allreduce(rank->comm, data, data, 10, KOLO_F32, KOLO_MAX), 0, "allreduce");
@@ -164,6 +202,8 @@ static void run(struct rank *rank) {
         end_after_calls(rank);
     if (good && rank->comm && loss->second)
         shrink_to(rank, alive & ~loss->second);
+    if (loss->lacks_streams)
+        open_streams(rank);
     kolo_comm_destroy(rank->comm);
     rank->comm = NULL;
     if (!arguments.threads)
@@ -207,7 +247,7 @@ static void run_loss(const struct loss *loss, uint64_t seed) {
     struct setup setup = {.loss = *loss, .seed = seed};
     const int ranks = prepare(&setup, loss->counts, true); /* the losses take what they like, and there is one part */
     setup.doubtful = find_doubtful(&setup, ranks);
-    if (!wants_ranks(ranks) || (arguments.threads && loss->meanwhile))
+    if (!wants_ranks(ranks) || (arguments.threads && (loss->meanwhile || loss->lacks_streams)))
         return;
     setenv("KOLO_NET_ORDER", loss->rank_order ? "rank" : "node", 1);
     harness_run(&(struct team){.ranks = ranks,
@@ -234,6 +274,8 @@ static void run_chosen(void) {
         {.counts = {1, 3}, .first = RANK(1) | RANK(2) | RANK(3)}, /* the larger node */
         {.counts = {3, 1}, .first = RANK(0) | RANK(1) | RANK(2)},
         {.counts = {2, 2}, .first = RANK(0) | RANK(2), .refusal = "no other node's"}, /* all leaders */
+        {.counts = {1, 1, 1}, .first = RANK(1), .lacks_streams = true},
+        {.counts = {1, 1, 2}, .first = RANK(0), .lacks_streams = true},
     };
     for (size_t i = 0; i < sizeof losses / sizeof *losses; i++)
         run_loss(&losses[i], i);

@@ -22,6 +22,7 @@
  * 6.1 may forget that number: there, without MSG_WAITALL, operations end with the first bytes that they move. */
 #include <errno.h>
 
+#include "base/file.h"
 #include "net/engine_state.h"
 #include "sync/point.h"
 
@@ -213,8 +214,17 @@ static bool supports_all_needed(struct io_uring *ring, bool *cancels_well) {
  * (IORING_SETUP_SINGLE_ISSUER). */
 static int make_ring(struct io_uring *ring, unsigned entries) {
     const unsigned wanted = IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL;
-    const int rc = io_uring_queue_init(entries, ring, wanted);
-    return rc == -EINVAL ? io_uring_queue_init(entries, ring, 0) : rc;
+    int rc = io_uring_queue_init(entries, ring, wanted);
+    if (rc == -EINVAL)
+        rc = io_uring_queue_init(entries, ring, 0);
+    if (rc < 0)
+        return rc;
+    ring->ring_fd = ring->enter_ring_fd = kolo_file_raise(ring->ring_fd);
+    if (ring->ring_fd >= 0)
+        return 0;
+    rc = -errno;
+    io_uring_queue_exit(ring);
+    return rc;
 }
 
 /* Registers memory for zero-copy sends. Where memlock does not allow that, these sends pin their memory themselves. */

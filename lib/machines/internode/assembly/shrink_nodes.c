@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/status.h"
 #include "comm/ranks.h"
 #include "internode/assembly/assembly_message.h"
@@ -115,7 +116,8 @@ static void settle_probe(const struct agreement *c, struct other *other, int err
 
 static void begin_probe(const struct agreement *c, struct other *other) {
     KOLO_POINT("agreement.probing");
-    other->probe = socket(other->listener.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    other->probe =
+        kolo_file_raise(socket(other->listener.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (other->probe < 0)
         other->again_ns = kolo_awake_ns(c->awake) + PAUSE_NS;
     else if (connect(other->probe, (const struct sockaddr *)&other->listener.storage, other->listener.bytes) == 0)
