@@ -232,7 +232,7 @@ static const struct limit works = {
 
 struct filled {
     off_t left;
-    int threads;
+    int threads, direct; /* calls in mapped buffers before */
 };
 
 /* A /dev/shm that was nearly empty is filled up behind the creation, but for `left` bytes. A call that passes through
@@ -243,9 +243,13 @@ static void run_filled(struct rank *rank) {
     static float data[MIB];
     struct statvfs mount;
     kolo_comm *broken = NULL, *comm = NULL;
+    void *mapped = NULL;
     rank->options.threads = filled->threads;
     if (!expect_status(rank, kolo_comm_create(&broken, &rank->options), 0, "kolo_comm_create"))
         return;
+    for (int i = 0; i < filled->direct; i++)
+        if ((mapped || expect_status(rank, kolo_alloc(broken, MIB, &mapped), 0, "kolo_alloc")))
+            expect_status(rank, kolo_allreduce(broken, mapped, mapped, MIB / 4, KOLO_F32, KOLO_SUM), 0, "direct");
     const int fd = rank->rank == 0 ? open("/dev/shm/filling", O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
     if (fd >= 0) {
         fstatvfs(fd, &mount);
@@ -255,7 +259,8 @@ static void run_filled(struct rank *rank) {
     expect_status(rank, kolo_allreduce(broken, data, data, 1, KOLO_F32, KOLO_SUM), 0, "4 bytes");
     expect_status(rank, kolo_broadcast(broken, data, 64, KOLO_F32, 1), 0, "256 bytes");
     for (int times = 0; times < 2; times++) {
-        const int status = kolo_allreduce(broken, data, data, MIB, KOLO_F32, KOLO_SUM);
+        const int status = filled->direct ? kolo_allgather(broken, data + rank->rank * 4096, data, 4096, KOLO_F32)
+                                          : kolo_allreduce(broken, data, data, MIB, KOLO_F32, KOLO_SUM);
         expect_status(rank, status, times ? KOLO_ERR_STATE : KOLO_ERR_NO_SPACE, "a mount that is full");
         expect_message(rank, "a mount that is full", "failed in call", "enlarge it", NULL);
     }
@@ -287,7 +292,7 @@ static void run_many(struct rank *rank) {
 }
 
 static void run_mounts(void) {
-    static const struct filled filled[] = {{0, 1}, {320 << 10, 1}, {0, 2}};
+    static const struct filled filled[] = {{0, 1, 0}, {320 << 10, 1, 0}, {0, 2, 0}, {256 << 10, 1, 4}};
     static const struct limit read_only = {
         "a read-only /dev/shm", -1, 0, -1, false, KOLO_ERR_SYSTEM, {"Read-only", "/dev/shm", "kolorun"}};
     static const struct limit absent = {

@@ -46,7 +46,7 @@ static int by_comm(const void *left, const void *right) {
 }
 
 static bool are_of_one_comm(const crash_record *a, const crash_record *b) {
-    return a->communicator == b->communicator && a->ranks == b->ranks;
+    return a->communicator && a->communicator == b->communicator && a->ranks == b->ranks;
 }
 
 /* A job's name may be used again, and there may be none; each machine's part of a job may have a name of its own. */

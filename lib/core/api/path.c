@@ -79,11 +79,15 @@ static bool may_be_direct(const kolo_comm *comm, const struct kolo_message *mess
 }
 
 /* Gives this rank's slots their memory, within the first call that passes through them: a communicator that makes none
- * needs none. Nobody touches a rank's slots before it publishes a step of such a call. */
+ * needs none. Nobody touches a rank's slots before it publishes a step of such a call, but for two ranks, which swap
+ * them (algo/phases.h), and give memory to both. */
 static __attribute__((noinline, cold)) int provide_slots(kolo_comm *comm) {
     const int rc = kolo_segment_provide_slots(&comm->segment, comm->rank);
     KOLO_POINT("slots.provided");
-    return rc < 0 ? kolo_failure_publish(comm, rc, 0) : 0;
+    if (rc == 0)
+        return 0;
+    kolo_log(comm->log_level, KOLO_LOG_ERROR, (int)comm->global_rank, "%s", kolo_error_message());
+    return kolo_failure_publish(comm, rc, 0);
 }
 
 static inline int ready_slots(kolo_comm *comm) {

@@ -19,7 +19,7 @@
 
 enum {
     CHECKED_BYTES_MIN = 1 << 20,
-    PLENTIFUL = 64, /* times what a communicator takes: more than others will use up before it uses its slots */
+    PLENTIFUL = 64, /* times what a communicator takes: others rarely use that up before it uses its slots */
     KEPT_SHARE = 16 /* at most one in so many of the descriptors that this process may have */
 };
 
@@ -44,7 +44,7 @@ static int check_limits(uint64_t end, size_t bytes) {
 }
 
 /* What the mount of a file has left; UINT64_MAX: it has no limit. */
-static uint64_t free_bytes(int fd) {
+static uint64_t free_bytes_of(int fd) {
     struct statvfs mount;
     if (fstatvfs(fd, &mount) < 0)
         return 0;
@@ -55,7 +55,8 @@ int kolo_segment_allocate(int fd, uint64_t offset, size_t bytes) {
     const int limited = check_limits(offset + bytes, bytes);
     if (limited < 0)
         return limited;
-    const int rc = kolo_file_allocate(fd, offset, bytes);
+    const uint64_t free_bytes = free_bytes_of(fd); /* others are not to run out while this fails */
+    const int rc = free_bytes < bytes ? ENOSPC : kolo_file_allocate(fd, offset, bytes);
     if (rc == 0)
         return 0;
     if (rc != ENOSPC && rc != ENOMEM && rc != EFBIG)
@@ -63,12 +64,13 @@ int kolo_segment_allocate(int fd, uint64_t offset, size_t bytes) {
     return kolo_fail(KOLO_ERR_NO_SPACE,
                      "shared memory: %zu bytes needed, %llu free: enlarge it (docker run --shm-size, mount -o "
                      "remount,size=), or set KOLO_SLOT_BYTES below %llu",
-                     bytes, (unsigned long long)free_bytes(fd), (unsigned long long)bytes);
+                     bytes, (unsigned long long)(free_bytes == UINT64_MAX ? 0 : free_bytes), (unsigned long long)bytes);
 }
 
 int kolo_segment_allocate_all(int fd, uint64_t offset, const struct kolo_layout *layout, size_t *bytes,
                               bool *lacks_slots) {
-    *lacks_slots = !layout->internode && layout->allocated < free_bytes(fd) / PLENTIFUL &&
+    const bool can_populate = madvise(NULL, 0, KOLO_POPULATE_WRITE) == 0; /* Linux 5.14 */
+    *lacks_slots = !layout->internode && can_populate && layout->allocated < free_bytes_of(fd) / PLENTIFUL &&
                    layout->allocated < kolo_memory_available() / PLENTIFUL;
     int rc = kolo_segment_allocate(fd, offset, *lacks_slots ? layout->slots : layout->allocated);
     *bytes = layout->bytes;
@@ -100,8 +102,8 @@ int kolo_segment_provide(void *pages, size_t bytes) {
 
 int kolo_segment_provide_slots(struct kolo_segment *segment, uint32_t rank) {
     const size_t bytes = KOLO_SLOTS * segment->slot_bytes;
-    const int limited = check_limits(0, segment->header->ranks * bytes); /* the other ranks need theirs now, too */
-    const int rc = limited < 0 ? limited : kolo_segment_provide(segment->slots + rank * bytes, bytes);
+    const int rc = segment->header->ranks == 2 ? kolo_segment_provide(segment->slots, 2 * bytes)
+                                               : kolo_segment_provide(segment->slots + rank * bytes, bytes);
     segment->lacks_slots = rc < 0;
     return rc;
 }

@@ -40,7 +40,7 @@ int kolo_segment_allocate_all(int fd, uint64_t offset, const struct kolo_layout 
  * access finds memory missing. May change the last byte of each page. KOLO_ERR_NO_SPACE, message set. */
 int kolo_segment_provide(void *pages, size_t bytes);
 
-/* Likewise, to the slots of `rank`, the caller. */
+/* Likewise, to the slots of `rank`, the caller; of two ranks, which swap slots, to all. Changes no byte. */
 int kolo_segment_provide_slots(struct kolo_segment *segment, uint32_t rank);
 
 /* Maps `bytes` at `offset` of fd, not for forked children. KOLO_ERR_NO_SPACE: address space. KOLO_ERR_SYSTEM. */

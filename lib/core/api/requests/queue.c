@@ -349,6 +349,7 @@ void kolo_queue_await_completion(struct kolo_queue *queue, const kolo_request *r
 /* Waits for a request. The progress thread has a processor of its own, so that the caller need not sleep at once. */
 static void await(struct kolo_queue *queue, const kolo_request *request) {
     const uint64_t began = kolo_traces() ? kolo_trace_ticks() : 0;
+    const unsigned traced = queue->comm->waiter.trace; /* the queue may be gone while the lock is given up */
     if (request && queue->has_thread && !queue->defers) {
         const uint32_t spins = queue->comm->waiter.spins_max;
         kolo_common_unlock();
@@ -356,7 +357,7 @@ static void await(struct kolo_queue *queue, const kolo_request *request) {
             kolo_pause();
         kolo_common_lock();
         if (kolo_request_is_done(request)) {
-            trace_await(KOLO_TRACE_WAIT, request->comm->waiter.trace, began);
+            trace_await(KOLO_TRACE_WAIT, traced, began);
             return;
         }
     }

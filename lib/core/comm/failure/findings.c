@@ -96,7 +96,8 @@ static uint32_t follow(const kolo_comm *comm, uint32_t peer) {
         if (is_stopped(comm, last) ||
             !kolo_history_waits(kolo_load_acquire(&comm->segment.signals[last].waiting), &next, &since_ns))
             return last;
-        for (uint32_t rank = 0; next == KOLO_RANKS_MAX && rank < comm->size; rank++)
+        const bool on_others = comm->nodes && last == 0; /* a leader: for other machines */
+        for (uint32_t rank = 0; next == KOLO_RANKS_MAX && !on_others && rank < comm->size; rank++)
             if (rank != comm->rank && is_stopped(comm, rank))
                 return rank;
         if (next == KOLO_RANKS_MAX)

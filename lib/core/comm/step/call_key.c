@@ -98,7 +98,7 @@ void kolo_call_key_describe(struct kolo_call_key key, char text[KOLO_CALL_TEXT_B
         return;
     }
     add(text, "%s", kolo_name(KOLO_NAME_COLLECTIVE, collective));
-    if ((key.flags & KOLO_CALL_CREATES) == KOLO_CALL_CREATES) {
+    if (collective == KOLO_ALLREDUCE_APPLY && (key.flags & KOLO_CALL_CREATES) == KOLO_CALL_CREATES) {
         add(text, ", an optimizer's creation");
         return;
     }
