@@ -192,6 +192,26 @@ static void test_place_later(void **state) {
     with_each(place_later);
 }
 
+static void place_nowhere(kolo_net_engine kind) {
+    open_side(kind, STREAMS, 10 * SECOND);
+    side_expect(&side, 0, 2, 9000);
+    side.verdict = KOLO_PLACE_NOWHERE;
+    put_data(DATA, 0, 9000);
+    put_data(DATA, 1, 10);
+    side_run_idle(&side);
+    assert_int_equal(side.arrived, 0);
+    side.verdict = 0;
+    put_data(DATA, 2, 9000);
+    assert_true(side_run_until(&side, &side.arrived, 1));
+    assert_true(side_has(&side, 0, 2));
+    assert_int_equal(side.ended[0], 0);
+}
+
+static void test_place_nowhere(void **state) {
+    (void)state;
+    with_each(place_nowhere);
+}
+
 /* A neighbour that is gone may be what its frame waits for. */
 static void held_without_leave(kolo_net_engine kind) {
     open_side(kind, STREAMS, 10 * SECOND);
@@ -570,6 +590,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_many_at_once),
         cmocka_unit_test(test_stripes_out_of_order),
         cmocka_unit_test(test_place_later),
+        cmocka_unit_test(test_place_nowhere),
         cmocka_unit_test(test_held_without_leave),
         cmocka_unit_test(test_held_after_leave),
         cmocka_unit_test(test_slow_after_leave),

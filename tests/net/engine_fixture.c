@@ -113,7 +113,7 @@ static int place(void *owner, uint32_t node, const struct kolo_frame *frame, voi
     struct side *side = owner;
     if (frame->bytes == 0 && frame->kind < KOLO_FRAME_DATA)
         complain(side, "asked where a control frame without payload belongs");
-    if (side->verdict < 0)
+    if (side->verdict)
         return side->verdict;
     if (side->closed || throw(side, side->later_one_in)) {
         side->held++;

@@ -23,7 +23,7 @@ struct side {
     uint32_t self;
     unsigned later_one_in; /* place says KOLO_PLACE_LATER once in so many; 0: never */
     bool closed;           /* place says so always */
-    int verdict;           /* what place returns instead, if negative */
+    int verdict;           /* what place returns instead, if not 0 */
     uint64_t random;
     uint8_t control[KOLO_CONTROL_BYTES_MAX]; /* where payloads of control go */
     struct inbox inbox[SIDES_MAX][TICKETS_MAX];

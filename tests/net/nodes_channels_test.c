@@ -22,6 +22,7 @@
 enum { POPULATE_WRITE = 23 }; /* MADV_POPULATE_WRITE, which old headers do not have */
 
 enum { WITHIN_MS = 100, COMPUTING_MS = 600, TIMEOUT_MS = 1000, LARGE = 200000, MESSAGES_MAX = 1000000 };
+enum { FULL_TIMEOUT_MS = 3000, FULL_SILENCE_MS = 300 };
 
 /* The ranks of each node; 0: no more nodes. */
 static const int layouts[][NODES_MAX] = {{1, 1}, {2, 1}, {2, 3}, {1, 1, 1}, {3, 1, 2}};
@@ -193,22 +194,42 @@ static void lack(struct rank *rank) {
            failure.rank, (int)failure.cause);
 }
 
+/* Rank 0 is stopped, which the others still find, and is continued once they have gone on. */
+static void go_on_without_first(struct rank *rank, pid_t first) {
+    kolo_comm *left = NULL;
+    if (rank->rank == 0) {
+        raise(SIGSTOP);
+        return;
+    }
+    const int64_t begin_ns = now_ns();
+    const int status = kolo_comm_shrink(rank->comm, &left);
+    const int64_t took_ns = now_ns() - begin_ns;
+    if (expect_status(rank, status, 0, "kolo_comm_shrink without rank 0"))
+        kolo_barrier(left);
+    if (rank->rank == rank->ranks - 1)
+        kill(first, SIGCONT);
+    kolo_comm_destroy(left);
+    expect_prompt(rank, took_ns, FULL_TIMEOUT_MS / 2, "kolo_comm_shrink without rank 0");
+}
+
 /* The last rank's node has no shared memory left for the message that rank 0 sends there. */
-static void full(struct rank *rank) {
+static void fill(struct rank *rank, size_t count) {
+    static _Thread_local unsigned char data[LARGE];
     const struct setup *setup = rank->team->argument;
     const int last = rank->ranks - 1;
     kolo_failure failure = {.failure_bytes = sizeof failure};
-    int32_t value = 0;
+    int32_t first_pid = getpid();
     int first = 0, status = 0;
     while (setup->node_of[first] != setup->node_of[last])
         first++;
+    kolo_broadcast(rank->comm, &first_pid, 1, KOLO_I32, 0);
     kolo_barrier(rank->comm);
     is_full = setup->node_of[rank->rank] == setup->node_of[last];
     status = kolo_barrier(rank->comm); /* before the message; who is late in it hears there that it failed */
     if (status == 0 && rank->rank == 0)
-        status = kolo_send(rank->comm, &value, 1, KOLO_I32, last, 1);
+        status = kolo_send(rank->comm, data, count, KOLO_U8, last, 1);
     else if (status == 0 && rank->rank == last)
-        status = kolo_recv(rank->comm, &value, 1, KOLO_I32, 0, 1, NULL);
+        status = kolo_recv(rank->comm, data, count, KOLO_U8, 0, 1, NULL);
     if (status == 0)
         status = kolo_barrier(rank->comm);
     is_full = false;
@@ -216,6 +237,16 @@ static void full(struct rank *rank) {
         expect_message(rank, "no shared memory", "no space for shared memory: enlarge it", "--shm-size", NULL);
     expect_status(rank, kolo_comm_failure(rank->comm, &failure), 0, "kolo_comm_failure");
     expect(rank, failure.rank == first, "rank %d is at fault", failure.rank);
+    if (count == LARGE)
+        go_on_without_first(rank, first_pid);
+}
+
+static void full(struct rank *rank) {
+    fill(rank, 4);
+}
+
+static void full_of_chunks(struct rank *rank) {
+    fill(rank, LARGE);
 }
 
 /* Lays out the ranks of a team and says whether it is wanted; `number` chooses how nodes are linked. */
@@ -242,6 +273,24 @@ static void run_layout(size_t layout, void (*part)(struct rank *rank), size_t nu
                                .victim = part == death ? setup.victim + 1 : 0,
                                .run = run_part,
                                .argument = &setup});
+}
+
+static void run_full_of_chunks(size_t layout, size_t number) {
+    struct setup setup = {.part = full_of_chunks};
+    char links[64], silence[16];
+    const int ranks = prepare(layout, number, setup.node_of);
+    snprintf(links, sizeof links, "%s,quorum:any", getenv("KOLO_NET"));
+    snprintf(silence, sizeof silence, "%d", (int)patience_ms(FULL_SILENCE_MS));
+    setenv("KOLO_NET", links, 1);
+    setenv("KOLO_NET_SILENCE_MS", silence, 1);
+    if (ranks > 0)
+        harness_run(&(struct team){.ranks = ranks,
+                                   .slot_bytes = 4096,
+                                   .timeout_ms = patience_ms(FULL_TIMEOUT_MS),
+                                   .creates_itself = true,
+                                   .run = run_part,
+                                   .argument = &setup});
+    unsetenv("KOLO_NET_SILENCE_MS");
 }
 
 static void place(struct rank *rank, int node) {
@@ -278,6 +327,8 @@ int main(int argc, char **argv) {
             run_layout(layout, lack, 0, false);
         if (!arguments.threads && layout % 2 == 0)
             run_layout(layout, full, 0, false);
+        for (size_t number = 0; !arguments.threads && layouts[layout][0] == 1 && number < 2; number++)
+            run_full_of_chunks(layout, number); /* others of its node would wait for rank 0 */
         for (int leads = 0; !arguments.threads && leads < 2; leads++)
             run_layout(layout, death, layout, leads);
     }

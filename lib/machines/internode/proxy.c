@@ -144,17 +144,20 @@ static void check_ended(struct kolo_proxy *proxy) {
 
 /* Notes that the relay refuses a frame: that makes its sender fail, or this node where it has no memory for it. */
 static void note_refused(struct kolo_proxy *proxy, uint32_t node, int rc) {
-    const struct kolo_exchange_trouble own = {.status = rc, .node = proxy->comm->node},
-                                       theirs = {.status = KOLO_ERR_SYSTEM, .node = node};
-    kolo_exchange_note(proxy->exchange, rc == KOLO_ERR_NO_SPACE ? own : theirs);
+    const bool own = rc == KOLO_ERR_NO_SPACE;
+    kolo_exchange_note(proxy->exchange, (struct kolo_exchange_trouble){.status = own ? rc : KOLO_ERR_SYSTEM,
+                                                                       .node = own ? proxy->comm->node : node});
 }
 
+/* Where there is no memory for a chunk, it and all later ones are thrown away: heartbeats come behind them. */
 static int place_chunk(struct kolo_proxy *proxy, uint32_t node, const struct kolo_frame *frame, void **where) {
+    if (proxy->exchange->trouble.status)
+        return KOLO_PLACE_NOWHERE;
     const int rc = proxy->relay ? kolo_relay_place(proxy->relay, node, frame, where) : KOLO_ERR_VERSION;
     if (rc != KOLO_ERR_NO_SPACE)
         return rc;
     note_refused(proxy, node, rc);
-    return KOLO_PLACE_LATER; /* never */
+    return KOLO_PLACE_NOWHERE;
 }
 
 static int place(void *owner, uint32_t node, const struct kolo_frame *frame, void **where) {

@@ -27,13 +27,14 @@
 
 typedef struct kolo_engine kolo_engine;
 
-enum { KOLO_PLACE_LATER = 1 };
+enum { KOLO_PLACE_LATER = 1, KOLO_PLACE_NOWHERE };
 
 /* The events that an engine reports to its owner. `node` is the neighbour's index. */
 struct kolo_engine_events {
     /* Decides where frame->bytes of payload go. Returns 0 and *where (meaningless if bytes is 0; not called for a
-     * control frame of 0 bytes); or KOLO_PLACE_LATER: ask again after kolo_engine_resume; or a negative KOLO_ERR_*: the
-     * frame is invalid, and the neighbour is given up. */
+     * control frame of 0 bytes); or KOLO_PLACE_LATER: ask again after kolo_engine_resume; or KOLO_PLACE_NOWHERE: the
+     * payload, which is not empty, is thrown away, and the frame does not arrive; or a negative KOLO_ERR_*: the frame
+     * is invalid, and the neighbour is given up. */
     int (*place)(void *owner, uint32_t node, const struct kolo_frame *frame, void **where);
     /* The whole payload is there. */
     void (*arrived)(void *owner, uint32_t node, const struct kolo_frame *frame);

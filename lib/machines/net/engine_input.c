@@ -25,7 +25,7 @@ static bool speaks_by_data(const struct kolo_stream *stream) {
 }
 
 void kolo_input_start(struct kolo_stream *stream) {
-    const bool to_payload = stream->input == KOLO_INPUT_PAYLOAD && !stream->engine->closing;
+    const bool to_payload = stream->input == KOLO_INPUT_PAYLOAD && stream->where && !stream->engine->closing;
     if (stream->receiving || stream->input == KOLO_INPUT_ENDED ||
         (kolo_input_is_held(stream) && !stream->engine->closing))
         return;
@@ -95,11 +95,12 @@ static bool place(struct kolo_stream *stream) {
         end_input(stream, EPROTO);
         return false;
     }
+    stream->where = rc == KOLO_PLACE_NOWHERE ? NULL : where;
+    engine->told += rc == KOLO_PLACE_NOWHERE;
     if (stream->frame.bytes == 0) {
         arrive(stream);
         return true;
     }
-    stream->where = where;
     stream->rest_bytes = stream->frame.bytes;
     stream->input = KOLO_INPUT_PAYLOAD;
     return true;
@@ -108,14 +109,18 @@ static bool place(struct kolo_stream *stream) {
 static bool fill_payload(struct kolo_stream *stream) {
     const uint32_t staged = staged_bytes(stream);
     const size_t bytes = staged < stream->rest_bytes ? staged : stream->rest_bytes;
-    if (bytes)
+    if (bytes && stream->where) {
         memcpy(stream->where, stream->staging + stream->staged_begin, bytes);
+        stream->where += bytes;
+    }
     stream->staged_begin += (uint32_t)bytes;
-    stream->where += bytes;
     stream->rest_bytes -= bytes;
     if (stream->rest_bytes > 0)
         return false;
-    arrive(stream);
+    if (stream->where)
+        arrive(stream);
+    else
+        stream->input = KOLO_INPUT_HEADER;
     return true;
 }
 
@@ -163,7 +168,7 @@ void kolo_input_done(struct kolo_stream *stream, int result) {
         kolo_input_start(stream);
         return;
     }
-    if (stream->input == KOLO_INPUT_PAYLOAD) {
+    if (stream->input == KOLO_INPUT_PAYLOAD && stream->where) {
         const size_t straight = bytes < stream->rest_bytes ? bytes : stream->rest_bytes;
         stream->where += straight;
         stream->rest_bytes -= straight;

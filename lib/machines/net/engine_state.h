@@ -38,7 +38,7 @@ struct kolo_message_queue {
 typedef enum kolo_input_state {
     KOLO_INPUT_HEADER,  /* a header is to come, or the rest of one */
     KOLO_INPUT_PLACING, /* `frame` is there; its payload has no place yet */
-    KOLO_INPUT_PAYLOAD, /* `rest_bytes` of payload are to come, to `where` */
+    KOLO_INPUT_PAYLOAD, /* `rest_bytes` of payload are to come, to `where`; NULL: they are thrown away */
     KOLO_INPUT_STOPPED, /* of a data stream: nothing that comes is looked at any more */
     KOLO_INPUT_ENDED
 } kolo_input_state;

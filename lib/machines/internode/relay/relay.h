@@ -60,7 +60,7 @@ void kolo_relay_serve(struct kolo_relay *relay);
  * or not, has ended before it has begun the call `awaited` (0: none): *found says which, and how. */
 bool kolo_relay_look(struct kolo_relay *relay, uint64_t awaited, struct kolo_failure_report *found);
 
-/* Finds the place of a chunk that arrives: 0 and *where, or KOLO_ERR_VERSION. */
+/* Finds the place of a chunk that arrives: 0 and *where, or KOLO_ERR_VERSION, KOLO_ERR_NO_SPACE. */
 int kolo_relay_place(struct kolo_relay *relay, uint32_t node, const struct kolo_frame *frame, void **where);
 
 /* Takes a frame that has come: 0, KOLO_ERR_VERSION where the frame is not valid, KOLO_ERR_NO_SPACE. */
