@@ -283,6 +283,87 @@ static void test_idle_engines(void **state) {
     fixture_with_each(&side, idle_engines);
 }
 
+/* Paths. */
+
+enum { BUSY, IDLE, LATE, OTHERS };
+
+/* Of that socket the kernel takes no more packets. */
+static void cut(int fd) {
+    struct sock_filter none = BPF_STMT(BPF_RET | BPF_K, 0);
+    const struct sock_fprog program = {.len = 1, .filter = &none};
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program), 0);
+}
+
+static void link_sides(struct side *other, uint32_t node) {
+    static const int at_once = 1;
+    int fds[2];
+    for (int stream = 0; stream < 2; stream++) {
+        fixture_sockets(SOCKETS_TCP, 0, fds);
+        assert_int_equal(kolo_engine_add(side.engine, node, fds[0]), 0);
+        assert_int_equal(kolo_engine_add(other->engine, 0, fds[1]), 0);
+    }
+    setsockopt(fds[0], IPPROTO_TCP, TCP_KEEPIDLE, &at_once, sizeof at_once);
+    for (int i = 0; i < 2 && node != LATE; i++)
+        cut(fds[i]);
+}
+
+static void run_sides(struct side *others, int64_t for_ns) {
+    const int64_t until_ns = fixture_now_ns() + for_ns;
+    while (fixture_now_ns() < until_ns) {
+        assert_int_equal(kolo_engine_run(side.engine, 5 * MS), 0);
+        for (int i = 0; i < OTHERS; i++)
+            assert_int_equal(kolo_engine_run(others[i].engine, 5 * MS), 0);
+    }
+}
+
+/* The data stream alone of two neighbours has no path, while one sends by it, or nobody does. A third one takes no data
+ * for so long that the kernel's probes are further apart than silence may be. */
+static void paths_end(kolo_net_engine kind) {
+    enum { BYTES = 8 << 20 };
+    static struct side others[OTHERS];
+    const struct kolo_engine_options options = {
+        .kind = kind, .nodes = OTHERS, .streams_max = 1, .silence_ns = 600 * MS};
+    struct kolo_engine_options of_others = options;
+    const struct kolo_frame frame = {.kind = KOLO_FRAME_DATA, .bytes = BYTES};
+    uint8_t *payload = fixture_payload(0, LATE, 0, BYTES);
+    of_others.nodes = 1;
+    assert_int_equal(side_open(&side, 0, &options), 0);
+    for (uint32_t i = 0; i < OTHERS; i++) {
+        assert_int_equal(side_open(&others[i], i, &of_others), 0);
+        link_sides(&others[i], i);
+        kolo_engine_watch(others[i].engine);
+    }
+    kolo_engine_watch(side.engine);
+    others[LATE].closed = true;
+    side_expect(&others[LATE], 0, 0, BYTES);
+    assert_int_equal(kolo_engine_send(side.engine, BUSY, &frame, payload), 0);
+    assert_int_equal(kolo_engine_send(side.engine, LATE, &frame, payload), 0);
+    run_sides(others, 500 * MS);
+    for (int i = 0; i < OTHERS; i++)
+        assert_int_equal(side.ended[i], 0);
+    for (int tries = 0; tries < 200 && (tries < 40 || !side.ended[BUSY] || !side.ended[IDLE]); tries++)
+        run_sides(others, 100 * MS);
+    for (int i = 0; i < LATE; i++) {
+        assert_int_equal(side.ended[i], 1);
+        assert_int_equal(side.error[i], ETIMEDOUT);
+    }
+    assert_int_equal(side.ended[LATE] + others[LATE].ended[0], 0);
+    others[LATE].closed = false;
+    kolo_engine_resume(others[LATE].engine);
+    for (int tries = 0; tries < 100 && !side_has(&others[LATE], 0, 0); tries++)
+        run_sides(others, 100 * MS);
+    assert_true(side_has(&others[LATE], 0, 0));
+    for (int i = 0; i < OTHERS; i++)
+        side_close(&others[i], 0);
+    side_close(&side, 0);
+    free(payload);
+}
+
+static void test_paths_end(void **state) {
+    (void)state;
+    fixture_with_each(&side, paths_end);
+}
+
 /* Destruction. */
 
 static bool is_open(int fd) {
@@ -380,14 +461,19 @@ static void test_late_operations(void **state) {
     assert_int_equal(closed_twice, 0);
 }
 
-/* The kernel must not take a stream that the flow control holds back for a dead one. */
-static void expect_no_limits(int fd) {
-    int limit_ms = -1, keepalive = -1;
-    socklen_t bytes = sizeof limit_ms;
-    assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit_ms, &bytes), 0);
-    assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &keepalive, &bytes), 0);
-    assert_int_equal(limit_ms, 0);
-    assert_int_equal(keepalive, 0);
+static int option_of(int fd, int level, int name) {
+    int value = -1;
+    socklen_t bytes = sizeof value;
+    assert_int_equal(getsockopt(fd, level, name, &value, &bytes), 0);
+    return value;
+}
+
+/* The kernel must not take a stream that the flow control holds back for a dead one, nor an idle one too early. */
+static void expect_limits_lifted(int fd, int silence_s) {
+    assert_int_equal(option_of(fd, IPPROTO_TCP, TCP_USER_TIMEOUT), 0);
+    assert_int_equal(option_of(fd, SOL_SOCKET, SO_KEEPALIVE), 1);
+    assert_in_range(option_of(fd, IPPROTO_TCP, TCP_KEEPIDLE), 1, 60); /* firewalls forget within minutes */
+    assert_true(option_of(fd, IPPROTO_TCP, TCP_KEEPINTVL) * option_of(fd, IPPROTO_TCP, TCP_KEEPCNT) > silence_s);
 }
 
 static void closes_sockets(kolo_net_engine kind) {
@@ -397,7 +483,7 @@ static void closes_sockets(kolo_net_engine kind) {
     for (int i = 0; i < 2; i++) {
         fixture_sockets(SOCKETS_TCP, 0, pairs[i]);
         assert_int_equal(kolo_engine_add(side.engine, 0, pairs[i][1]), 0);
-        expect_no_limits(pairs[i][1]);
+        expect_limits_lifted(pairs[i][1], 100);
     }
     int extra[2];
     fixture_sockets(SOCKETS_TCP, 0, extra);
@@ -555,6 +641,7 @@ int main(void) {
         cmocka_unit_test(test_threads_end),
         cmocka_unit_test(test_never_run),
         cmocka_unit_test(test_idle_engines),
+        cmocka_unit_test(test_paths_end),
         cmocka_unit_test(test_destroy_in_flight),
         cmocka_unit_test(test_late_operations),
         cmocka_unit_test(test_closes_sockets),

@@ -61,7 +61,8 @@ struct kolo_engine_options {
     uint32_t nodes;       /* neighbours are numbered below it */
     uint32_t streams_max; /* data streams of one neighbour */
     int64_t silence_ns;   /* heartbeats go four times as often; from kolo_engine_watch on a neighbour whose control
-                             stream says nothing for so long is given up */
+                             stream says nothing for so long is given up, and so is one whose kernel answers nothing
+                             that it gets by a data stream */
     int zero_copy;        /* 1: io_uring's zero-copy send for whole stripes, where the kernel has it */
     const void *memory;   /* where most payloads come from: registered for zero-copy sends where memlock allows it */
     size_t memory_bytes;  /* 0: nothing to register */

@@ -17,7 +17,8 @@
 #include "sync/fence.h"
 #include "sync/point.h"
 
-enum { HEARTBEATS_PER_SILENCE = 4 };
+enum { HEARTBEATS_PER_SILENCE = 4, PROBES_PER_SILENCE = 5, KEEPALIVE_S_MAX = 32767 };
+enum { LOSSES = 3 }; /* one after another: what the kernel has sent so often for nothing has no path */
 
 #define REAP_NS                                                                                                        \
     INT64_C(2000000000) /* operations on sockets that are shut end at once; this bounds the wait if one does not */
@@ -207,12 +208,16 @@ int kolo_engine_create(kolo_engine **created, const struct kolo_engine_options *
     return 0;
 }
 
-/* Lifts the kernel's limits (kolo_socket_prepare): the engine itself watches for silence, and the kernel takes a stream
- * that the flow control holds back for a dead one. */
-static void lift_limits(int fd) {
-    static const int none = 0;
+/* Lifts the kernel's limits (kolo_socket_prepare): the engine itself watches for silence, and with a time-out the
+ * kernel takes a stream that the flow control holds back for a dead one. Keepalive stays, by which firewalls remember
+ * an idle stream, and is_unanswered finds one whose path is gone, before the kernel does. */
+static void lift_limits(int fd, int64_t silence_ns) {
+    static const int none = 0, probes = 4 * PROBES_PER_SILENCE;
+    const int64_t silence_s = silence_ns / INT64_C(1000000000), each_s = silence_s / PROBES_PER_SILENCE;
+    const int interval_s = each_s < 1 ? 1 : (int)smaller(each_s, KEEPALIVE_S_MAX);
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &none, sizeof none);
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &none, sizeof none);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
 }
 
 int kolo_engine_add(kolo_engine *engine, uint32_t node, int fd) {
@@ -224,7 +229,7 @@ int kolo_engine_add(kolo_engine *engine, uint32_t node, int fd) {
     rc = -ENOMEM;
     if (!stream)
         goto close_it;
-    lift_limits(fd);
+    lift_limits(fd, engine->options.silence_ns);
     stream->engine = engine;
     stream->neighbour = neighbour;
     stream->fd = fd;
@@ -350,6 +355,45 @@ static void judge_closing(struct kolo_neighbour *neighbour) {
     give_up(neighbour, ECONNRESET);
 }
 
+/* Tells a neighbour why it is given up, if it is there after all. */
+static void lose(struct kolo_neighbour *neighbour) {
+    struct kolo_engine *engine = neighbour->engine;
+    if (engine->events.silent && !engine->closing) {
+        engine->events.silent(engine->owner, neighbour->node);
+        (void)engine->backend->submit(engine); /* where that fails, so does the run's own */
+    }
+    give_up(neighbour, ETIMEDOUT);
+}
+
+/* True where the other machine's kernel has long answered nothing that this one sent by the stream: neither data nor,
+ * where the stream is idle or the flow control holds it back, probes. The time since the last answer alone says
+ * nothing: probes of a stream that is held back, and repeated data, come as far apart as two minutes. */
+static bool is_unanswered(struct kolo_stream *stream) {
+    const struct kolo_engine *engine = stream->engine;
+    const int64_t silence_ns = engine->options.silence_ns;
+    struct tcp_info info = {0};
+    socklen_t bytes = sizeof info;
+    const int rc = getsockopt(stream->fd, IPPROTO_TCP, TCP_INFO, &info, &bytes);
+    const int64_t since_ns = info.tcpi_last_ack_recv * KOLO_NS_PER_MS, again_ns = info.tcpi_rto * INT64_C(1000);
+    if (rc < 0 || (info.tcpi_unacked == 0 && info.tcpi_probes == 0))
+        stream->answered_ns = engine->now_ns;
+    else if (stream->answered_ns < engine->now_ns - since_ns)
+        stream->answered_ns = engine->now_ns - since_ns;
+    return engine->now_ns - stream->answered_ns >= silence_ns &&
+           (info.tcpi_probes >= LOSSES || info.tcpi_retransmits >= LOSSES) &&
+           since_ns >= again_ns + silence_ns / HEARTBEATS_PER_SILENCE;
+}
+
+/* Heartbeats go by the control stream alone: whether the data streams have paths is for the kernel to say. */
+static void judge_data(struct kolo_neighbour *neighbour) {
+    const struct kolo_engine *engine = neighbour->engine;
+    for (uint32_t i = 1; i < neighbour->streams_count && engine->watches && !engine->data_stopped; i++)
+        if (neighbour->streams[i]->fd >= 0 && is_unanswered(neighbour->streams[i])) {
+            lose(neighbour);
+            return;
+        }
+}
+
 static void judge(struct kolo_neighbour *neighbour) {
     struct kolo_engine *engine = neighbour->engine;
     if (!engine->watches)
@@ -360,11 +404,7 @@ static void judge(struct kolo_neighbour *neighbour) {
         engine->timer_ns = smaller(engine->timer_ns, silence_due_ns(neighbour));
         return;
     }
-    if (engine->events.silent && !engine->closing) {
-        engine->events.silent(engine->owner, neighbour->node);
-        (void)engine->backend->submit(engine); /* where that fails, so does the run's own */
-    }
-    give_up(neighbour, ETIMEDOUT);
+    lose(neighbour);
 }
 
 /* Serves the timers that are due, once all that had arrived until now_ns has been looked at. */
@@ -377,10 +417,13 @@ static void serve_timers(struct kolo_engine *engine) {
         judge_closing(neighbour);
         if (!is_live(neighbour))
             continue;
-        if (engine->now_ns >= heartbeat_due_ns(neighbour))
+        if (engine->now_ns >= heartbeat_due_ns(neighbour)) {
             beat(neighbour);
+            judge_data(neighbour);
+        }
         engine->timer_ns = smaller(engine->timer_ns, heartbeat_due_ns(neighbour));
-        judge(neighbour);
+        if (is_live(neighbour))
+            judge(neighbour);
     }
 }
 

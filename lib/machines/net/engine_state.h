@@ -64,6 +64,7 @@ struct kolo_stream {
 
     bool sending;                        /* an operation is in flight, from output_parts */
     bool writable;                       /* poll's: there may be room to send */
+    int64_t answered_ns;                 /* until then the other machine's kernel has answered all */
     struct kolo_stream *next;            /* io_uring's: with a small send that is to be tried */
     struct kolo_queued_message *message; /* a piece of it is being sent; NULL: idle */
     struct iovec output_parts[2];        /* what is left of header and payload */

@@ -99,7 +99,7 @@ const char *kolo_handshake_release(uint32_t version, uint32_t layout, char *text
 /* The sockets of both sides. */
 
 /* Sends small messages at once, and notices within KOLO_SOCKET_SILENCE_MS when the other machine no longer answers, or
- * reads nothing more. An engine lifts that limit (kolo_engine_add). Returns 0 or a negative errno. */
+ * reads nothing more. An engine lifts these limits (kolo_engine_add). Returns 0 or a negative errno. */
 #define KOLO_SOCKET_SILENCE_MS 10000
 int kolo_socket_prepare(int fd);
 
