@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -400,17 +401,14 @@ static struct kolo_item item_of(const void *context, size_t index) {
 
 /* Several nodes: whether the leaders have read the same. The other ranks say what rank 0 says. */
 static int agree_on_file(struct kolo_table *table, const uint8_t *file) {
-    struct file_header header = {0};
-    uint64_t checksum;
+    uint64_t own = 0, of_first;
     if (file)
-        memcpy(&header, file, sizeof header);
-    checksum = header.checksum;
-    const int rc = kolo_broadcast(table->comm, &checksum, 1, KOLO_U64, 0);
-    if (rc < 0)
-        return rc;
-    if (file)
-        checksum = header.checksum;
-    return kolo_items_agree(table->comm, "kolo_table_load", &(struct kolo_items){1, item_of, &checksum});
+        memcpy(&own, file + offsetof(struct file_header, checksum), sizeof own);
+    of_first = own;
+    const int rc = kolo_broadcast(table->comm, &of_first, 1, KOLO_U64, 0);
+    return rc < 0 ? rc
+                  : kolo_items_agree(table->comm, "kolo_table_load",
+                                     &(struct kolo_items){1, item_of, file ? &own : &of_first});
 }
 
 int kolo_table_load(kolo_table *table, const char *path) {
