@@ -3,6 +3,8 @@
 
 #include <time.h>
 
+#include "base/minimum.h"
+
 int64_t kolo_clock_ns(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -19,12 +21,8 @@ void kolo_clock_sleep(int64_t ns) {
 
 enum { STEPS_PER_LIMIT = 8 };
 
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
 int64_t kolo_awake_begin(struct kolo_awake *awake, int64_t limit_ns) {
-    const int64_t step_ns = smaller(limit_ns / STEPS_PER_LIMIT, STEP_NS_MAX);
+    const int64_t step_ns = kolo_minimum_ns(limit_ns / STEPS_PER_LIMIT, STEP_NS_MAX);
     awake->step_ns_max = step_ns > STEP_NS_MIN ? step_ns : STEP_NS_MIN;
     awake->ns = awake->seen_ns = kolo_clock_ns();
     return awake->ns;
@@ -32,7 +30,7 @@ int64_t kolo_awake_begin(struct kolo_awake *awake, int64_t limit_ns) {
 
 int64_t kolo_awake_after(struct kolo_awake *awake, int64_t ns) {
     const int64_t now_ns = kolo_clock_ns();
-    awake->ns += smaller(now_ns - awake->seen_ns, ns + awake->step_ns_max);
+    awake->ns += kolo_minimum_ns(now_ns - awake->seen_ns, ns + awake->step_ns_max);
     awake->seen_ns = now_ns;
     return awake->ns;
 }
@@ -42,5 +40,5 @@ int64_t kolo_awake_ns(struct kolo_awake *awake) {
 }
 
 int64_t kolo_awake_slice(const struct kolo_awake *awake, int64_t ns) {
-    return smaller(ns, awake->step_ns_max / 2);
+    return kolo_minimum_ns(ns, awake->step_ns_max / 2);
 }

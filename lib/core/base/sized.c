@@ -4,16 +4,13 @@
 #include <string.h>
 
 #include "kolo.h"
+#include "base/minimum.h"
 #include "base/status.h"
 
 static size_t size_of(const void *theirs) {
     size_t bytes;
     memcpy(&bytes, theirs, sizeof bytes);
     return bytes;
-}
-
-static size_t smaller(size_t a, size_t b) {
-    return a < b ? a : b;
 }
 
 int kolo_sized_check(const struct kolo_sized *sized, const char *where, const void *theirs) {
@@ -28,7 +25,7 @@ int kolo_sized_check(const struct kolo_sized *sized, const char *where, const vo
 }
 
 void kolo_sized_fill(const struct kolo_sized *sized, void *theirs, const void *ours) {
-    const size_t bytes = size_of(theirs), known = smaller(bytes, sized->bytes), own = sizeof bytes;
+    const size_t bytes = size_of(theirs), known = kolo_minimum(bytes, sized->bytes), own = sizeof bytes;
     memcpy((char *)theirs + own, (const char *)ours + own, known - own);
     memset((char *)theirs + known, 0, bytes - known);
 }
@@ -37,7 +34,7 @@ int kolo_sized_read(const struct kolo_sized *sized, const char *where, void *our
     const int rc = kolo_sized_check(sized, where, theirs);
     if (rc < 0)
         return rc;
-    const size_t bytes = size_of(theirs), known = smaller(bytes, sized->bytes), own = sizeof bytes;
+    const size_t bytes = size_of(theirs), known = kolo_minimum(bytes, sized->bytes), own = sizeof bytes;
     for (size_t i = known; i < bytes; i++)
         if (((const char *)theirs)[i])
             return kolo_fail(KOLO_ERR_ARG,

@@ -1,11 +1,9 @@
 /* The plan: it picks algorithm and pieces, and checks the settings that it goes by. */
 #include "plan/plan.h"
 
-#define BIT(algorithm) (1u << KOLO_ALGORITHM_##algorithm)
+#include "base/minimum.h"
 
-static size_t smaller(size_t a, size_t b) {
-    return a < b ? a : b;
-}
+#define BIT(algorithm) (1u << KOLO_ALGORITHM_##algorithm)
 
 static size_t larger(size_t a, size_t b) {
     return a > b ? a : b;
@@ -53,7 +51,7 @@ static size_t lines_bytes_end(const struct kolo_descriptor *of, bool forced,
     const struct kolo_shared_band *first = &settings->tables[of->table].band[0];
     if (!of->lines || (forced ? settings->algorithm : first->algorithm) != KOLO_ALGORITHM_ONESHOT)
         return 0;
-    return 1 + (forced ? KOLO_LINES_BYTES_MAX : smaller(KOLO_LINES_BYTES_MAX, first->bytes_max));
+    return 1 + (forced ? KOLO_LINES_BYTES_MAX : kolo_minimum(KOLO_LINES_BYTES_MAX, first->bytes_max));
 }
 
 void kolo_plan_make(const struct kolo_question *question, const struct kolo_shared_settings *settings,
@@ -85,9 +83,9 @@ void kolo_plan_make(const struct kolo_question *question, const struct kolo_shar
     const size_t element_lines_bytes = whole_lines(question->element_bytes);
     size_t chunk_bytes = slot_chunk_bytes(algorithm, question, slot_bytes);
     if (algorithm == (kolo_algorithm)band->algorithm)
-        chunk_bytes = smaller(chunk_bytes, larger(band->chunk_bytes, element_lines_bytes));
+        chunk_bytes = kolo_minimum(chunk_bytes, larger(band->chunk_bytes, element_lines_bytes));
     if (sends_blocks) { /* regions begin on lines */
-        answer->blocks = (uint32_t)smaller(question->ranks, chunk_bytes / element_lines_bytes);
+        answer->blocks = (uint32_t)kolo_minimum(question->ranks, chunk_bytes / element_lines_bytes);
         chunk_bytes = chunk_bytes / answer->blocks / KOLO_LINE_BYTES * KOLO_LINE_BYTES;
     }
     if (of->is_unequal)
@@ -145,6 +143,6 @@ size_t kolo_plan_slice(size_t chunk_count, uint32_t element_bytes, uint32_t rank
     const size_t line_count = larger(KOLO_LINE_BYTES / element_bytes, 1);
     const size_t lines = (chunk_count + line_count - 1) / line_count;
     const size_t slice_count = (lines + ranks - 1) / ranks * line_count;
-    *first = smaller(chunk_count, rank * slice_count);
-    return smaller(chunk_count - *first, slice_count);
+    *first = kolo_minimum(chunk_count, rank * slice_count);
+    return kolo_minimum(chunk_count - *first, slice_count);
 }

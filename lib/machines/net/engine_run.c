@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/minimum.h"
 #include "base/status.h"
 #include "net/engine_state.h"
 #include "sync/fence.h"
@@ -25,10 +26,6 @@ enum { LOSSES = 3 }; /* one after another: what the kernel has sent so often for
 #define GRACE_NS                                                                                                       \
     INT64_C(500000000) /* a neighbour that closes one stream without having left closes all, or something is wrong */
 #define NEWS_NS INT64_C(100000000) /* a failure that breaks connections is told by the control stream within that */
-
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
 
 static bool is_held(const struct kolo_stream *stream) {
     return kolo_input_is_held(stream) && !stream->receiving;
@@ -68,7 +65,7 @@ static void set_grace(struct kolo_neighbour *neighbour, int64_t ns) {
     if (neighbour->grace_ns)
         return;
     neighbour->grace_ns = engine->now_ns + ns;
-    engine->timer_ns = smaller(engine->timer_ns, neighbour->grace_ns);
+    engine->timer_ns = kolo_minimum_ns(engine->timer_ns, neighbour->grace_ns);
 }
 
 void kolo_stream_settle(struct kolo_stream *stream) {
@@ -214,7 +211,7 @@ int kolo_engine_create(kolo_engine **created, const struct kolo_engine_options *
 static void lift_limits(int fd, int64_t silence_ns) {
     static const int none = 0, probes = 4 * PROBES_PER_SILENCE;
     const int64_t silence_s = silence_ns / INT64_C(1000000000), each_s = silence_s / PROBES_PER_SILENCE;
-    const int interval_s = each_s < 1 ? 1 : (int)smaller(each_s, KEEPALIVE_S_MAX);
+    const int interval_s = each_s < 1 ? 1 : (int)kolo_minimum_ns(each_s, KEEPALIVE_S_MAX);
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &none, sizeof none);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
@@ -348,7 +345,7 @@ static void judge_closing(struct kolo_neighbour *neighbour) {
     if (neighbour->ended || neighbour->grace_ns == 0 || (neighbour->left && !neighbour->given_up))
         return;
     if (engine->now_ns < neighbour->grace_ns) {
-        engine->timer_ns = smaller(engine->timer_ns, neighbour->grace_ns);
+        engine->timer_ns = kolo_minimum_ns(engine->timer_ns, neighbour->grace_ns);
         return;
     }
     neighbour->grace_ns = INT64_MAX;
@@ -401,7 +398,7 @@ static void judge(struct kolo_neighbour *neighbour) {
     if (!can_be_heard(neighbour))
         neighbour->heard_ns = engine->now_ns;
     if (engine->now_ns < silence_due_ns(neighbour)) {
-        engine->timer_ns = smaller(engine->timer_ns, silence_due_ns(neighbour));
+        engine->timer_ns = kolo_minimum_ns(engine->timer_ns, silence_due_ns(neighbour));
         return;
     }
     lose(neighbour);
@@ -421,7 +418,7 @@ static void serve_timers(struct kolo_engine *engine) {
             beat(neighbour);
             judge_data(neighbour);
         }
-        engine->timer_ns = smaller(engine->timer_ns, heartbeat_due_ns(neighbour));
+        engine->timer_ns = kolo_minimum_ns(engine->timer_ns, heartbeat_due_ns(neighbour));
         if (is_live(neighbour))
             judge(neighbour);
     }
@@ -472,7 +469,7 @@ static int look(struct kolo_engine *engine, int64_t until_ns) {
     /* Ends at until_ns. */
     while (engine->told == told || engine->now_ns >= engine->timer_ns) {
         const bool last = engine->told != told || engine->now_ns >= until_ns;
-        const int64_t due_ns = smaller(until_ns, engine->timer_ns);
+        const int64_t due_ns = kolo_minimum_ns(until_ns, engine->timer_ns);
         const int rc = wait_in_kernel(engine, last ? 0 : kolo_awake_slice(&engine->awake, due_ns - engine->now_ns));
         if (rc < 0)
             return rc;
@@ -492,7 +489,8 @@ int kolo_engine_run(kolo_engine *engine, int64_t wait_ns) {
     if (engine->resumed)
         resume_placing(engine);
     const bool waits = wait_ns > 0 && engine->told == told;
-    const int rc = look(engine, waits ? engine->now_ns + smaller(wait_ns, INT64_MAX - engine->now_ns) : engine->now_ns);
+    const int rc =
+        look(engine, waits ? engine->now_ns + kolo_minimum_ns(wait_ns, INT64_MAX - engine->now_ns) : engine->now_ns);
     return rc < 0 ? kolo_fail_system(-rc, "cannot wait for the network") : 0;
 }
 

@@ -5,16 +5,13 @@
 #include <string.h>
 
 #include "api/path.h"
+#include "base/minimum.h"
 #include "base/status.h"
 #include "comm/step/items.h"
 #include "cpu/fpenv.h"
 #include "sync/point.h"
 
 enum { ROW_ELEMENTS = KOLO_SIGNS_BLOCK, PART_ALIGNMENT = 8 };
-
-static size_t min_size(size_t a, size_t b) {
-    return a < b ? a : b;
-}
 
 static bool is_half(const struct kolo_compressed *compressed) {
     return compressed->kind == KOLO_COMPRESSION_BF16 || compressed->kind == KOLO_COMPRESSION_F16;
@@ -33,7 +30,7 @@ static size_t chosen_of(double share, size_t count) {
     const double exact = share * (double)count;
     size_t chosen = (size_t)exact;
     chosen += (double)chosen < exact || (chosen == 0 && count > 0);
-    return min_size(chosen, count);
+    return kolo_minimum(chosen, count);
 }
 
 size_t kolo_compressed_bytes(const struct kolo_compressed *compressed, size_t count) {
@@ -128,7 +125,7 @@ static void encode_signs(const kolo_training_kernels *kernels, uint8_t *part, co
     for (size_t done = 0; done < tensor->count; done += KOLO_SIGNS_BLOCK) {
         const float mean =
             kernels->to_signs(part + done / 8, (const uint8_t *)tensor->data + done * sizeof mean,
-                              residual ? residual + done : NULL, min_size(tensor->count - done, KOLO_SIGNS_BLOCK));
+                              residual ? residual + done : NULL, kolo_minimum(tensor->count - done, KOLO_SIGNS_BLOCK));
         memcpy(mean_at, &mean, sizeof mean);
         mean_at += sizeof mean;
     }
@@ -257,7 +254,7 @@ static void fold_tensor(struct kolo_compressed *compressed, const kolo_tensor *t
     const size_t chosen = is_topk ? chosen_of(compressed->share, tensor->count) : 0;
     memset(compressed->next, 0, compressed->ranks * sizeof *compressed->next);
     for (size_t begin = 0; begin < tensor->count; begin += ROW_ELEMENTS) {
-        const size_t count = min_size(tensor->count - begin, ROW_ELEMENTS);
+        const size_t count = kolo_minimum(tensor->count - begin, ROW_ELEMENTS);
         size_t pairs[KOLO_RANKS_MAX];
         for (uint32_t rank = 0; rank < compressed->ranks; rank++) {
             float *row = compressed->rows + rank * (size_t)ROW_ELEMENTS;

@@ -13,6 +13,7 @@
  * another count than it expects finds the mismatch; between nodes the exchange finds it (internode/exchange_move.c). */
 #include "internode/hierarchy/hierarchy.h"
 
+#include "base/minimum.h"
 #include "comm/failure/failure.h"
 #include "internode/hierarchy/ticket_layout.h"
 #include "sync/point.h"
@@ -26,15 +27,11 @@ struct move {
     size_t tickets;
 };
 
-static size_t smaller(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
 static struct kolo_moves moves_at(const struct move *m, size_t ticket) {
     struct kolo_moves moves = m->moves;
     moves.chunk = ticket / m->turns;
     moves.begin = (uint32_t)(ticket % m->turns) * m->blocks;
-    moves.end = (uint32_t)smaller(moves.begin + m->blocks, m->comm->global_size);
+    moves.end = (uint32_t)kolo_minimum(moves.begin + m->blocks, m->comm->global_size);
     return moves;
 }
 
@@ -131,12 +128,12 @@ static void divide(struct move *m) {
     uint32_t locals = 1;
     for (uint32_t node = 0; node < nodes->nodes; node++)
         locals = kolo_nodes_local_size(nodes, node) > locals ? kolo_nodes_local_size(nodes, node) : locals;
-    m->moves.chunk_count = smaller(longest, data_max / element_bytes);
+    m->moves.chunk_count = kolo_minimum(longest, data_max / element_bytes);
     m->moves.region_bytes =
         (KOLO_REGION_HEAD_BYTES + m->moves.chunk_count * element_bytes + KOLO_REGION_HEAD_BYTES - 1) /
         KOLO_REGION_HEAD_BYTES * KOLO_REGION_HEAD_BYTES;
-    m->blocks = (uint32_t)smaller(smaller(half_bytes / m->moves.region_bytes, KOLO_MOVES_BLOCKS_MAX),
-                                  smaller(KOLO_MOVES_MAX / locals, nodes->size));
+    m->blocks = (uint32_t)kolo_minimum(kolo_minimum(half_bytes / m->moves.region_bytes, KOLO_MOVES_BLOCKS_MAX),
+                                       kolo_minimum(KOLO_MOVES_MAX / locals, nodes->size));
     m->turns = (nodes->size + m->blocks - 1) / m->blocks;
     m->tickets = (longest + m->moves.chunk_count - 1) / m->moves.chunk_count * m->turns;
 }
