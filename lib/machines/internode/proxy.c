@@ -415,11 +415,10 @@ static void leave(struct kolo_proxy *proxy) {
     const struct kolo_frame frame = {.kind = KOLO_FRAME_LEAVE};
     if (proxy->relay && !proxy->broken)
         kolo_relay_serve(proxy->relay); /* what was sent before */
+    tell_failure(proxy);                /* a failure that the leader has just published */
+    stop_when_broken(proxy);            /* by which frames for the relay may arrive */
     kolo_relay_stop(proxy->relay);
     KOLO_POINT("proxy.stopped");
-    tell_failure(proxy); /* a failure that the leader has just published */
-    if (proxy->broken)
-        kolo_engine_abandon(proxy->engine);
     for (uint32_t node = 0; node < internode->nodes.nodes && !proxy->broken; node++)
         if (node != internode->node && !has_ended(proxy, node))
             kolo_engine_tell(proxy->engine, node, &frame, NULL);

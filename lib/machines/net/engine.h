@@ -81,12 +81,9 @@ int kolo_engine_create(kolo_engine **engine, const struct kolo_engine_options *o
  * reaches the payload of any data message any more, but some frames may be cut off in the middle. It waits for this
  * machine only, for a few milliseconds (net/engine_stop.c). From then on a neighbour ends with its control stream.
  * `sent` reports all that had been sent or queued, and all that is sent later; control frames may arrive meanwhile, and
- * neighbours end. False: the kernel has not let go of all payloads in two seconds. */
+ * neighbours end. Data streams are reset when they are closed, so that the kernel does not go on trying to deliver what
+ * is on its way. False: the kernel has not let go of all payloads in two seconds. */
 bool kolo_engine_stop_data(kolo_engine *engine);
-
-/* Declares that data still on its way is no longer needed: connections are reset when they are closed, so that the
- * kernel does not go on trying to deliver it. */
-void kolo_engine_abandon(kolo_engine *engine);
 
 /* Shuts all sockets down, reaps every operation that is in flight, then closes and frees. When it returns, the kernel
  * reaches no payload any more. Unless linger_ns is 0, it first sends queued control frames, tells the others that

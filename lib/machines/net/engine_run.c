@@ -57,7 +57,7 @@ static bool is_moot(const struct kolo_stream *stream) {
     const struct kolo_engine *engine = stream->engine;
     if (neighbour->given_up && (engine->options.zero_copy || neighbour->error != ECONNABORTED))
         return true;
-    return (engine->abandoned || engine->data_stopped) && !stream->control;
+    return engine->data_stopped && !stream->control;
 }
 
 static void set_grace(struct kolo_neighbour *neighbour, int64_t ns) {
@@ -565,10 +565,6 @@ void kolo_engine_forget(kolo_engine *engine) {
     close_all(engine);
     engine->backend->forget(engine);
     free_engine(engine);
-}
-
-void kolo_engine_abandon(kolo_engine *engine) {
-    engine->abandoned = true;
 }
 
 void kolo_engine_destroy(kolo_engine *engine, int64_t linger_ns) {

@@ -109,8 +109,7 @@ struct kolo_engine {
     uint64_t in_flight;      /* operations that the kernel has */
     struct kolo_engine_counts counts;
     bool resumed;
-    bool watches; /* see kolo_engine_watch */
-    bool abandoned;
+    bool watches;      /* see kolo_engine_watch */
     bool data_stopped; /* see engine_stop.c */
     bool closing;      /* the owner is told nothing more, and what arrives is thrown away */
     int wake_fd;
