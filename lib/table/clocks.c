@@ -305,8 +305,9 @@ int kolo_clocks_wait(struct kolo_table *table) {
 }
 
 void kolo_clocks_leave(struct kolo_table *table) {
-    /* Others end clocks without a rank that has left. If this rank leaves a broken table, they get its error. */
-    const bool has_failed = kolo_table_is_synchronous(table) && table->is_broken;
+    /* Others end clocks without a rank that has left. If this rank leaves a broken table, they get its error: they may
+     * not have seen yet that it has aborted the communicator. */
+    const bool has_failed = kolo_table_is_synchronous(table) && (table->is_broken || kolo_waits_find_abort(table) < 0);
     kolo_waits_let_go(table, table->rank, has_failed ? KOLO_TABLE_DEAD : KOLO_TABLE_LEFT);
     if (kolo_table_is_synchronous(table) && !table->is_broken)
         kolo_synchronous_help(table); /* others may wait for this rank alone */

@@ -106,13 +106,8 @@ static int fail_with_communicator(struct kolo_table *table, const struct kolo_wa
     return rc;
 }
 
-/* Looks whether the program is interrupted, or a rank has aborted the communicator. */
-static int find_abort(struct kolo_table *table) {
+int kolo_waits_find_abort(struct kolo_table *table) {
     kolo_comm *comm = table->comm;
-    const int code = kolo_failure_ask(&comm->interrupt);
-    table->is_broken |= code != 0;
-    if (code)
-        return kolo_failure_publish(comm, KOLO_ERR_ABORTED, code);
     if (!kolo_load_acquire(kolo_comm_failure_word(comm))) /* pairs with its publication */
         return 0;
     kolo_failure failure;
@@ -121,6 +116,13 @@ static int find_abort(struct kolo_table *table) {
         return 0;
     table->is_broken = true;
     return kolo_fail(failure.status, "rank %u: %s", comm->global_rank, failure.message);
+}
+
+/* The same, or whether the program is interrupted, which aborts it. */
+static int find_interrupt(struct kolo_table *table) {
+    const int code = kolo_failure_ask(&table->comm->interrupt);
+    table->is_broken |= code != 0;
+    return code ? kolo_failure_publish(table->comm, KOLO_ERR_ABORTED, code) : kolo_waits_find_abort(table);
 }
 
 /* Several nodes: looks whether nothing goes between the other nodes and this one any more. */
@@ -153,7 +155,7 @@ static int check(kolo_waiter *waiter, const struct kolo_wait *wait) {
     struct kolo_table *table = waiter->owner;
     kolo_comm *comm = table->comm;
     if (wait->bell == &table->header->saver_bell && wait->peer == table->rank)
-        return find_abort(table); /* a thread of this rank writes a file */
+        return find_interrupt(table); /* a thread of this rank writes a file */
     if (wait->bell == &table->header->bell)
         kolo_show_relaxed(&table->self->waits_for, awaited(table, wait) + 1);
     const bool awaits_nodes = wait->flag == &table->header->arrived;
@@ -163,7 +165,7 @@ static int check(kolo_waiter *waiter, const struct kolo_wait *wait) {
         if (rc < 0 || !table->nodes || kolo_wait_reached(wait))
             return rc;
     }
-    int rc = find_abort(table);
+    int rc = find_interrupt(table);
     if (rc < 0)
         return rc;
     kolo_watchdog_look(comm);

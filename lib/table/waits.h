@@ -29,6 +29,9 @@ void kolo_waits_call_server(struct kolo_table *table, uint32_t shard);
 
 void kolo_waits_call_servers(struct kolo_table *table); /* all of this node */
 
+/* Whether a rank has aborted the communicator, which breaks the table: 0, or a status. */
+int kolo_waits_find_abort(struct kolo_table *table);
+
 /* Whether some rank has seen that the rank has ended. Of a rank that had left before, this rank has seen the end. */
 bool kolo_waits_has_ended(const struct kolo_table *table, uint32_t rank);
 
