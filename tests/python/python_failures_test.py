@@ -227,6 +227,59 @@ class Failures(unittest.TestCase):
                          [line for line in lines if " timeout" not in line], errors)
 
 
+@unittest.skipUnless(hasattr(_library.load(), "kolo_table_create"), "a build without tables")
+class Tables(unittest.TestCase):
+    BODIES = ("""
+        table = kolo.Table(comm, 1)
+        work(table)""", """
+        with kolo.Table(comm, 1) as table:
+            work(table)""", """
+        with comm:
+            table = kolo.Table(comm, 1)
+            work(table)""", """
+        part = comm.split(0)
+        table = kolo.Table(part, 1)
+        work(table)""")
+
+    def test_a_worker_that_fails(self):
+        """It has not left in order, wherever the exception goes: the others must not end their clocks without it."""
+        for fault in ("raise ValueError", "sys.exit(1)", "sys.exit(0)", "raise KeyboardInterrupt", "os._exit(1)"):
+            for body in self.BODIES:
+                for is_caught in (False, True):
+                    with self.subTest(fault=fault, body=body, is_caught=is_caught):
+                        self.fail_in(fault, body, is_caught)
+
+    def fail_in(self, fault, body, is_caught):
+        function = textwrap.indent(textwrap.dedent(body), "    ")
+        lines, errors = run(3, f"""
+import array
+def work(table):
+    for clock in range(6):
+        if comm.rank == 1 and clock == 3:
+            {fault}
+        if clock == 3:
+            time.sleep(0.1)  # they find that it has left
+        table.push(array.array("f", [1]))
+        table.clock()
+    print(comm.rank, "has", table.pull(array.array("f", [0]))[0])
+def main():{function}
+if comm.rank == 1 and {is_caught}:
+    try:
+        main()
+    except BaseException:
+        pass
+    del comm
+    time.sleep(0.2)  # the process lives on
+elif comm.rank == 1:{function}
+else:
+    try:
+        main()
+    except (kolo.Aborted, kolo.PeerDead, kolo.Broken) as error:
+        print(comm.rank, "told")
+""")
+        self.assertEqual(["0 told", "2 told"], lines, errors)
+
+
 class Interrupts(unittest.TestCase):
     """Rank 0 waits; a thread of it sends SIGINT and notes when."""
     SEND = """

@@ -58,7 +58,7 @@ class Comm(Messages):
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
                  trace: Optional[TracebackType]) -> None:
-        self.close()
+        self._handle.close(kind)
 
     def close(self) -> None:
         """Leaves the communicator, and before it its tables, as Table.close does; waits for no rank otherwise. Requests in

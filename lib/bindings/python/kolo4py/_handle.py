@@ -56,8 +56,7 @@ class Undivided:
                  trace: Optional[TracebackType]) -> None:
         if kind is None or issubclass(kind, _errors.RankFailed) or (issubclass(kind, NOT_MADE) and not self.begun):
             return
-        code = 1 if issubclass(kind, Exception) else _interrupts.INTERRUPTED
-        self._handle.library.kolo_comm_abort(self._handle.comm, code)  # refused where it is broken already
+        self._handle.abort_for(kind)
 
 
 _open: "weakref.WeakSet[Handle]" = weakref.WeakSet()
@@ -65,15 +64,17 @@ _open: "weakref.WeakSet[Handle]" = weakref.WeakSet()
 
 @atexit.register
 def _close_all() -> None:
-    """While the interpreter is whole: so that other ranks see this one leave."""
+    """While the interpreter is whole: so that other ranks see this one leave. Why it ends is not known: sys.exit(1) leaves
+    no trace."""
     for handle in list(_open):
-        handle.close()
+        handle.close(SystemExit)
 
 
 class TablePlace(ctypes.c_void_p):
     """A table's address, which the library fills in."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_strict: bool) -> None:
+        self.is_strict = is_strict  # whether no rank goes on after another one's death
         self.ended: "List[int]" = []  # one number, from when the library has freed it
 
 
@@ -93,8 +94,16 @@ class Handle:
         _interrupts.listen(self.comm)
         _open.add(self)
 
-    def close(self) -> None:
-        """Every later call is refused."""
+    def abort_for(self, kind: Type[BaseException]) -> None:
+        """Because such an exception ends what the other ranks wait for."""
+        code = 1 if issubclass(kind, (Exception, SystemExit)) else _interrupts.INTERRUPTED
+        self.library.kolo_comm_abort(self.comm, code)  # refused where it is broken already
+
+    def close(self, kind: Optional[Type[BaseException]] = None) -> None:
+        """Every later call is refused. Unless the program has asked for it, `kind` says why: the other ranks must not go on
+        as if this one had left in order a table that needs all."""
+        if kind and not self.closed and any(place.is_strict for place in self.tables):
+            self.abort_for(kind)
         self.closed = True
         self.comm.value = None
         self._destroy_if_unused()
@@ -154,7 +163,7 @@ class Handle:
 
     def __del__(self) -> None:
         self._memories.clear()
-        self.close()
+        self.close(SystemExit)
 
     def undivided(self, begun: bool = True) -> Undivided:
         return Undivided(self, begun)

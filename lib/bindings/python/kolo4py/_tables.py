@@ -14,7 +14,7 @@ from ._library import COUNT_MAX, integer
 from ._typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+    from typing import Any, Dict, List, Optional, Sequence, Tuple, Type, Union
 
     from ._comm import Comm
 
@@ -45,7 +45,7 @@ class Table:
                  op: str = "sum", backup_workers: int = 0, hogwild: bool = False, placement: str = "range",
                  shards: int = 0, servers: int = 0, row_columns: "Optional[Sequence[int]]" = None,
                  split_bytes: int = 65536, queue_bytes: int = 0, name: "Optional[str]" = None) -> None:
-        self._address = TablePlace()
+        self._address = TablePlace(is_strict=staleness == 0 and not backup_workers)
         self._caller = comm._caller
         self._library = _library.load()
         self._element = _elements.must_name(dtype)
@@ -66,22 +66,25 @@ class Table:
             staleness=UNBOUNDED if staleness == math.inf else int(staleness), backup_workers=backup_workers,
             hogwild=hogwild, placement=PLACEMENTS.index(placement), shards=shards, servers=servers,
             split_bytes=split_bytes, queue_bytes=queue_bytes)
-        self._caller.handle.tables.append(self._address)  # before it is: a handler may raise behind the call
-        self._call("create", self._caller.handle.comm, ctypes.addressof(options), ctypes.addressof(self._address))
+        try:
+            self._caller.handle.tables.append(self._address)  # before it is: a handler may raise behind the call
+            self._call("create", self._caller.handle.comm, ctypes.addressof(options), ctypes.addressof(self._address))
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> "Table":
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: "Optional[Type[BaseException]]", *_: object) -> None:
+        if kind and self._address and self._address.is_strict:
+            self._caller.handle.abort_for(kind)
         self.close()
 
-    def __del__(self) -> None:
-        if hasattr(self, "_caller"):
-            self.close()
-
     def close(self) -> None:
-        """Leaves the table: this worker is not waited for any more. Comm.close does it, too. On several machines the lowest
-        rank of each waits until all workers have left or ended."""
+        """Leaves the table: this worker is not waited for any more. Comm.close does it, too. With staleness 0 and no backup
+        workers any other end of this rank's part, as by an exception in the with block, aborts the communicator. On several
+        machines the lowest rank of each waits until all workers have left or ended."""
         self._caller.handle.end_table(self._address)
 
     def _call(self, name: str, *arguments: Any) -> None:
