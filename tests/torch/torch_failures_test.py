@@ -270,6 +270,19 @@ def different_types(call):
         dist.barrier()
 
 
+def different_sparse_shapes():
+    """All ranks refuse it; what is larger elsewhere would be written beyond a tensor. The group stays usable."""
+    dist.init_process_group("kolo")
+    rank, x = dist.get_rank(), torch.ones(3)
+    for mine in (torch.ones(5 + rank), torch.ones(2, 3 + rank), torch.ones(4, 4).t()[:4 - rank]):
+        with unittest.TestCase().assertRaisesRegex(RuntimeError, r"rank 1's sparse tensor .* rank 0's"):
+            dist.all_reduce(mine.to_sparse())
+    with unittest.TestCase().assertRaisesRegex(RuntimeError, r"the first 2 of them sparse, .* the first 1"):
+        dist.all_reduce(torch.ones(2, 2).to_sparse(1 + rank))
+    dist.all_reduce(x)
+    assert x.tolist() == [2] * 3, x
+
+
 def waited_in_a_callback():
     """A callback waits for the other rank. Threads of this one go on meanwhile: with one of them that rank meets before."""
     torch_ranks.init_with_timeout(20)
@@ -655,7 +668,8 @@ class Failures(torch_ranks.JobTest):
 
     def test_ends(self):
         for ending in (aborted, aborted_while_it_waits, timed_out, timed_out_later, timed_out_never,
-                       different_calls, over, unwatched, waited_in_a_callback, destroyed_in_a_callback):
+                       different_calls, different_sparse_shapes, over, unwatched, waited_in_a_callback,
+                       destroyed_in_a_callback):
             with self.subTest(ending=ending.__name__):
                 self.run_ranks(ending, 2)
 

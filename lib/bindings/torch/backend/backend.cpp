@@ -211,14 +211,30 @@ static at::Tensor gather_rows(kolo_comm *comm, const at::Tensor &tensor, const s
     return all;
 }
 
+/* How many entries each rank has. Throws on all ranks where their tensors differ in shape. */
+static std::vector<int64_t> entries_of_all(kolo_comm *comm, const at::Tensor &own) {
+    std::vector<int64_t> told = {own._nnz(), own.sparse_dim()}, entries;
+    told.insert(told.end(), own.sizes().begin(), own.sizes().end());
+    const size_t length = told.size();
+    std::vector<int64_t> all(length * static_cast<size_t>(kolo_comm_size(comm)));
+    check(kolo_allgather(comm, told.data(), all.data(), length, KOLO_I64));
+    const at::IntArrayRef first(all.data() + 1, length - 1);
+    for (size_t at = 0; at < all.size(); at += length) {
+        const at::IntArrayRef other(all.data() + at + 1, length - 1);
+        TORCH_CHECK(other == first, "kolo: rank ", at / length, "'s sparse tensor has the sizes ", other.slice(1),
+                    ", the first ", other[0], " of them sparse, and rank 0's ", first.slice(1), ", the first ",
+                    first[0]);
+        entries.push_back(all[at]);
+    }
+    return entries;
+}
+
 at::Tensor KoloBackend::sum_sparse(const at::Tensor &tensor) {
     kolo_comm *const comm = this->comm();
     const auto nothing = [](void *) {};
     check(kolo_irun(comm, nothing, nullptr, nullptr)); /* operations before it may write what it has */
     const at::Tensor own = tensor.coalesce();
-    const int64_t entries = own._nnz();
-    std::vector<int64_t> rows(static_cast<size_t>(size_));
-    check(kolo_allgather(comm, &entries, rows.data(), 1, KOLO_I64));
+    const std::vector<int64_t> rows = entries_of_all(comm, own);
     const at::Tensor indices = gather_rows(comm, own.indices().t(), rows),
                      values = gather_rows(comm, own.values(), rows);
     return at::sparse_coo_tensor(indices.t(), values, own.sizes()).coalesce(); /* adds equal indices' values */
