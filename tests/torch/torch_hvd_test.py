@@ -106,6 +106,9 @@ class Tensors(unittest.TestCase):
                                 (hvd.allreduce(own, op=hvd.Sum), total), (hvd.allreduce_(own.clone()), total / hvd.size())):
             self.assertTrue(found.is_sparse)
             torch.testing.assert_close(found.to_dense(), expected)
+        with (self.assertRaisesRegex(kolo.ArgumentError, "rank 1's sparse tensor has the sizes") if hvd.size() > 1
+              else contextlib.nullcontext()):  # on all ranks, and the communicator stays usable
+            hvd.allreduce(torch.ones(5 + hvd.rank()).to_sparse())
 
     def test_in_place_and_in_the_background(self):
         tensors = [torch.full((3, 2), float(hvd.rank() + i)) for i in range(4)]

@@ -126,9 +126,15 @@ def _sparse_allreduce(x: torch.Tensor, out: Optional[torch.Tensor], op: str, pre
     if op not in (Average, Sum):
         raise kolo.ArgumentError(f"op {op!r} cannot be done with sparse tensors, only Average and Sum")
     comm, own = communicator(), _scaled(x, prescale).coalesce()
-    with comm._handle.undivided():
+    with comm._handle.undivided(begun=False) as calls:
         indices = own.indices().t().contiguous()  # an entry each row
-        counts = _row_counts(indices)
+        shapes = comm.all_gather(torch.tensor([*indices.shape, *x.shape])).tolist()
+        counts = [shape.pop(0) for shape in shapes]
+        for rank, shape in enumerate(shapes):
+            if shape != shapes[0]:
+                raise kolo.ArgumentError(f"rank {rank}'s sparse tensor has the sizes {shape[1:]}, the first {shape[0]} of them"
+                                         f" sparse, and rank 0's {shapes[0][1:]}, the first {shapes[0][0]}")
+        calls.begun = True
         requests = [comm.all_gather(part, part.new_empty((sum(counts), *part.shape[1:])), counts, async_=True)
                     for part in (indices, own.values().contiguous())]
 
