@@ -305,6 +305,18 @@ def waited_in_a_callback():
         dist.all_reduce(torch.ones(1))
 
 
+def used_in_a_callback():
+    """It waits for a later work, whose future is asked for already: the thread that would settle it runs the callback."""
+    dist.init_process_group("kolo")
+    for use in (lambda work: work.wait(), lambda work: work.wait(datetime.timedelta(seconds=60)),
+                lambda work: work.get_future().wait(), lambda work: [None for _ in iter(work.is_completed, True)]):
+        x = torch.ones(1000)
+        works = [dist.all_reduce(x, async_op=True) for _ in range(2)]
+        futures = [work.get_future() for work in works]
+        futures[0].then(lambda _, use=use, work=works[1]: use(work)).wait()
+        assert futures[1].done() and (x == 4).all(), x
+
+
 def destroyed_in_a_callback():
     """Files that are opened then get the descriptors of the group. They are left alone."""
     dist.init_process_group("kolo")
@@ -669,7 +681,7 @@ class Failures(torch_ranks.JobTest):
     def test_ends(self):
         for ending in (aborted, aborted_while_it_waits, timed_out, timed_out_later, timed_out_never,
                        different_calls, different_sparse_shapes, over, unwatched, waited_in_a_callback,
-                       destroyed_in_a_callback):
+                       used_in_a_callback, destroyed_in_a_callback):
             with self.subTest(ending=ending.__name__):
                 self.run_ranks(ending, 2)
 

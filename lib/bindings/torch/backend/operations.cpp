@@ -57,7 +57,7 @@ class Issue {
             backend_.coalesced_.reset();
         }
         if (work_ && !is_issued_)
-            is_message_ ? static_cast<void>(work_->poll(false)) : work_->settle_if_free();
+            is_message_ ? static_cast<void>(work_->poll()) : work_->settle_unless_claimed();
         if (record_ && !is_issued_ && backend_.has_failed())
             record_->write();
     }

@@ -67,11 +67,10 @@ bool KoloWork::requests_are_done() const {
     return true;
 }
 
-bool KoloWork::poll(bool for_watcher) {
+bool KoloWork::poll(Claim most) {
     {
         std::lock_guard<std::mutex> lock(claim_mutex_);
-        const bool is_mine = claim_ == (for_watcher ? Claim::WATCHER : Claim::NONE);
-        if (is_settled_ || !is_mine || !requests_are_done())
+        if (is_settled_ || claim_ > most || !requests_are_done())
             return is_settled_;
         claim_ = Claim::WAITER;
     }
@@ -97,13 +96,12 @@ bool KoloWork::close() {
     return future_ || has_recorded_messages;
 }
 
-bool KoloWork::isCompleted() {
-    return poll(false);
+KoloWork::Claim KoloWork::claim_of_watcher() {
+    return watcher_->is_here() ? Claim::WATCHER : Claim::NONE;
 }
 
-void KoloWork::settle_if_free() {
-    if (claim(Claim::WAITER))
-        settle();
+bool KoloWork::isCompleted() {
+    return poll(claim_of_watcher());
 }
 
 void KoloWork::settle_when_complete() {
@@ -111,10 +109,10 @@ void KoloWork::settle_when_complete() {
         watcher_->watch(this);
 }
 
-void KoloWork::settle_at_end() {
+void KoloWork::settle_unless_claimed(Claim most) {
     {
         std::lock_guard<std::mutex> lock(claim_mutex_);
-        if (claim_ == Claim::WAITER)
+        if (claim_ > most)
             return;
         claim_ = Claim::WAITER;
     }
@@ -129,8 +127,9 @@ bool KoloWork::wait(std::chrono::milliseconds timeout) {
             std::rethrow_exception(error_);
         return true;
     }
-    if (timeout == kNoTimeout || watcher_->is_here())
-        settle_if_free();
+    const Claim most = claim_of_watcher();
+    if (timeout == kNoTimeout || most == Claim::WATCHER)
+        settle_unless_claimed(most);
     else
         settle_when_complete();
     await_settled(timeout);
@@ -155,7 +154,7 @@ c10::intrusive_ptr<c10::ivalue::Future> KoloWork::getFuture() {
     /* A callback, which may wait for the future, as PowerSGD's do: nobody else would settle it. */
     if (watcher_->is_here()) {
         const WithoutLock without;
-        settle_if_free();
+        settle_unless_claimed(Claim::WATCHER);
     }
     bool is_to_be_watched = false;
     c10::intrusive_ptr<c10::ivalue::Future> future;
@@ -295,7 +294,7 @@ void Watcher::handle_signals() {
 
 void Watcher::sweep() {
     for (const auto &work : works(true))
-        work->poll(false);
+        work->poll();
 }
 
 void Watcher::watch(KoloWork *work) {
@@ -304,7 +303,7 @@ void Watcher::watch(KoloWork *work) {
         enlist(weak_from_this()); /* before it is known whether all are halted: those that are found then end */
     if (watchers().are_halted || is_stopping_) {
         lock.unlock();
-        work->settle_at_end();
+        work->settle_unless_claimed(KoloWork::Claim::ISSUER);
         return;
     }
     try {
@@ -344,7 +343,7 @@ void Watcher::run(int event_fd) {
         auto works = watched_;
         lock.unlock();
         for (const auto &work : works)
-            if (!watchers().are_halted && work->poll(true)) {
+            if (!watchers().are_halted && work->poll(KoloWork::Claim::WATCHER)) {
                 lock.lock();
                 watched_.erase(std::find(watched_.begin(), watched_.end(), work));
                 lock.unlock();
@@ -396,7 +395,7 @@ void Watcher::stop() {
         communicator_.reset();
     }
     for (const auto &work : works(false))
-        work->settle_at_end();
+        work->settle_unless_claimed(KoloWork::Claim::ISSUER);
 }
 
 } // namespace kolo_torch

@@ -120,17 +120,18 @@ class KoloWork : public c10d::Work {
         watcher_ = std::move(watcher);
     }
 
-    /* If nobody else does: waits for the requests and tells all who wait. */
-    void settle_if_free();
+    /* Each may take over from those before it; nobody from one that waits, and settles. */
+    enum class Claim { NONE, WATCHER, ISSUER, WAITER };
+    /* Waits for the requests and tells all who wait, unless one claims it who is behind `most`. */
+    void settle_unless_claimed(Claim most = Claim::NONE);
     void settle_when_complete(); /* by the watcher, if nobody else does before */
-    void settle_at_end();        /* also what the watcher has claimed, which is no more */
-    /* Returns whether it is settled; does it if nobody has claimed it and the requests are complete. */
-    bool poll(bool for_watcher);
+    /* Returns whether it is settled; does it if the requests are complete, likewise. */
+    bool poll(Claim most = Claim::NONE);
     void give_up_claim(); /* the watcher's */
 
   private:
-    enum class Claim { NONE, WAITER, WATCHER, ISSUER };
     bool claim(Claim by);
+    Claim claim_of_watcher(); /* up to which this thread takes it: the watcher does not wait for itself */
     bool is_open();
     void collect(); /* waits for the requests */
     bool requests_are_done() const;
