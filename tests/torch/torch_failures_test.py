@@ -5,6 +5,7 @@ PyTorch's Flight Recorder: `torchfrtrace` names the rank that is missing, or cal
 
     torch_failures_test.py [--seed FIRST]    the random programs alone, from that seed on"""
 
+import atexit
 import contextlib
 import copy
 import ctypes
@@ -433,6 +434,24 @@ def forked():
     dist.barrier()
 
 
+def forked_amid_works():
+    """The group's thread may have any lock at a fork. The children come to their ends, as programs do."""
+    dist.init_process_group("kolo")
+    for i in range(60):
+        futures = [dist.all_reduce(torch.ones(50), async_op=True).get_future() for _ in range(1 + i % 4)]
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            if i % 2:
+                atexit._run_exitfuncs()
+            del futures
+            dist.destroy_process_group()
+            os._exit(0)
+        for future in futures:
+            future.wait()
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, i
+
+
 # Random programs.
 
 PREMULTIPLIED = 3
@@ -720,6 +739,7 @@ class Failures(torch_ranks.JobTest):
 
     def test_fork(self):
         self.run_ranks(forked, 2)
+        self.run_ranks(forked_amid_works, 2)
 
 
 if __name__ == "__main__":

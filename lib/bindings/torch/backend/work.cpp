@@ -10,7 +10,6 @@
 
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 namespace kolo_torch {
 
@@ -227,15 +226,23 @@ void KoloWork::settle() {
 
 namespace {
 
-struct Watchers {
+struct Watchers { /* of one process */
+    const pid_t pid = getpid();
     std::atomic<bool> are_halted{false};
     std::mutex mutex;
     std::vector<std::weak_ptr<Watcher>> with_threads;
 };
 
 Watchers &watchers() {
-    static Watchers *const all = new Watchers; /* never destroyed: threads may outlive static objects */
-    return *all;
+    static std::atomic<Watchers *> all{new Watchers}; /* never destroyed: threads may outlive static objects */
+    Watchers *found = all;
+    if (found->pid != getpid()) { /* a forked child's, of which no thread of its parent can have the mutex */
+        auto *const own = new Watchers;
+        if (all.compare_exchange_strong(found, own))
+            return *own;
+        delete own;
+    }
+    return *found;
 }
 
 void enlist(std::weak_ptr<Watcher> watcher) {
@@ -299,7 +306,7 @@ void Watcher::sweep() {
 
 void Watcher::watch(KoloWork *work) {
     std::unique_lock<std::mutex> lock(mutex_);
-    if (!pid_)
+    if (!has_thread_)
         enlist(weak_from_this()); /* before it is known whether all are halted: those that are found then end */
     if (watchers().are_halted || is_stopping_) {
         lock.unlock();
@@ -307,7 +314,7 @@ void Watcher::watch(KoloWork *work) {
         return;
     }
     try {
-        if (!pid_)
+        if (!has_thread_)
             start_thread();
     } catch (...) {
         lock.unlock();
@@ -325,7 +332,7 @@ void Watcher::start_thread() {
         wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     TORCH_CHECK(wake_fd_ >= 0, "kolo: no descriptor is left for an eventfd");
     std::thread([self = shared_from_this(), event_fd] { self->run(event_fd); }).detach();
-    pid_ = getpid();
+    has_thread_ = true;
 }
 
 void Watcher::run(int event_fd) {
@@ -356,7 +363,7 @@ void Watcher::run(int event_fd) {
 
 /* Returns when it has ended, unless it is the caller. */
 void Watcher::end_thread(std::unique_lock<std::mutex> &lock) {
-    if (pid_ != getpid()) /* a forked child has none */
+    if (!has_thread_)
         return;
     eventfd_write(wake_fd_, 1);
     if (thread_ != std::this_thread::get_id())
@@ -386,6 +393,8 @@ void Watcher::halt_all() {
 }
 
 void Watcher::stop() {
+    if (is_in_child())
+        return;
     {
         std::unique_lock<std::mutex> lock(mutex_);
         if (is_stopping_)

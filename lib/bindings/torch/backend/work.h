@@ -22,7 +22,10 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <thread>
 #include <unordered_map>
+
+#include <unistd.h>
 
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -176,6 +179,11 @@ class Watcher : public std::enable_shared_from_this<Watcher> {
      * works, which have failed if they were not complete. */
     void stop();
 
+    /* Whether this process was forked from the group's. It has none of the threads, which may have had any lock. */
+    bool is_in_child() const {
+        return pid_ != getpid();
+    }
+
   private:
     void start_thread(); /* throws if none is left, or no descriptor */
     void run(int event_fd);
@@ -184,14 +192,14 @@ class Watcher : public std::enable_shared_from_this<Watcher> {
     std::vector<c10::intrusive_ptr<KoloWork>> works(bool forgotten_only);
 
     std::shared_ptr<Communicator> communicator_;
-    std::mutex mutex_; /* of all below */
+    std::mutex mutex_; /* of all below that changes */
     std::condition_variable ended_;
     std::unordered_map<KoloWork *, c10::intrusive_ptr<KoloWork>> in_flight_;
     std::vector<c10::intrusive_ptr<KoloWork>> watched_;
     int wake_fd_ = -1;
-    pid_t pid_ = 0; /* of the process that has the thread; 0: it was not started */
+    const pid_t pid_ = getpid();
     std::thread::id thread_;
-    bool is_stopping_ = false, has_ended_ = false;
+    bool has_thread_ = false, is_stopping_ = false, has_ended_ = false;
 };
 
 } // namespace kolo_torch
