@@ -183,6 +183,37 @@ class WithThread(python_ranks.RankTest):
             self.assertTrue(self.comm.size == 1 or cancelled.cancelled())
         other.close()
 
+    def test_closed_while_coroutines_await(self):
+        """They get the error, and the loop takes the next communicator, whose descriptor may have the same number."""
+        async def receive(comm):
+            return await comm.recv(bytearray(1), 0, 7, async_=True)
+
+        async def close_and_go_on(closing):
+            for is_cancelled in (False, True, False):
+                comm = self.comm.split(self.comm.rank)
+                tasks = [asyncio.ensure_future(receive(comm)) for _ in range(2)]
+                await asyncio.sleep(0.01)
+                if is_cancelled:
+                    tasks.pop().cancel()
+                await closing(comm)
+                for task in tasks:
+                    with self.assertRaises(kolo.Broken):
+                        await asyncio.wait_for(task, 20)
+            with self.comm.split(self.comm.rank) as comm:
+                task = asyncio.ensure_future(receive(comm))
+                await asyncio.sleep(0.01)
+                comm.send(b"x", 0, 7, async_=True)
+                self.assertEqual((0, 7, 1), await asyncio.wait_for(task, 20))
+
+        async def here(comm):
+            comm.close()
+
+        async def in_a_thread(comm):
+            await asyncio.get_running_loop().run_in_executor(None, comm.close)
+
+        for closing in (here, in_a_thread):
+            asyncio.run(close_and_go_on(closing))
+
     async def ticks(self):
         while True:
             await asyncio.sleep(0.001)

@@ -12,7 +12,7 @@ from ._requests import Background, Request
 from ._typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, Optional, Tuple, Union
+    from typing import Any, Callable, Dict, Tuple, Union
 
 
 MESSAGES = ("send", "recv", "sendrecv")
@@ -62,7 +62,6 @@ class Caller:
     def __init__(self, handle: Handle, has_thread: bool) -> None:
         self.handle = handle
         self.has_thread = has_thread
-        self._background: Optional[Background] = None
         self._functions: "Dict[str, Callable[..., int]]" = {}
 
     def _function(self, name: str) -> "Callable[..., int]":
@@ -90,11 +89,11 @@ class Caller:
         """In the background."""
         handle = self.handle
         handle.refuse_closed()
-        if self.has_thread and self._background is None:
+        if self.has_thread and handle.background is None:
             with handle.undivided(begun=False):  # no thread or no descriptor is left: the others are told
-                self._background = Background(handle)
+                handle.background = Background(handle)
         function = self._function(_library.background(call.name))
-        request: "Request[Any]" = Request(handle, call.result, call.keep, self._background, call.name in MESSAGES)
+        request: "Request[Any]" = Request(handle, call.result, call.keep, handle.background, call.name in MESSAGES)
         try:
             handle.flying[request] = None  # before it is: a handler may raise as soon as the library has begun it
             status = function(handle.comm, *call.arguments, ctypes.addressof(request.address))

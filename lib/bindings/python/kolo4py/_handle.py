@@ -17,6 +17,8 @@ from ._typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any, Dict, List, Optional, Tuple, Type
 
+    from ._requests import Background
+
 KILLED, EXITED = 1, 2  # of kolo_cause
 NOT_MADE = (_errors.ArgumentError, _errors.Unsupported, TypeError)  # errors of a call that leave the communicator usable
 
@@ -91,6 +93,7 @@ class Handle:
         self.adopted: "Dict[int, Any]" = {}  # memory of Comm.share by address, kept while all ranks have it mapped
         self.flying: Dict[Any, None] = {}  # requests that are not complete: the library has their buffers
         self.tables: "List[TablePlace]" = []
+        self.background: "Optional[Background]" = None  # from the first request on, if there is a progress thread
         _interrupts.listen(self.comm)
         _open.add(self)
 
@@ -115,10 +118,12 @@ class Handle:
             address = None if self._memories else self._owned
             if address:
                 self._owned = None
+                wake = self.background.end() if self.background else lambda: None
                 self.library.kolo_comm_destroy(ctypes.c_void_p(address))
                 self.adopted.clear()  # which it has given back
                 for request in list(self.flying):  # which it has completed
                     request.collect()
+                wake()
 
     def end_table(self, place: TablePlace) -> None:
         """This rank leaves the table. As in Request.collect, one instruction frees it and stores that."""

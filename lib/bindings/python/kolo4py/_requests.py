@@ -15,7 +15,7 @@ from ._typing import Generic, TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     import asyncio
-    from typing import Any, Dict, Generator, List, Optional, Sequence
+    from typing import Any, Callable, Dict, Generator, List, Optional, Sequence
 
     from ._handle import Handle
 
@@ -48,12 +48,11 @@ class Background:
         """Takes the count of completions, and wakes the coroutines whose requests are complete."""
         try:
             os.read(self.fd, 8)
-        except BlockingIOError:
+        except OSError:  # none have completed, or all: the descriptor is gone
             pass
         for request in [request for request in self._waiting if request.done()]:
             for future in self._waiting.pop(request):
-                if not future.done():
-                    future.set_result(None)
+                _wake(future)
         if not self._waiting and self._loop is not None:
             self._loop.remove_reader(self.fd)
             self._loop = None
@@ -72,6 +71,27 @@ class Background:
         if request.done():  # before it was listed
             loop.call_soon(self.drain)
         return future
+
+
+    def end(self) -> "Callable[[], None]":
+        """Before the communicator is destroyed, and its descriptor with it. What is to be done when its requests are
+        complete: it wakes all coroutines."""
+        loop, waiting, self._loop, self._waiting = self._loop, self._waiting, None, {}
+        if loop is not None:
+            loop.remove_reader(self.fd)
+        self.fd = -1
+
+        def wake() -> None:
+            for future in itertools.chain(*waiting.values()):
+                if loop is not None and not loop.is_closed():
+                    loop.call_soon_threadsafe(_wake, future)
+
+        return wake
+
+
+def _wake(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 class Request(Generic[T]):
