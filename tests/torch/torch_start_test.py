@@ -246,6 +246,22 @@ start.end_while_callbacks_run()""")
             self.kolorun(1, f"""start.os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="{launching.free_port()}")
 start.torch.multiprocessing.start_processes(start.meet_as_named, (2, "{name}"), 2, start_method="fork")""")
 
+    def test_kolorun_again_and_again(self):
+        """No meeting leaves a descriptor behind."""
+        self.kolorun(2, """counts = []
+for i in range(6):
+    start.meet("kolo")
+    start.dist.destroy_process_group()
+    counts.append(len(start.os.listdir("/proc/self/fd")))
+assert len(set(counts[1:])) == 1, counts""")
+
+    def test_kolorun_without_proc(self):
+        """No rank finds rank 0's file: they meet at a port."""
+        self.kolorun(2, """import kolo4py.torch._rendezvous as rendezvous
+rendezvous._file_at = lambda path: None
+start.meet("kolo")
+assert "MASTER_ADDR" in start.os.environ""")
+
     def test_kolorun_between_pid_namespaces(self):
         """Rank 0's process has no number, or another one's, in the /proc of rank 1."""
         unshare = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]

@@ -1,15 +1,19 @@
 """init_process_group under launchers that set no RANK, such as kolorun and mpirun, where the program names no rank either:
 the ranks meet as those of a program in C do (kolo.init), and rank 0 tells the others where PyTorch's store is. Where all
-have one /proc that is a file in rank 0's memory, which nobody can reach from outside and which ends with rank 0; else a
-port of rank 0's machine, as under torchrun."""
+have one /proc that is a file in rank 0's memory, which nobody can reach from outside and which ends with rank 0: one for
+all its meetings, as PyTorch may open it for as long as the process lives. Else it is a port of rank 0's machine, as under
+torchrun."""
 
 import datetime
+import functools
 import importlib
+import itertools
 import os
 import socket
 from typing import Any, Iterator, Tuple
 from urllib.parse import parse_qs, urlparse
 
+_meetings = itertools.count()
 LAUNCHED = ("KOLO_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
 
@@ -27,15 +31,20 @@ def _file_at(path: str) -> "Tuple[int, int] | None":
         return None
 
 
+@functools.lru_cache(maxsize=None)
+def _file_of(pid: int) -> str:
+    return f"/proc/{pid}/fd/{os.memfd_create('kolo-torch-store')}"
+
+
 def _meet(timeout: datetime.timedelta) -> "Tuple[Any, int, int]":
     import kolo4py as kolo
-    from torch._C._distributed_c10d import FileStore, TCPStore
+    from torch._C._distributed_c10d import FileStore, PrefixStore, TCPStore
     with kolo.init(create_timeout=timeout.total_seconds()) as comm:
         if comm.nodes == 1:
-            path = f"/proc/{os.getpid()}/fd/{os.memfd_create('kolo-torch-store')}" if comm.rank == 0 else ""
-            path = comm.broadcast_object(path)
-            if len(set(comm.all_gather_object(_file_at(path)))) == 1:
-                return FileStore(path, comm.size), comm.rank, comm.size
+            path, number = comm.broadcast_object((_file_of(os.getpid()), next(_meetings)) if comm.rank == 0 else None)
+            found = set(comm.all_gather_object(_file_at(path)))
+            if len(found) == 1 and None not in found:
+                return PrefixStore(f"{number}", FileStore(path, comm.size)), comm.rank, comm.size
         store = TCPStore(_host(), 0, comm.size, True, timeout, False) if comm.rank == 0 else None
         host, port = comm.broadcast_object(store and (_host(), store.port))
         os.environ.setdefault("MASTER_ADDR", host)  # which the backend asks for
