@@ -246,6 +246,15 @@ start.end_while_callbacks_run()""")
             self.kolorun(1, f"""start.os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="{launching.free_port()}")
 start.torch.multiprocessing.start_processes(start.meet_as_named, (2, "{name}"), 2, start_method="fork")""")
 
+    def test_kolorun_with_its_own_numbers(self):
+        """Which the program may name, but no others without an address to meet at."""
+        self.kolorun(2, """rank = int(start.os.environ["KOLO_RANK"])
+start.meet_as_named(rank, 2, "kolo")
+for wrong, pattern in ((dict(rank=1 - rank, world_size=2), "rank is"), (dict(rank=rank, world_size=3), "world_size is 3")):
+    with start.unittest.TestCase().assertRaisesRegex(ValueError, pattern):
+        start.meet("kolo", **wrong)
+start.meet("kolo", rank=rank)""")
+
     def test_kolorun_again_and_again(self):
         """No meeting leaves a descriptor behind."""
         self.kolorun(2, """counts = []

@@ -1,5 +1,5 @@
-"""init_process_group under launchers that set no RANK, such as kolorun and mpirun, where the program names no rank either:
-the ranks meet as those of a program in C do (kolo.init), and rank 0 tells the others where PyTorch's store is. Where all
+"""init_process_group under launchers that set no RANK, such as kolorun and mpirun, where the program names no MASTER_ADDR: the
+ranks meet as those of a program in C do (kolo.init), and rank 0 tells the others where PyTorch's store is. Where all
 have one /proc that is a file in rank 0's memory, which nobody can reach from outside and which ends with rank 0: one for
 all its meetings, as PyTorch may open it for as long as the process lives. Else it is a port of rank 0's machine, as under
 torchrun."""
@@ -58,10 +58,16 @@ def add_launchers() -> None:
 
     def handler(url: str, timeout: datetime.timedelta = datetime.timedelta(minutes=30), **options: Any) \
             -> "Iterator[Tuple[Any, int, int]]":
-        if ("RANK" in os.environ or {"rank", "world_size"} & parse_qs(urlparse(url).query).keys()
+        named = {key: int(values[0]) for key, values in parse_qs(urlparse(url).query).items() if key in ("rank", "world_size")}
+        if ("RANK" in os.environ or (named and "MASTER_ADDR" in os.environ)
                 or not any(name in os.environ for name in LAUNCHED)):
             yield from by_variables(url, timeout=timeout, **options)
-        else:
-            yield _meet(timeout)
+            return
+        store, rank, size = _meet(timeout)
+        for key, ours in (("rank", rank), ("world_size", size)):
+            if named.get(key, ours) != ours:
+                raise ValueError(f"{key} is {named[key]}, and the launcher's is {ours}: for other ranks than those that it has"
+                                 " started set MASTER_ADDR and MASTER_PORT")
+        yield store, rank, size
 
     handlers["env"] = handler
