@@ -181,6 +181,22 @@ def timed_out_never():
     assert x.item() == 2
 
 
+def timed_out_in_ages():
+    """The longest timeouts are as good as none, for the meeting, an operation, a wait, a barrier and a group that lives."""
+    for days in (400, 10 ** 5, 10 ** 6):
+        limit = datetime.timedelta(days=days)
+        backend = kolo4py.torch.load().Backend(dist.HashStore(), 0, 1, limit)
+        backend.set_timeout(limit)
+        x = torch.ones(1)
+        backend.allreduce([x]).wait(limit)
+        backend.barrier().wait()
+    dist.init_process_group("kolo", timeout=datetime.timedelta(days=400))
+    if dist.get_rank() == 1:
+        time.sleep(0.3)  # rank 0 waits
+    assert dist.all_reduce(x, async_op=True).wait(limit)
+    assert x.item() == 2
+
+
 def unwatched():
     """No thread can be started to watch a work, or it can have no descriptor: the work can be waited for all the same."""
     dist.init_process_group("kolo")
@@ -698,7 +714,7 @@ class Failures(torch_ranks.JobTest):
         self.run_ranks(shrunk_without_failure, 3)
 
     def test_ends(self):
-        for ending in (aborted, aborted_while_it_waits, timed_out, timed_out_later, timed_out_never,
+        for ending in (aborted, aborted_while_it_waits, timed_out, timed_out_later, timed_out_never, timed_out_in_ages,
                        different_calls, different_sparse_shapes, over, unwatched, waited_in_a_callback,
                        used_in_a_callback, destroyed_in_a_callback):
             with self.subTest(ending=ending.__name__):

@@ -225,10 +225,11 @@ class Start(torch_ranks.JobTest):
 
     def kolorun(self, ranks, code, *before, **variables):
         """Ranks run `code`, with this module as `start`, by the command `before`."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("MASTER_")}  # of another job
         done = subprocess.run([os.environ["KOLORUN"], "-n", str(ranks), *before, sys.executable, "-B", "-c",
                                f"import torch_start_test as start\n{code}"],
                               cwd=os.path.dirname(os.path.abspath(__file__)), capture_output=True, text=True,
-                              env=dict(os.environ, **variables), timeout=torch_ranks.DEADLINE_S)
+                              env={**kept, **variables}, timeout=torch_ranks.DEADLINE_S)
         self.assertEqual(0, done.returncode, done.stderr)
 
     def test_kolorun(self):
@@ -253,7 +254,7 @@ start.meet_as_named(rank, 2, "kolo")
 for wrong, pattern in ((dict(rank=1 - rank, world_size=2), "rank is"), (dict(rank=rank, world_size=3), "world_size is 3")):
     with start.unittest.TestCase().assertRaisesRegex(ValueError, pattern):
         start.meet("kolo", **wrong)
-start.meet("kolo", rank=rank)""")
+start.meet("kolo", rank=rank, timeout=start.datetime.timedelta(days=10 ** 6))""")
 
     def test_kolorun_again_and_again(self):
         """No meeting leaves a descriptor behind."""

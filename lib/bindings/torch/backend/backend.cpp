@@ -263,7 +263,7 @@ WorkPointer KoloBackend::allreduce_sparse(Tensors &tensors, const c10d::Allreduc
 void KoloBackend::monitoredBarrier(const c10d::BarrierOptions &options, bool wait_all_ranks) {
     RECORD_USER_SCOPE("kolo:monitored_barrier");
     using Clock = std::chrono::steady_clock;
-    const auto timeout = options.timeout == c10d::kUnsetTimeout ? timeout_.load() : options.timeout;
+    const auto timeout = limited(options.timeout == c10d::kUnsetTimeout ? timeout_.load() : options.timeout);
     const auto end = Clock::now() + timeout;
     const auto inline_barrier = [&] {
         const auto lock = alone();

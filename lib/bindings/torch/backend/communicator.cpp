@@ -134,7 +134,7 @@ template <class Condition> bool await(std::chrono::milliseconds timeout, Conditi
     const std::chrono::microseconds longest(10000);
     std::chrono::microseconds pause(50);
     while (!has_come()) {
-        if (limit_ms(timeout) && Clock::now() - begin > timeout)
+        if (limit_ms(timeout) && Clock::now() - begin > limited(timeout))
             return false;
         if (pause == longest && handle_signals(nullptr))
             raise_interruption();

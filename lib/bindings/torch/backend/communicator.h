@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 
@@ -25,9 +26,14 @@ inline void check(int status) {
         fail(status);
 }
 
+/* At most a year: kolo takes no longer ones, and a clock has no room for the longest that programs name. */
+inline std::chrono::milliseconds limited(std::chrono::milliseconds timeout) {
+    return std::min<std::chrono::milliseconds>(timeout, std::chrono::hours(24 * 365));
+}
+
 /* As kolo has it: 0 is no limit. */
 inline int64_t limit_ms(std::chrono::milliseconds timeout) {
-    return timeout.count() > 0 ? timeout.count() : 0;
+    return std::max<int64_t>(limited(timeout).count(), 0);
 }
 
 /* Signals, in the main thread: Python's handlers run while a call of a communicator waits, about every 100 ms. What one

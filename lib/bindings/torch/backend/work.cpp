@@ -139,7 +139,7 @@ bool KoloWork::wait(std::chrono::milliseconds timeout) {
 /* While another thread settles it. */
 void KoloWork::await_settled(std::chrono::milliseconds timeout) {
     using Clock = std::chrono::steady_clock;
-    const auto end = timeout == kNoTimeout ? Clock::time_point::max() : Clock::now() + timeout;
+    const auto end = timeout == kNoTimeout ? Clock::time_point::max() : Clock::now() + limited(timeout);
     std::unique_lock<std::mutex> lock(mutex_);
     while (!completed_ && Clock::now() < end) {
         cv_.wait_until(lock, std::min(end, Clock::now() + std::chrono::milliseconds(100)));

@@ -14,6 +14,7 @@ from typing import Any, Iterator, Tuple
 from urllib.parse import parse_qs, urlparse
 
 _meetings = itertools.count()
+LONGEST = datetime.timedelta(days=365)  # that kolo takes, and less than what PyTorch's clocks have room for
 LAUNCHED = ("KOLO_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
 
@@ -39,6 +40,7 @@ def _file_of(pid: int) -> str:
 def _meet(timeout: datetime.timedelta) -> "Tuple[Any, int, int]":
     import kolo4py as kolo
     from torch._C._distributed_c10d import FileStore, PrefixStore, TCPStore
+    timeout = min(timeout, LONGEST)
     with kolo.init(create_timeout=timeout.total_seconds()) as comm:
         if comm.nodes == 1:
             path, number = comm.broadcast_object((_file_of(os.getpid()), next(_meetings)) if comm.rank == 0 else None)
