@@ -12,7 +12,7 @@ import weakref
 from unittest import mock
 
 import kolo4py as kolo
-from kolo4py import _dlpack, _elements, _messages
+from kolo4py import _dlpack, _elements, _memory, _messages
 import python_arrays
 import python_ranks
 from python_arrays import each_kind, numpy
@@ -373,6 +373,28 @@ class Shared(python_ranks.RankTest):
         self.assertIn("dltensor", repr(capsule))
         del capsule
         self.assertEqual({}, _dlpack._lent)
+
+    def test_dlpack_of_read_only_memory(self):
+        """Which only the struct with a version tells. Some objects' memory has no format of the buffer protocol, too."""
+        class ReadOnly(python_arrays.Lent):
+            def __dlpack__(self, stream=None, max_version=None):
+                capsule = _dlpack.lend(ctypes.addressof(self.data), _elements.must_name("float32"), self.shape, self.data,
+                                       max_version)
+                if max_version:
+                    managed = ctypes.cast(_dlpack._get_pointer(capsule, b"dltensor_versioned"),
+                                          ctypes.POINTER(_dlpack.Versioned))
+                    managed.contents.flags |= _dlpack.READ_ONLY
+                return capsule
+
+        for refusal in (TypeError, BufferError):  # of JAX's bfloat16, which has the buffer protocol, but not for that type
+            with mock.patch.object(_memory, "memoryview", side_effect=refusal, create=True):
+                x, out = ReadOnly([1, 2], (2,)), python_arrays.Lent([0, 0], (2,))
+                self.comm.all_reduce(x, out)
+                self.assertEqual([self.comm.size, 2 * self.comm.size], out.tolist())
+                for target in (out, x):
+                    with self.assertRaisesRegex(kolo.ArgumentError, "read-only"):
+                        self.comm.all_reduce(target, x)
+                self.assertEqual([1, 2], x.tolist())
 
     @unittest.skipUnless(numpy, "NumPy is missing")
     def test_numpy_views_outlive_the_communicator(self):

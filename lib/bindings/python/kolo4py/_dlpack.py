@@ -1,5 +1,6 @@
-"""DLPack, by which tensors of other libraries come and go without copies. kolo asks for the struct without a version,
-which all libraries have, and gives the one that it is asked for.
+"""DLPack, by which tensors of other libraries come and go without copies. kolo asks for the struct with a version, which
+alone says that memory is read-only, and takes that without one, which all libraries have. It gives the one that it is asked
+for.
 
 A capsule that kolo gets is left unconsumed: it ends what it holds when it is dropped, so the view keeps it."""
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any, Dict, Optional, Tuple
 
 CPU = 1
+READ_ONLY = 1  # a flag
 
 
 class DataType(ctypes.Structure):
@@ -34,7 +36,7 @@ class Managed(ctypes.Structure):
 
 
 class Versioned(ctypes.Structure):
-    """DLManagedTensorVersioned. Without a flag for read-only memory."""
+    """DLManagedTensorVersioned."""
     _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("context", ctypes.c_void_p),
                 ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), ("tensor", Tensor)]
 
@@ -53,7 +55,21 @@ _NAME, _VERSIONED_NAME = b"dltensor", b"dltensor_versioned"
 _lent: Dict[int, Any] = {}  # by the address of the struct: what must live until its deleter is called
 
 
-def read(x: Any, name: str) -> "Tuple[int, _elements.Element, Tuple[int, ...], object]":
+class Held:
+    """What keeps memory that another library has lent."""
+
+    def __init__(self, capsule: Any, owner: Any, readonly: bool) -> None:
+        self.capsule, self.owner, self.readonly = capsule, owner, readonly
+
+
+def _capsule_of(x: Any) -> Any:
+    try:
+        return x.__dlpack__(max_version=(1, 0))
+    except TypeError:  # from before there were versions
+        return x.__dlpack__()
+
+
+def read(x: Any, name: str, writable: bool) -> "Tuple[int, _elements.Element, Tuple[int, ...], Held]":
     """Address, element type and shape of an object with __dlpack__, and what to keep meanwhile."""
     device = x.__dlpack_device__()[0]
     if device != CPU:
@@ -61,10 +77,16 @@ def read(x: Any, name: str) -> "Tuple[int, _elements.Element, Tuple[int, ...], o
     if getattr(x, "is_neg", bool)():  # a tensor of PyTorch's whose memory has the negated values
         raise ArgumentError(f"{name} has the negative bit: pass {name}.resolve_neg()")
     try:
-        capsule = x.__dlpack__()
+        capsule = _capsule_of(x)
     except Exception as error:
         raise ArgumentError(f"{name} cannot be lent by DLPack: {error}") from error
-    tensor = ctypes.cast(_get_pointer(capsule, _NAME), ctypes.POINTER(Tensor)).contents
+    if _is_valid(id(capsule), _VERSIONED_NAME):
+        versioned = ctypes.cast(_get_pointer(capsule, _VERSIONED_NAME), ctypes.POINTER(Versioned)).contents
+        tensor, readonly = versioned.tensor, bool(versioned.flags & READ_ONLY)
+    else:
+        tensor, readonly = ctypes.cast(_get_pointer(capsule, _NAME), ctypes.POINTER(Managed)).contents.tensor, False
+    if writable and readonly:
+        raise ArgumentError(f"{name} is read-only, but the result is to be written there")
     shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
     if tensor.strides:
         expected = 1
@@ -73,7 +95,7 @@ def read(x: Any, name: str) -> "Tuple[int, _elements.Element, Tuple[int, ...], o
                 raise ArgumentError(f"{name} is not contiguous: pass {name}.contiguous()")
             expected *= length
     element = _elements.of_dlpack(tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes)
-    return (tensor.data or 0) + tensor.byte_offset, element, shape, (capsule, x)
+    return (tensor.data or 0) + tensor.byte_offset, element, shape, Held(capsule, x, readonly)
 
 
 def _delete(address: int) -> None:

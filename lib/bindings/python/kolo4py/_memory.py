@@ -136,12 +136,12 @@ def view(x: Any, name: str, writable: bool = False) -> View:
         return _of_numpy(x, name, writable)
     try:
         held = memoryview(x.memory if isinstance(x, Mapped) else x)
-    except TypeError:
+    except (TypeError, BufferError):  # BufferError: of a type without a format, as JAX's bfloat16
         pass
     else:
         return _of_buffer(x, held, name, writable)
     if hasattr(x, "__dlpack__"):
-        address, element, shape, keep = _dlpack.read(x, name)
+        address, element, shape, keep = _dlpack.read(x, name, writable)
         return View(address, element, shape, x, keep)
     raise TypeError(f"{name} is of type {type(x).__name__}: pass a NumPy array, or an object with the buffer protocol or "
                     "DLPack")
