@@ -110,6 +110,24 @@ static void run_divided_between(const struct halves *halves) {
            "a reduction with large counts between communicators: code %d, %d", code, got[0]);
 }
 
+/* A call that is the MPI's. Counts that are not significant may be larger than it can take. */
+static void run_insignificant_counts(const struct halves *halves) {
+    typedef int move(const void *, MPI_Count, MPI_Datatype, void *, MPI_Count, MPI_Datatype, int, MPI_Comm);
+    move *const gather = (move *)dlsym(RTLD_DEFAULT, "MPI_Gather_c"), *const scatter =
+                                                                          (move *)dlsym(RTLD_DEFAULT, "MPI_Scatter_c");
+    const int root = halves->first ? 0 : world_rank == 0 ? MPI_ROOT : MPI_PROC_NULL;
+    const MPI_Count huge = (MPI_Count)1 << 40, at_root = root == MPI_ROOT ? 1 : huge, elsewhere = root == 0 ? 1 : huge;
+    int numbers[64] = {0}, number = world_rank;
+    if (!gather || !scatter)
+        return;
+    int code = gather(&number, elsewhere, MPI_INT, numbers, at_root, MPI_INT, root, halves->both);
+    for (int i = 0; root == MPI_ROOT && i < halves->other_size; i++)
+        expect(numbers[i] == halves->other_first + i, "a gather between communicators: %d", numbers[i]);
+    expect(code == MPI_SUCCESS, "a gather between communicators: code %d", code);
+    code = scatter(numbers, at_root, MPI_INT, &number, elsewhere, MPI_INT, root, halves->both);
+    expect(code == MPI_SUCCESS && number == world_rank, "a scatter between communicators: code %d, %d", code, number);
+}
+
 /* As many counts as the other half has ranks: behind them nothing can be read. Those of a rank that sends to a root are
  * not significant. */
 static void run_counts_between(const struct halves *halves) {
@@ -161,6 +179,7 @@ void run_between_communicators(void) {
             expect(all[i] == halves.other_first + i, "an all-gather between communicators gave %d", all[i]);
         run_rooted_between(&halves);
         run_divided_between(&halves);
+        run_insignificant_counts(&halves);
     }
     run_counts_between(&halves);
     MPI_Comm merged;

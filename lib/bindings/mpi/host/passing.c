@@ -14,15 +14,26 @@ static bool fits(mpi_count count) {
     return count <= INT_MAX && count >= INT_MIN;
 }
 
-/* How many counts each list has. -1: what is there for each rank is not significant. */
-static int list_length(const struct mpi_call *call) {
-    int inter = 0, rank = 0, size = 0;
+/* Whether the counts of that side are significant: no number there may be looked at otherwise. */
+static bool is_significant(const struct mpi_call *call, const struct mpi_buffer *side) {
+    const bool gathers = call->function == MPI_Gather_INDEX || call->function == MPI_Gatherv_INDEX,
+               scatters = call->function == MPI_Scatter_INDEX || call->function == MPI_Scatterv_INDEX;
+    int inter = 0, rank = 0;
+    if ((intptr_t)side->address == mpi_host.is.in_place)
+        return false;
+    if (!gathers && !scatters)
+        return true;
     mpi_host.Comm_test_inter(call->comm, &inter);
-    if (call->function == MPI_Gatherv_INDEX || call->function == MPI_Scatterv_INDEX) {
-        mpi_host.Comm_rank(call->comm, &rank);
-        if (call->root != (inter ? mpi_host.is.root : rank))
-            return -1;
-    }
+    mpi_host.Comm_rank(call->comm, &rank);
+    if (gathers == (side == &call->recv)) /* the root's */
+        return call->root == (inter ? mpi_host.is.root : rank);
+    return !inter || call->root >= 0; /* else it is one of the root's group */
+}
+
+/* How many counts each list has. */
+static int list_length(const struct mpi_call *call) {
+    int inter = 0, size = 0;
+    mpi_host.Comm_test_inter(call->comm, &inter);
     if (inter && call->function != MPI_Reduce_scatter_INDEX) /* which divides what comes among this side's ranks */
         mpi_host.Comm_remote_size(call->comm, &size);
     else
@@ -43,8 +54,10 @@ static bool narrow_numbers(struct mpi_numbers *numbers, int size) {
     return all_fit;
 }
 
+/* size: of its lists; -1: nothing of it is significant. */
 static bool narrow_buffer(struct mpi_buffer *buffer, int size) {
     const bool counts_fit = narrow_numbers(&buffer->counts, size), places_fit = narrow_numbers(&buffer->places, size);
+    buffer->count = size < 0 ? 0 : buffer->count;
     return counts_fit && places_fit && fits(buffer->count);
 }
 
@@ -78,10 +91,9 @@ static int pass(const struct mpi_call *call) {
 static int pass_narrowed(const struct mpi_call *call) {
     struct mpi_call narrow = *call;
     const bool has_counts = call->send.counts.values || call->recv.counts.values;
-    const int size = has_counts ? list_length(call) : -1;
-    const bool in_place = (intptr_t)call->send.address == mpi_host.is.in_place;
-    const bool sent_fit = narrow_buffer(&narrow.send, in_place ? -1 : size);
-    const bool taken_fit = narrow_buffer(&narrow.recv, size);
+    const int size = has_counts ? list_length(call) : 0;
+    const bool sent_fit = narrow_buffer(&narrow.send, is_significant(call, &call->send) ? size : -1);
+    const bool taken_fit = narrow_buffer(&narrow.recv, is_significant(call, &call->recv) ? size : -1);
     int rc = mpi_host.is.err_other;
     if (sent_fit && taken_fit) {
         rc = pass(&narrow);
