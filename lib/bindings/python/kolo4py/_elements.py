@@ -16,6 +16,7 @@ ALGORITHMS = {"auto": 0, "oneshot": 1, "mesh": 2, "ring": 3, "central": 4, "dire
 _BITS = frozenset(("band", "bor", "bxor"))
 _FLOAT = frozenset(OPS) - _BITS
 _INTEGER = frozenset(OPS) - {"sum_exact"}
+_COMPLEX = frozenset(("sum", "avg", "sum_exact"))
 
 
 class Element(NamedTuple):
@@ -36,7 +37,7 @@ _TABLE = {element.name: element for element in (
     Element("int64", I64, 8, 1, _INTEGER), Element("uint64", U64, 8, 1, _INTEGER),
     Element("float16", F16, 2, 1, _FLOAT), Element("bfloat16", BF16, 2, 1, _FLOAT),
     Element("float32", F32, 4, 1, _FLOAT), Element("float64", F64, 8, 1, _FLOAT), BOOL,
-    Element("complex64", F32, 8, 2, frozenset(("sum", "avg", "sum_exact"))), Element("complex128", F64, 16, 2, frozenset(("sum", "avg", "sum_exact"))))}
+    Element("complex64", F32, 8, 2, _COMPLEX), Element("complex128", F64, 16, 2, _COMPLEX))}
 WITHOUT_FORMAT = ("float16", "bfloat16", "complex64", "complex128")  # that ctypes gives the buffer protocol
 
 # Further names: NumPy's codes, which count bytes, its and Python's words, and bf16, for which NumPy has no code.
