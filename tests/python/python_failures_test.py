@@ -280,6 +280,22 @@ else:
         self.assertEqual(["0 told", "2 told"], lines, errors)
 
 
+    def test_children_of_a_worker(self):
+        """Their ends are not its own."""
+        lines, errors = run(2, """
+            table = kolo.Table(comm, 1)
+            child = os.fork()
+            if child == 0:
+                with comm:
+                    sys.exit(3)
+            print(comm.rank, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+            table.clock()
+            comm.close()
+        """)
+        self.assertEqual(["0 3", "1 3"], lines, errors)
+        self.assertEqual("", errors)
+
+
 class Interrupts(unittest.TestCase):
     """Rank 0 waits; a thread of it sends SIGINT and notes when."""
     SEND = """
