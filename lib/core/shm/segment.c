@@ -43,12 +43,11 @@ static int check_limits(uint64_t end, size_t bytes) {
     return 0;
 }
 
-/* What the mount of a file has left; UINT64_MAX: it has no limit. */
+/* What the mount of a file has left; UINT64_MAX: it has no limit, or none that can be seen. */
 static uint64_t free_bytes_of(int fd) {
     struct statvfs mount;
-    if (fstatvfs(fd, &mount) < 0)
-        return 0;
-    return mount.f_blocks > 0 ? (uint64_t)mount.f_bavail * mount.f_bsize : UINT64_MAX;
+    const bool has_limit = fstatvfs(fd, &mount) == 0 && mount.f_blocks > 0;
+    return has_limit ? (uint64_t)mount.f_bavail * mount.f_bsize : UINT64_MAX;
 }
 
 int kolo_segment_allocate(int fd, uint64_t offset, size_t bytes) {
