@@ -200,6 +200,12 @@ static const struct {
                {"engine.beating", "nodes-beats-3x1"},
                {"uring.waiting", "nodes-beats-3x1"},
                {"exchange.announcing", "nodes-beats-3x1"},
+               {"engine.header_read", "nodes-mesh-*"}, /* a root only sends, but for heartbeats, or only receives */
+               {"engine.received", "nodes-mesh-*"},
+               {"engine.sending", "nodes-mesh-*"},
+               {"engine.sent", "nodes-mesh-*"},
+               {"poll.sending", "nodes-mesh-2x2"},
+               {"poll.sent", "nodes-mesh-2x2"},
                {"engine.ended", "nodes-destroy-2x2"},
                {"engine.closed", "nodes-destroy-3x1"},
                {"engine.input_ended", "nodes-destroy-3x1"},
