@@ -167,7 +167,7 @@ static void split_helper(kolo_table *table) {
 }
 
 static int split_call(kolo_comm *leaders, const char *call, int rc, void *got, size_t bytes) {
-    enum { LOOKS = 1000 };
+    enum { LOOKS = 8000 }; /* who went on in a communicator that is not broken yet would wait for ever */
     static int calls;
     const struct timespec look = {.tv_nsec = 1000000};
     const struct split *now = split;

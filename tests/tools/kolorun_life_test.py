@@ -286,7 +286,7 @@ class Restart(launching.LaunchingTest):
     def test_program_gone(self):
         # Rank 1 cannot be started again: rank 0, which waits until kolorun has said so, goes on.
         shutil.copy("/bin/sh", self.folder)
-        script = ("if [ $KOLO_RANK = 1 ]; then rm sh; exit 5; fi; "
+        script = ("if [ $KOLO_RANK = 1 ]; then until [ -e begun ]; do sleep 0.01; done; rm sh; exit 5; fi; : >begun; "
                   "until grep -q 'code 127; the others go on$' log; do sleep 0.01; done; echo well")
         with open(self.folder / "log", "w+", encoding="utf-8") as log:
             done = kolorun("-n", "2", "--on-failure", "restart:1", "./sh", "-c", script, cwd=self.folder,
