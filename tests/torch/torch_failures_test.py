@@ -312,11 +312,13 @@ def waited_in_a_callback():
             return work.get_future().wait()
 
         future = dist.barrier(async_op=True).get_future().then(wait)
+        torch_ranks.await_all("callback")  # of a barrier that is over it would run here
         begun.wait()
         time.sleep(0.2)
         torch_ranks.await_all("wait")
         assert future.wait()[0].item() == 2
     else:
+        torch_ranks.await_all("callback")
         dist.barrier()
         torch_ranks.await_all("wait")
         dist.all_reduce(torch.ones(1))
