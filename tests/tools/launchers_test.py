@@ -31,13 +31,14 @@ VARIABLES = {
 PROCESSES = {"torchrun": "pt_elastic", "Open MPI": "orted", "Slurm": "slurmstepd", "MPICH": "hydra_pmi_proxy"}
 # Without modules such as json and subprocess, which take longer to import than Python to start.
 START = """
-import os, sys
+import os, sys, _signal
 size, templates, inherited, command = int(sys.argv[1]), eval(sys.argv[2]), eval(sys.argv[3]), sys.argv[4:]
 os.closerange(3, 256)
 ranks = []
 for rank in range(size):
     variables = {name: text.format(rank=rank, size=size, number=os.getpid()) for name, text in templates.items()}
-    ranks.append(os.posix_spawnp(command[0], command, {**os.environ, **inherited, **variables}))
+    ranks.append(os.posix_spawnp(command[0], command, {**os.environ, **inherited, **variables},
+                                 setsigdef=[_signal.SIGPIPE]))  # which Python ignores, and its subprocess gives back
 sys.exit(max(os.waitstatus_to_exitcode(os.waitpid(rank, 0)[1]) for rank in ranks))
 """
 SRUN = """
