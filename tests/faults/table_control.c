@@ -92,7 +92,7 @@ static const struct table_case in_a_row = {.name = "asp-in-a-row",
                                            .pauses = {{.point = "piece.writing", .rank = 0, .passage = 1}}};
 
 static void die(const kolo_table *table) {
-    table_board->killed[table->rank] = true;
+    table_board->killed[kolo_comm_rank(table->comm)] = true; /* table->rank is counted on its node */
     kill(getpid(), SIGKILL);
 }
 
