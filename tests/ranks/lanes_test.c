@@ -354,6 +354,10 @@ static void run_refused(struct rank *rank) {
     if (!arguments.threads) /* emulators do not tell a child from its parent */
         expect_child_refused(rank);
     sums_are_right(rank, &crew, rank->comm);
+    if (rank->rank == 0)
+        expect_status(rank, kolo_comm_abort(kolo_comm_lane(rank->comm, threads - 1), 5), 0, "an abort by a lane");
+    expect_status(rank, kolo_barrier(rank->comm), rank->rank == 0 ? KOLO_ERR_STATE : KOLO_ERR_ABORTED,
+                  "a call after it");
     crew_end(&crew);
     kolo_comm_destroy(rank->comm);
 }

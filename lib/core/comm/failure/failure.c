@@ -274,6 +274,7 @@ static int adopt(kolo_comm *comm) {
             0);
     kolo_failure_record(comm, &failure);
     kolo_comm_break(comm);
+    kolo_comm_break(comm->first); /* calls on it do not look at what other lanes have found */
     KOLO_PROBE_FAILURE(comm, comm->global_rank, failure.status, failure.rank);
     kolo_log(comm->log_level, level_of(failure.status), (int)comm->global_rank, "%s", failure.message);
     return kolo_fail(failure.status, "rank %u: %s", comm->global_rank, failure.message);
