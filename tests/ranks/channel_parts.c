@@ -282,7 +282,7 @@ static void refuse(const struct rank *rank, const struct refused *wrong) {
 
 static void run_refused(struct rank *rank) {
     static _Thread_local char data[64];
-    const int self = rank->rank, other = (rank->rank + 1) % rank->ranks;
+    const int self = rank->rank, other = (rank->rank + 1) % rank->ranks, from = (self + rank->ranks - 1) % rank->ranks;
     const struct refused wrong[] = {
         {data, 1, KOLO_DTYPES, other, 0, {"dtype 12", "dtype 12", "dtype 12"}},
         {data, 1, KOLO_I8, rank->ranks, 0, {"must be from 0 to", "or KOLO_ANY_RANK", "must be from 0 to"}},
@@ -309,6 +309,13 @@ static void run_refused(struct rank *rank) {
     expect_status(rank, kolo_recv(rank->comm, data, 8, KOLO_U8, self, 3, NULL), KOLO_ERR_ARG, "another dtype");
     expect_status(rank, kolo_sendrecv(rank->comm, data, 8, self, 3, data + 32, 7, self, 3, KOLO_I8, NULL), KOLO_ERR_ARG,
                   "an exchange with itself");
+    /* Nor does what is refused send to others. */
+    expect_status(rank, kolo_sendrecv(rank->comm, data, 8, other, 4, data + 32, 7, self, 4, KOLO_I8, NULL),
+                  KOLO_ERR_ARG, "a receive of nothing beside a send");
+    expect_status(rank, kolo_sendrecv(rank->comm, data, 8, other, 4, data + 32, 7, KOLO_ANY_RANK, 3, KOLO_I8, NULL),
+                  KOLO_ERR_ARG, "a receive of too few beside a send");
+    expect_status(rank, kolo_sendrecv(rank->comm, data, 7, other, 4, data + 32, 7, from, 4, KOLO_I8, NULL), 0,
+                  "the call that follows");
     expect_status(rank, kolo_recv(rank->comm, data, 8, KOLO_I8, self, 3, NULL), 0, "the right receive");
     expect_status(rank, kolo_recv(rank->comm, data, 8, KOLO_I8, self, 3, NULL), KOLO_ERR_ARG, "one too many");
     expect_status(rank, kolo_barrier(rank->comm), 0, "the communicator works on");

@@ -184,16 +184,15 @@ static bool is_over(void *argument) {
 static int run(const char *function, struct kolo_transfer *transfer) {
     kolo_comm *comm = transfer->comm;
     transfer->sending.is_blocking = true;
+    transfer->function = function;
+    if (transfer->receives &&
+        kolo_receiving_is_wrong(comm, &transfer->receiving, transfer->sends ? &transfer->sending : NULL)) {
+        say_refused(transfer);
+        return KOLO_ERR_ARG;
+    }
     int rc = kolo_transfer_begin(transfer);
     if (rc < 0 || transfer->parts == 0)
         return rc < 0 ? rc : transfer->status;
-    if (transfer->receives) {
-        kolo_transfer_give_up(transfer, function);
-        /* The call is refused, and takes back the message that it has sent to its own rank. */
-        if (transfer->receiving.status < 0 && transfer->sends && transfer->sending.to == comm->global_rank &&
-            !transfer->sending.is_done)
-            kolo_aside_remove_last(&comm->channels);
-    }
     rc = comm->segment.header ? kolo_transfer_run(comm, is_over, transfer, false) : kolo_transfer_advance(comm);
     return rc < 0 ? rc : transfer->status;
 }

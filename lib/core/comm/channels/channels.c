@@ -43,13 +43,6 @@ void kolo_aside_remove(struct kolo_channels *channels, struct kolo_aside **place
     free(removed);
 }
 
-void kolo_aside_remove_last(struct kolo_channels *channels) {
-    struct kolo_aside **place = &channels->aside;
-    while ((*place)->next)
-        place = &(*place)->next;
-    kolo_aside_remove(channels, place);
-}
-
 void kolo_channels_destroy(struct kolo_channels *channels) {
     while (channels->aside)
         kolo_aside_remove(channels, &channels->aside);

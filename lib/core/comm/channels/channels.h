@@ -124,6 +124,5 @@ bool kolo_aside_add(struct kolo_channels *channels, const struct kolo_envelope *
  * that holds its address, for kolo_aside_remove; NULL: there is none. */
 struct kolo_aside **kolo_aside_find(struct kolo_channels *channels, uint32_t from, int tag);
 void kolo_aside_remove(struct kolo_channels *channels, struct kolo_aside **place);
-void kolo_aside_remove_last(struct kolo_channels *channels);
 
 void kolo_channels_destroy(struct kolo_channels *channels);

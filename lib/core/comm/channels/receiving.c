@@ -15,18 +15,42 @@ static struct kolo_receiving *find(const struct kolo_channels *channels, uint32_
     return found;
 }
 
+static bool fits(const struct kolo_receiving *receiving, const struct kolo_envelope *message) {
+    return message->dtype == (uint32_t)receiving->dtype && message->count <= receiving->count;
+}
+
+static struct kolo_envelope to_self(const kolo_comm *comm, const struct kolo_sending *sending) {
+    return (struct kolo_envelope){
+        .from = comm->global_rank, .tag = sending->tag, .dtype = sending->dtype, .count = sending->count};
+}
+
+bool kolo_receiving_is_wrong(kolo_comm *comm, struct kolo_receiving *receiving, const struct kolo_sending *sending) {
+    const uint32_t self = comm->global_rank;
+    struct kolo_aside **place = kolo_aside_find(&comm->channels, receiving->from, receiving->tag);
+    const bool takes_sent = !place && sending && sending->to == self &&
+                            (receiving->from == self || receiving->from == KOLO_RANKS_MAX) &&
+                            (receiving->tag == KOLO_ANY_TAG || receiving->tag == sending->tag) &&
+                            !find(&comm->channels, self, sending->tag);
+    if (place || takes_sent)
+        receiving->message = place ? (*place)->envelope : to_self(comm, sending);
+    else
+        return receiving->from == self;
+    receiving->is_matched = receiving->message.from == self && !fits(receiving, &receiving->message);
+    return receiving->is_matched;
+}
+
 /* Gives this message to a receive; `payload` has a small one, else is NULL. KOLO_ERR_MISMATCH: no match. */
 static int match(kolo_comm *comm, struct kolo_receiving *receiving, const struct kolo_envelope *message,
                  const uint8_t *payload) {
-    const bool fits = message->dtype == (uint32_t)receiving->dtype && message->count <= receiving->count;
+    const bool is_right = fits(receiving, message);
     receiving->is_matched = true;
     receiving->message = *message;
-    if (!fits && message->from == comm->global_rank) { /* no other rank is concerned */
+    if (!is_right && message->from == comm->global_rank) { /* no other rank is concerned */
         receiving->is_done = true;
         receiving->status = KOLO_ERR_ARG;
         return 0;
     }
-    if (!fits) {
+    if (!is_right) {
         comm->channels.own =
             kolo_call_key_of_pair(KOLO_RECV, receiving->dtype, message->from, receiving->tag, receiving->count);
         comm->channels.theirs = kolo_call_key_of_pair(KOLO_SEND, (kolo_dtype)message->dtype, comm->global_rank,
@@ -76,8 +100,7 @@ int kolo_receiving_begin(kolo_comm *comm, struct kolo_receiving *receiving) {
 
 bool kolo_send_to_self(kolo_comm *comm, struct kolo_sending *sending) {
     struct kolo_receiving *receiving = find(&comm->channels, comm->global_rank, sending->tag);
-    const struct kolo_envelope message = {
-        .from = comm->global_rank, .tag = sending->tag, .dtype = sending->dtype, .count = sending->count};
+    const struct kolo_envelope message = to_self(comm, sending);
     static const uint8_t nothing;
     const uint8_t *payload = sending->count ? sending->data : &nothing;
     if (!receiving)

@@ -35,6 +35,11 @@ int kolo_sending_prepare(kolo_comm *comm, const struct kolo_sending *sending);
 /* Puts a send to another rank, for which memory is there, in flight. */
 void kolo_sending_begin(kolo_comm *comm, struct kolo_sending *sending);
 
+/* Finds a receive that gets a message of the own rank, of those put aside or the one that the same call sends
+ * (sending; NULL: none), which does not fit, or that would wait for one for ever. It is told of it in `message` if
+ * is_matched. */
+bool kolo_receiving_is_wrong(kolo_comm *comm, struct kolo_receiving *receiving, const struct kolo_sending *sending);
+
 /* Puts a receive in flight. Returns 0, or the status with which the communicator broke. */
 int kolo_receiving_begin(kolo_comm *comm, struct kolo_receiving *receiving);
 
