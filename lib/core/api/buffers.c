@@ -125,7 +125,7 @@ int kolo_free(kolo_comm *comm, void *buffer) {
     KOLO_POINT("free.noting");
     kolo_call_note(comm, KOLO_FREE, (uint32_t)index);
     KOLO_POINT("free.noted");
-    kolo_heap_remove(&comm->heap, (uint32_t)index);
+    kolo_heap_remove(&comm->heap, (uint32_t)index, !kolo_comm_is_usable(comm));
     KOLO_POINT("free.removed");
     return 0;
 }

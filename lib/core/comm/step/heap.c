@@ -36,11 +36,18 @@ int64_t kolo_heap_index(const struct kolo_heap *heap, const void *buffer, uint32
     return place && (place & OFFSET_MASK) == 0 ? (int64_t)(place >> KOLO_HEAP_OFFSET_BITS) - 1 : -1;
 }
 
-void kolo_heap_remove(struct kolo_heap *heap, uint32_t index) {
+static void end(struct kolo_region *region, bool keeps_memory) {
+    if (keeps_memory)
+        kolo_region_forget(region);
+    else
+        kolo_region_leave(region);
+}
+
+void kolo_heap_remove(struct kolo_heap *heap, uint32_t index, bool keeps_memory) {
     heap->live--;
     heap->common -= heap->regions[index].parts == 1;
     heap->bytes -= heap->regions[index].part_bytes;
-    kolo_region_leave(&heap->regions[index]);
+    end(&heap->regions[index], keeps_memory);
 }
 
 uint64_t kolo_heap_place(const struct kolo_heap *heap, const void *address, size_t bytes, uint32_t own) {
@@ -68,13 +75,9 @@ bool kolo_heap_is_common(const struct kolo_heap *heap, uint64_t place) {
     return index < heap->capacity && heap->regions[index].parts == 1;
 }
 
-void kolo_heap_destroy(struct kolo_heap *heap, bool forked) {
-    for (uint32_t index = 0; index < heap->capacity; index++) {
-        struct kolo_region *region = &heap->regions[index];
-        if (region->base && forked)
-            kolo_region_forget(region);
-        else if (region->base)
-            kolo_region_leave(region);
-    }
+void kolo_heap_destroy(struct kolo_heap *heap, bool keeps_memory) {
+    for (uint32_t index = 0; index < heap->capacity; index++)
+        if (heap->regions[index].base)
+            end(&heap->regions[index], keeps_memory);
     free(heap->regions);
 }

@@ -27,8 +27,9 @@ void kolo_heap_add(struct kolo_heap *heap, const struct kolo_region *region);
 /* Returns the index of the buffer that begins at `buffer` in part `own`; -1: there is none. */
 int64_t kolo_heap_index(const struct kolo_heap *heap, const void *buffer, uint32_t own);
 
-/* Gives buffer `index` back. */
-void kolo_heap_remove(struct kolo_heap *heap, uint32_t index);
+/* Unmaps buffer `index`. keeps_memory: in a forked child, and where a rank that has been stopped in a call may still
+ * write into it: it goes with its last mapping. */
+void kolo_heap_remove(struct kolo_heap *heap, uint32_t index, bool keeps_memory);
 
 /* Returns the place of `bytes` at `address` in part `own` of a buffer, a word for all ranks; 0: not in one buffer. */
 uint64_t kolo_heap_place(const struct kolo_heap *heap, const void *address, size_t bytes, uint32_t own);
@@ -39,5 +40,5 @@ uint8_t *kolo_heap_address(const struct kolo_heap *heap, uint64_t place, size_t 
 /* Returns whether all ranks have the same memory at `place`, which is the place of a buffer. */
 bool kolo_heap_is_common(const struct kolo_heap *heap, uint64_t place);
 
-/* Gives all buffers back or, in a forked child, forgets them. */
-void kolo_heap_destroy(struct kolo_heap *heap, bool forked);
+/* Does so with all buffers. */
+void kolo_heap_destroy(struct kolo_heap *heap, bool keeps_memory);
