@@ -15,6 +15,7 @@
 #include "shm/guard.h"
 
 #define REPLACEMENTS_MAX 16
+#define LOCK_TRIES_MAX   100 /* a millisecond each */
 #define LEFT_MS_MIN      500 /* age of a name that is taken for left behind */
 
 /* The file. */
@@ -122,11 +123,12 @@ bool kolo_job_creator_alive(uint64_t own_namespace, int fd, const struct kolo_jo
 
 int kolo_job_name_remove_of(const char *path, int fd) {
     struct stat found, named;
-    int rc = 0;
-    do
-        rc = flock(fd, LOCK_EX);
-    while (rc < 0 && errno == EINTR);
-    if (rc < 0 || fstat(fd, &found) < 0)
+    for (int tries = 0; flock(fd, LOCK_EX | LOCK_NB) < 0; tries++) { /* who has the lock may be stopped */
+        if (errno != EWOULDBLOCK || tries == LOCK_TRIES_MAX)
+            return -errno;
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    if (fstat(fd, &found) < 0)
         return -errno;
     if (lstat(path, &named) < 0 || named.st_ino != found.st_ino || named.st_dev != found.st_dev)
         return 0;
@@ -407,7 +409,7 @@ int kolo_job_open(struct kolo_job *job, const struct kolo_settings *settings) {
 
 void kolo_job_unlink(struct kolo_job *job) {
     if (job->linked)
-        unlink(job->path);
+        (void)kolo_job_name_remove_of(job->path, job->fd);
     KOLO_POINT("job.unlinked");
     job->linked = false;
 }

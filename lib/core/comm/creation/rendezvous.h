@@ -37,8 +37,9 @@ bool kolo_job_header_read(int fd, struct kolo_job_header *header);
 /* Returns false if the process that made that file has ended; true if nothing tells. */
 bool kolo_job_creator_alive(uint64_t own_namespace, int fd, const struct kolo_job_header *header);
 
-/* Removes the name `path` if it still names the file behind fd. Returns 0 or a negative errno. All that would remove
- * the name lock the file, which makes check and removal one step: none removes the name of a later file. */
+/* Removes the name `path` if it still names the file behind fd. Returns 0 or a negative errno, EWOULDBLOCK where
+ * another process is at it and does not go on. All that would remove the name lock the file, which makes check and
+ * removal one step: none removes the name of a later file. */
 int kolo_job_name_remove_of(const char *path, int fd);
 
 /* Removes the name, if it is this rank's. */
