@@ -83,7 +83,7 @@ int kolo_adoption_begin(const char *function, struct kolo_adopted *adopted, void
     struct stat file;
     if (fstat(fd, &file) < 0)
         return kolo_fail_system(errno, "%s: looking at a memfd", function);
-    kolo_common_lock();
+    kolo_adoption_lock();
     int rc = kolo_adoption_check(function, memory, bytes);
     if (rc == 0) {
         memcpy(part, memory, bytes);
@@ -92,7 +92,7 @@ int kolo_adoption_begin(const char *function, struct kolo_adopted *adopted, void
             rc = kolo_fail_system(errno, "%s: mapping %zu bytes at %p", function, bytes, memory);
         KOLO_POINT("adoption.mapped");
     }
-    kolo_common_unlock();
+    kolo_adoption_unlock();
     if (rc < 0)
         return rc;
     *adopted = (struct kolo_adopted){memory, bytes, file.st_dev, file.st_ino};
@@ -142,7 +142,7 @@ static void make_private(void *memory, size_t bytes) {
 void kolo_adoption_end(struct kolo_adopted *adopted) {
     const uintptr_t begin = (uintptr_t)adopted->memory, end = begin + adopted->bytes;
     int error = 0;
-    kolo_common_lock();
+    kolo_adoption_lock();
     for (uintptr_t at = begin; at < end;) {
         struct mapping mapping;
         if (!find_mapping(at, &mapping, &error) || mapping.begin >= end)
@@ -154,6 +154,6 @@ void kolo_adoption_end(struct kolo_adopted *adopted) {
     }
     if (error) /* without /proc the memory counts as adopted, as the program has promised */
         make_private(adopted->memory, adopted->bytes);
-    kolo_common_unlock();
+    kolo_adoption_unlock();
     adopted->inode = 0;
 }

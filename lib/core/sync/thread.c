@@ -29,21 +29,23 @@ void kolo_futex_wake_all(kolo_atomic_u32 *word) {
     syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER, adopting = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t registered = PTHREAD_ONCE_INIT;
 static uint64_t forks; /* under the mutex */
 
 static void before_fork(void) {
+    pthread_mutex_lock(&adopting);
     pthread_mutex_lock(&mutex);
 }
 
 static void after_fork_in_parent(void) {
     pthread_mutex_unlock(&mutex);
+    pthread_mutex_unlock(&adopting);
 }
 
 static void after_fork_in_child(void) {
     forks++;
-    pthread_mutex_unlock(&mutex);
+    after_fork_in_parent();
 }
 
 /* Registering may fail for lack of memory. Then only a child that is forked while the lock is held is harmed. */
@@ -59,4 +61,13 @@ uint64_t kolo_common_lock(void) {
 
 void kolo_common_unlock(void) {
     pthread_mutex_unlock(&mutex);
+}
+
+void kolo_adoption_lock(void) {
+    pthread_once(&registered, register_handlers);
+    pthread_mutex_lock(&adopting);
+}
+
+void kolo_adoption_unlock(void) {
+    pthread_mutex_unlock(&adopting);
 }

@@ -29,3 +29,7 @@ void kolo_futex_wake_all(kolo_atomic_u32 *word);
 
 uint64_t kolo_common_lock(void);
 void kolo_common_unlock(void);
+
+/* Likewise, while memory is copied that is shared, or was (shm/adoption.h): that takes long. */
+void kolo_adoption_lock(void);
+void kolo_adoption_unlock(void);
