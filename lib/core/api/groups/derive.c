@@ -57,13 +57,12 @@ static int blame_late(const struct kolo_derivation *d, uint32_t culprit) {
 static void derive_settings(const struct kolo_derivation *d, struct kolo_settings *settings) {
     kolo_comm *parent = d->parent;
     const uint32_t threads = parent->origin.threads;
-    const bool has_default_slots = parent->origin.slot_bytes == kolo_settings_slot_bytes(parent->global_size, threads);
     kolo_settings_inherit(settings, parent, d->rank, d->size);
     settings->shm_fd = d->fd;
     if (d->lane) {
         settings->lane = d->lane;
         settings->first = parent;
-    } else if (has_default_slots) {
+    } else if (settings->slot_bytes == kolo_settings_slot_bytes(parent->global_size, threads)) {
         settings->slot_bytes = kolo_settings_slot_bytes(d->size, threads);
     }
     if (settings->create_timeout_ns > d->timeout_ns)

@@ -51,9 +51,11 @@ int kolo_lanes_hand_out(kolo_comm *comm) {
 int kolo_lanes_make(kolo_comm *comm) {
     const uint32_t count = comm->segment.header ? comm->settings.threads : comm->origin.threads;
     const int64_t timeout_ns = kolo_waiter_timeout_ns(&comm->waiter);
-    if (comm->origin.lane || count <= 1)
+    if (comm->origin.lane)
         return 0;
     comm->origin.threads = count; /* as rank 0 has decided */
+    if (count <= 1)
+        return 0;
     int rc = allocate(comm, count);
     kolo_store_relaxed(&comm->waiter.timeout_ns,
                        (uint64_t)comm->origin.create_timeout_ns); /* it is part of the creation */
