@@ -104,6 +104,10 @@ class Options(launching.LaunchingTest):
         self.assert_refused("KOLO_RENDEZVOUS is set", "-n", "1", "-x", "KOLO_RENDEZVOUS=a:1", "true")
         done = kolorun("-n", "1", "-x", "KOLO_LOG=off", "-x", "KOLO_NOTHING=1", "sh", "-c", "echo $KOLO_LOG")
         self.assertEqual((0, "off\n", ""), (done.returncode, done.stdout, done.stderr))
+        done = kolorun("-n", "1", "-x", "KOLO_JOB=kolorun-mine", "-x", "MASTER_ADDR", "-x", "MASTER_PORT=7", "sh", "-c",
+                       "echo $KOLO_JOB $RANK$MASTER_ADDR:$MASTER_PORT",  # another launcher's place is taken away
+                       env=launching.environment(RANK="0", WORLD_SIZE="1", MASTER_ADDR="a", MASTER_PORT="1"))
+        self.assertEqual((0, "kolorun-mine a:7\n"), (done.returncode, done.stdout), done.stderr)
         done = kolorun("-n", "1", "-x", "KOLO_TIMOUT_MS=1", "true")
         self.assertRegex(done.stderr, "^kolorun: KOLO_TIMOUT_MS .*KOLO_TIMEOUT_MS")
 

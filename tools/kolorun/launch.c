@@ -50,17 +50,26 @@ static int segment_file_create(void) {
     return -error;
 }
 
+/* Takes a variable away that is meant for something around this kolorun, unless -x gives it to the ranks. */
+static void unset_outer(const struct launch_options *options, const char *name) {
+    const size_t length = strlen(name);
+    for (int i = 0; i < options->exported_count; i++)
+        if (strncmp(options->exported[i], name, length) == 0 && strcspn(options->exported[i], "=") == length)
+            return;
+    unsetenv(name);
+}
+
 /* By which others can find the job, as long as it runs. Ranks on other machines have to call the job the same, so that
  * such a job has a name only if the user gives it one. The name that a kolorun around this one has made is no such
  * name. */
-static int set_job_name(bool is_alone) {
+static int set_job_name(const struct launch_options *options) {
     static const char made[] = "kolorun-";
     const char *given = getenv("KOLO_JOB");
     uint64_t drawn = 0;
     char name[40];
     if (given != NULL && strncmp(given, made, sizeof made - 1) == 0)
-        unsetenv("KOLO_JOB");
-    if (!is_alone)
+        unset_outer(options, "KOLO_JOB");
+    if (options->rendezvous != NULL)
         return 0;
     if (getrandom(&drawn, sizeof drawn, GRND_NONBLOCK) < 0)
         return -errno;
@@ -70,12 +79,12 @@ static int set_job_name(bool is_alone) {
 }
 
 /* PyTorch takes its place from these wherever they are set, also from a torchrun around this kolorun. */
-static void unset_torchrun(void) {
+static void unset_torchrun(const struct launch_options *options) {
     static const char *const names[] = {"RANK",       "WORLD_SIZE",       "MASTER_PORT",        "MASTER_ADDR",
                                         "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID"};
     if (getenv("RANK") && getenv("WORLD_SIZE") && getenv("MASTER_PORT"))
         for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-            unsetenv(names[i]);
+            unset_outer(options, names[i]);
 }
 
 /* Ranks that start elsewhere are to find the folder, too. */
@@ -98,11 +107,11 @@ int launch_segment_create(const struct launch_options *options) {
     set_variable("KOLO_LOG", "warn", false);
     if (options->trace_folder)
         set_trace_folder(options->trace_folder, options->work_folder != NULL);
-    unset_torchrun();
+    unset_torchrun(options);
     unsetenv("KOLO_RENDEZVOUS");
     if (options->rendezvous != NULL)
         set_variable("KOLO_RENDEZVOUS", options->rendezvous, true);
-    const int rc = set_job_name(options->rendezvous == NULL);
+    const int rc = set_job_name(options);
     return rc < 0 ? rc : fd;
 }
 

@@ -67,6 +67,7 @@ static const char *read_export(const char *word) {
         return "VAR=VALUE, or a variable that is set";
     if (is_place(word, length))
         return "another variable: kolorun sets this one";
+    options.exported[options.exported_count++] = word;
     if (word[length] == '\0')
         return NULL;
     char *name = strndup(word, length);
@@ -216,6 +217,9 @@ static void place_ranks(void) {
 }
 
 const struct launch_options *launch_options_read(int argc, char **argv) {
+    options.exported = calloc((size_t)argc, sizeof *options.exported);
+    if (options.exported == NULL)
+        command_line_refuse(&line, "memory is short");
     options.command = command_line_read(&line, argc, argv);
     if (*options.command == NULL)
         command_line_refuse(&line, "there is no program to run\nusage: " USAGE);

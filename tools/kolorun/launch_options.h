@@ -37,6 +37,8 @@ struct launch_options {
     int64_t grace_ms;        /* from the first failure to SIGTERM for the others */
     int64_t signal_grace_ms; /* from a signal that asks kolorun to end to SIGKILL for the ranks; not after SIGINT */
     char **command;          /* program and arguments, ended by NULL */
+    const char **exported;   /* "VAR=VALUE" or "VAR", as -x has them */
+    int exported_count;
 };
 
 /* Reads the command line. Ends the program at --help, at --version and at a mistake. */
