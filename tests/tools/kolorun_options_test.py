@@ -76,7 +76,7 @@ class Options(launching.LaunchingTest):
 
     def test_wrong_words(self):
         self.assert_refused("--bind 'socket'", "-n", "1", "--bind", "socket", "true")
-        for mode in ("ignore", "restarts", "restart:", "restart:0", "restart:-1", "restart:2x", "restart:9999999", "end:1"):
+        for mode in ("ignore", "restarts", "restart:", "restart:0", "restart:-1", "restart: 5", "restart:2x", "restart:9999999", "end:1"):
             self.assert_refused(f"--on-failure '{mode}': give end, continue, restart or restart:N", "-n", "1", "--on-failure", mode,
                                 "true")
         self.assert_refused("'--verbose' is unknown", "-n", "1", "--verbose", "true")

@@ -39,7 +39,7 @@ static const char *on_failure_name(unsigned mode) {
 static const char *read_on_failure(const char *word) {
     static const char restart[] = "restart:";
     char *end;
-    const long restarts = strncmp(word, restart, sizeof restart - 1) == 0 && word[sizeof restart - 1] != '+'
+    const long restarts = strncmp(word, restart, sizeof restart - 1) == 0 && word[sizeof restart - 1] >= '0'
                               ? strtol(word + sizeof restart - 1, &end, 10)
                               : 0;
     if (restarts >= 1 && restarts <= RESTARTS_MAX && !*end)
