@@ -104,9 +104,9 @@ static void print_bash_program(const option_table *table) {
         before = " | ";
     }
     fputs(") [ \"${COMP_WORDS[at + 1]}\" = = ] && at=$((at + 1)); at=$((at + 2))\n"
-          "        [ \"${COMP_WORDS[at]}\" = = ] && at=$((at + 2)) ;;\n", /* a value with = in it is three words, too */
-          stdout);
-    fputs("        --) at=$((at + 1)); break ;;\n"
+          /* a value with = or : in it is three words or more, too */
+          "        while [[ ${COMP_WORDS[at]} == [=:]* ]]; do at=$((at + 2)); done ;;\n"
+          "        --) at=$((at + 1)); break ;;\n"
           "        -*) at=$((at + 1)) ;;\n"
           "        *) break ;;\n"
           "        esac\n"

@@ -16,7 +16,7 @@ import launching
 TOOLS = {pathlib.Path(path).name: path for path in os.environ["TOOLS"].split(":")}
 TOOLS["kolorun"] = os.environ["KOLORUN"]
 
-# Asks as readline does, which takes "--option=value" for three words.
+# Asks as readline does, which takes "--option=value" and "host:port" for three words.
 ASK = r"""
 eval "$(cat)"
 COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
@@ -73,7 +73,8 @@ class Bash(unittest.TestCase):
     def test_program_of_kolorun(self):
         self.assertIn("sort", self.offered("kolorun", "-n", "2", "--ranks", "=", "2", "sor"))
         self.assertIn("sort", self.offered("kolorun", "-x", "A", "=", "1", "-x", "A", "-n", "2", "sor"))
-        self.assertEqual(["--bind"], self.offered("kolorun", "-n", "2", "--b"))
+        for words in (("-n", "2"), ("--rendezvous", "10.0.0.1", ":", "1"), ("--rendezvous", "[fd00", "::", "1]", ":", "1")):
+            self.assertEqual(["--bind"], self.offered("kolorun", *words, "--b"))
         self.assertEqual([], self.offered("kolorun", "-n", "2", "sort", "--b"))  # is no option of kolorun
 
 
