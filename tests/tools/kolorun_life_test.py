@@ -10,7 +10,7 @@ import tempfile
 import time
 
 import launching
-from launching import children, is_running, kolorun, python
+from launching import children, is_running, kolorun, python, state
 
 F_SEAL_SHRINK = getattr(fcntl, "F_SEAL_SHRINK", 2)
 
@@ -273,6 +273,17 @@ class Restart(launching.LaunchingTest):
         done = self.restart(3, script)
         self.assertEqual((0, "once\n"), (done.returncode, done.stdout), done.stderr)
         self.assertRegex(done.stderr, r"^kolorun: rank 1 \(pid \d+\) exited with code 5; the others go on\n$")
+
+    def test_not_after_all(self):
+        # While kolorun is stopped, all ranks end.
+        process = self.start("-n", "2", "--on-failure", "restart", "sleep", "1000")
+        ranks = self.wait_for_ranks(process, 2)
+        for pid in (process.pid, *ranks):
+            os.kill(pid, signal.SIGSTOP if pid == process.pid else signal.SIGKILL)
+            self.wait_until(lambda pid=pid: state(pid) in "TZ", "the stop, or the end")
+        os.kill(process.pid, signal.SIGCONT)
+        self.assertRegex(self.assert_ends(process, 137)[1], r"^.*rank 0 .* it is started again \(1 of 3\)\n.*rank 1 .*KILL\)\n"
+                                                            r"kolorun: rank 0 is not started again: the job is ending\n$")
 
     def test_tagged_output(self):
         # The first rank 1 leaves half a line, and a child that holds its pipes.

@@ -511,17 +511,18 @@ static int rank_start(struct job *job, int rank) {
 
 /* Nobody is left for a rank to join once all have ended, or one has ended well. */
 static void restarts_handle(struct job *job) {
+    const bool over = job->phase != PHASE_RUNNING || job->running == 0 || job->succeeded;
     for (int rank = 0; rank < job->options->ranks; rank++) {
         struct rank_process *process = &job->ranks[rank];
-        if (process->restart_at_ms > now_ms())
+        const int number = job->options->first_rank + rank;
+        if (process->restart_at_ms > (over ? NEVER_MS - 1 : now_ms()))
             continue;
         process->restart_at_ms = NEVER_MS;
-        if (job->phase != PHASE_RUNNING || job->running == 0 || job->succeeded)
-            continue;
-        int rc = rank_start(job, rank);
-        if (rc < 0)
-            message_print("cannot start rank %d again: %s; the others go on", job->options->first_rank + rank,
-                          strerror(-rc));
+        const int rc = over ? 0 : rank_start(job, rank);
+        if (over)
+            message_print("rank %d is not started again: the job is ending", number);
+        else if (rc < 0)
+            message_print("cannot start rank %d again: %s; the others go on", number, strerror(-rc));
     }
 }
 
