@@ -102,9 +102,20 @@ class Signals(launching.LaunchingTest):
             process = self.start("-n", "2", *python(code))
             self.read_lines(process, 2)
             process.send_signal(number)
-            time.sleep(0.1)  # two that come at the same time are one
+            time.sleep(1.1)  # two that come within a second are one
             process.send_signal(number)
             self.assertEqual(f"kolorun: {words}\n", self.assert_ends(process, 128 + number)[1])
+
+    def test_two_at_once_are_one(self):
+        # As timeout(1) sends SIGTERM; a shell and the kernel send SIGHUP at different times.
+        script = "trap 'trap \"\" TERM HUP; sleep 2; echo saved; exit 0' TERM HUP; echo ready; while :; do sleep 0.01; done"
+        for number, apart in ((signal.SIGTERM, 0.1), (signal.SIGHUP, 1.1)):
+            process = self.start("-n", "2", "sh", "-c", script)
+            self.read_lines(process, 2)
+            process.send_signal(number)
+            time.sleep(apart)
+            process.send_signal(number)
+            self.assertEqual(("saved\n" * 2, ""), self.assert_ends(process, 0))
 
     def test_a_second_one_where_a_rank_has_ended(self):
         # By the first one, or before it: no rank is given the rest of --grace, nor of the time after SIGTERM.
@@ -116,7 +127,7 @@ class Signals(launching.LaunchingTest):
                 process.send_signal(number)
             self.wait_until(lambda process=process: len(launching.children(process.pid)) == 1, "the end of rank 0")
             for _ in range(1 + (end == "exit 3")):
-                time.sleep(0.1)  # two that come at the same time are one
+                time.sleep(1.1)  # two that come within a second are one
                 process.send_signal(number)
             self.assert_ends(process, code)
 

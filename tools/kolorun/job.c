@@ -37,6 +37,7 @@
 #define RESTART_AFTER_MS     200   /* time to see whether the others end, too */
 #define INTERRUPT_MS         10000 /* a rank that fails within this time of a SIGINT fails because of it */
 #define INTERRUPT_AGAIN_MS   3000  /* a second SIGINT within this time of the first is an order */
+#define ONE_SIGNAL_MS        1000  /* signals that come within this time of each other are one */
 #define SIGNAL_ON_ITS_WAY_NS 10000000
 #define NEVER_MS             INT64_MAX
 
@@ -335,17 +336,19 @@ static bool reached_ranks(int signal_number, int code) {
     return code > 0 && !(signal_number == SIGHUP && getsid(0) == getpid());
 }
 
-/* Ranks may use a signal to end well, and then so does the job; who is stopped is continued, or could do nothing.
- * Whoever asks twice does not want to wait. A single SIGINT has no deadline: a debugger or an interpreter goes on after
- * it. */
+/* Ranks may use a signal to end well, and then so does the job. A second one is an order to end at once; but timeout(1)
+ * sends SIGTERM to kolorun and to its process group, and a shell and the kernel each send SIGHUP. A single SIGINT has
+ * no deadline: a debugger or an interpreter goes on after it. */
 static void asked_to_end(struct job *job, int signal_number, int code) {
-    const bool again = job->asked_signal == signal_number &&
-                       (signal_number != SIGINT || now_ms() < job->asked_at_ms + INTERRUPT_AGAIN_MS);
+    const int64_t since_ms = job->asked_signal == signal_number ? now_ms() - job->asked_at_ms : NEVER_MS;
+    const int64_t again_ms = signal_number == SIGINT ? INTERRUPT_AGAIN_MS : signal_number == SIGHUP ? 0 : NEVER_MS;
     if (job->running == 0) {
         job->exit_code = 128 + signal_number; /* nobody takes the rest of the output */
         job->phase = PHASE_GIVEN_UP;
         return;
     }
+    if (since_ms < ONE_SIGNAL_MS)
+        return;
     job->asked_signal = signal_number;
     job->asked_at_ms = now_ms();
     if (signal_number != SIGINT && job->asked_deadline_ms == NEVER_MS)
@@ -353,9 +356,10 @@ static void asked_to_end(struct job *job, int signal_number, int code) {
     if (!reached_ranks(signal_number, code))
         job_signal(job, signal_number);
     job_signal(job, SIGCONT);
-    if (again)
-        asked_end(job, 0);
-    if (again && job->phase == PHASE_GRACE)
+    if (since_ms >= again_ms)
+        return;
+    asked_end(job, 0);
+    if (job->phase == PHASE_GRACE)
         job->phase_deadline_ms = now_ms();
 }
 
