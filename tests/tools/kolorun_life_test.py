@@ -330,6 +330,27 @@ class Remains(launching.LaunchingTest):
         self.assertEqual(137, process.wait(timeout=launching.PATIENCE_S))
         self.assertFalse(any(is_running(pid) for pid in programs))
 
+    def test_program_of_a_script_is_asked_to_end(self):
+        # The scripts end of the signal at once. The program, of one within another, has the time that ranks have.
+        code = ("import os, signal, sys, time\ndef end(*_):\n    time.sleep({})\n    os.write(1, b'saved\\n')\n    sys.exit()\n"
+                "signal.signal(signal.SIGTERM, end)\nprint(flush=True)\nwhile True:\n    signal.pause()")
+        script = "sh -c '\"$@\"; :' sh \"$@\"; :"
+        for options in ((), ("--tag-output",)):
+            process = self.start("-n", "2", *options, "sh", "-c", script, "sh", *python(code.format(1)))
+            self.read_lines(process, 2)
+            process.terminate()
+            output, errors = self.assert_ends(process, 143)
+            self.assertEqual((2, "kolorun: terminated\n"), (output.count("saved"), errors))
+        # After a timeout or the failure of another rank that is 0.3 s. Of three jobs one must be in time.
+        for begin, times, ended in (("", 1, 124), ("[ $KOLO_RANK = 0 ] || { sleep $0; exit 3; }; ", 100, 3)):
+            for seconds in (1, 4, 16):
+                done = kolorun("-n", "2", "--grace", "0", "--timeout", str(seconds * times), "sh", "-c", begin + script,
+                               str(seconds), *python(code.format(0)))
+                self.assertEqual(ended, done.returncode, done.stderr)
+                if "saved" in done.stdout:
+                    break
+            self.assertIn("saved", done.stdout)
+
     def test_children_of_the_caller_are_its_own(self):
         # A shell that has become kolorun leaves it a child, which lives on, and from which nobody waits for a rank.
         for ranks, program, code in (("1", "exit 3", 3), ("2", '[ $KOLO_RANK = 1 ] || exec "$RANK_PROBE"', 1)):

@@ -64,7 +64,8 @@ struct job {
     struct launch_context context;
     pid_t pids[KOLO_RANKS_MAX]; /* of each rank; 0: ended, or never started */
     struct rank_process ranks[KOLO_RANKS_MAX];
-    int running; /* ranks that have started and not ended */
+    int running;    /* ranks that have started and not ended */
+    bool finishing; /* nothing but output is waited for */
     struct epoll_event ends[KOLO_RANKS_MAX];
     int ends_fd; /* epoll over the pidfds */
     int signal_fd;
@@ -72,6 +73,8 @@ struct job {
     enum phase phase;
     int64_t phase_deadline_ms;
     int64_t timeout_at_ms; /* NEVER_MS: none */
+    int told;              /* signal for what ranks leave behind, which the ranks have been sent; 0: none */
+    bool told_by_terminal; /* which sent it to its process group */
     int asked_signal;      /* the last that asked kolorun to end; 0: none */
     int64_t asked_at_ms;
     int64_t asked_deadline_ms; /* when ranks that have not ended by themselves are killed; NEVER_MS: at no time */
@@ -96,11 +99,15 @@ static void running_ranks_format(const struct job *job, char *text, size_t text_
     message_list_format(text, text_bytes, "rank", running, job->options->ranks, job->options->first_rank);
 }
 
-/* Nothing but a rank that has ended meanwhile can go wrong here, and its process id is still ours. */
-static void job_signal(const struct job *job, int signal_number) {
-    for (int rank = 0; rank < job->options->ranks; rank++)
-        if (job->pids[rank] != 0)
-            (void)kill(job->pids[rank], signal_number);
+/* Signals the ranks, and what those that have ended left behind. Returns how many they are. */
+static int job_signal(const struct job *job, int signal_number, bool by_terminal) {
+    return children_signal(job->pids, job->options->ranks, signal_number, by_terminal, false);
+}
+
+static void job_tell_end(struct job *job, int signal_number, bool by_terminal) {
+    job->told = signal_number;
+    job->told_by_terminal = by_terminal;
+    job_signal(job, signal_number, by_terminal);
 }
 
 /* Begins the end of the job; only the first reason counts. */
@@ -110,26 +117,26 @@ static void job_end(struct job *job, int exit_code, int64_t grace_ms) {
     job->phase = PHASE_GRACE;
     job->phase_deadline_ms = now_ms() + grace_ms;
     job->exit_code = exit_code;
+    job->told = 0;
 }
 
 static void phase_advance(struct job *job) {
     char ranks[200];
     switch (job->phase) {
     case PHASE_GRACE:
-        job_signal(job, SIGTERM);
-        job_signal(job, SIGCONT); /* a stopped process takes note of nothing but SIGKILL */
+        job_tell_end(job, SIGTERM, false);
         job->phase = PHASE_TERMINATING;
         job->phase_deadline_ms = now_ms() + TERM_TO_KILL_MS;
         break;
     case PHASE_TERMINATING:
-        job_signal(job, SIGKILL);
+        job_tell_end(job, SIGKILL, false);
         job->phase = PHASE_KILLING;
         job->phase_deadline_ms = now_ms() + KILL_TO_GIVING_UP_MS;
         break;
     case PHASE_KILLING:
         running_ranks_format(job, ranks, sizeof ranks);
-        message_print("%s did not end within %d s of SIGKILL; not waiting any longer", ranks,
-                      KILL_TO_GIVING_UP_MS / 1000);
+        message_print("%s did not end within %d s of SIGKILL; not waiting any longer",
+                      job->running > 0 ? ranks : "what ranks left behind", KILL_TO_GIVING_UP_MS / 1000);
         job->phase = PHASE_GIVEN_UP;
         break;
     case PHASE_RUNNING:
@@ -174,10 +181,6 @@ static bool reader_gone(int fd) {
     return poll(&output, 1, 0) > 0 && (output.revents & POLLERR) != 0;
 }
 
-static bool asks_to_end(int signal_number) {
-    return signal_number == SIGINT || signal_number == SIGTERM || signal_number == SIGHUP || signal_number == SIGQUIT;
-}
-
 /* Whether the rank failed because kolorun was asked to end, and so is not to blame. */
 static bool was_asked(struct job *job, int status) {
     if (job->asked_signal == 0 && WIFSIGNALED(status) && asks_to_end(WTERMSIG(status))) {
@@ -201,6 +204,7 @@ static void asked_end(struct job *job, int64_t grace_ms) {
                         : job->asked_signal == SIGHUP  ? "hung up: the terminal has gone"
                                                        : "ended by SIGQUIT");
     job_end(job, 128 + job->asked_signal, grace_ms);
+    job->told = job->asked_signal;
 }
 
 static void rank_failed(struct job *job, int rank, pid_t pid, int status) {
@@ -244,9 +248,10 @@ static void rank_failed(struct job *job, int rank, pid_t pid, int status) {
         job_end(job, code, job->options->grace_ms);
 }
 
-/* The last rank has ended. Whoever reads its output, or what kolorun says, gets some time for the rest, even past the
- * timeout. Where kolorun was asked to end, none but ranks' output is worth more than that. */
+/* The last rank has ended. The reader of its output, or of what kolorun says, gets some time for the rest, even past
+ * the timeout. Where kolorun was asked to end, none but ranks' output is worth more than that. */
 static void output_finish(struct job *job) {
+    job->finishing = true;
     tagged_output_finish();
     if (job->asked_signal != 0 && !job->options->tag_output)
         job->timeout_at_ms = 0;
@@ -271,8 +276,6 @@ static void rank_ended(struct job *job, int rank, int status) {
         job->succeeded = true;
     else
         rank_failed(job, rank, pid, status);
-    if (job->running == 0)
-        output_finish(job);
 }
 
 static void reap_by_pidfd(struct job *job) {
@@ -311,6 +314,22 @@ static void reap_others(struct job *job) {
     }
 }
 
+/* Where the job fails, what ranks leave behind when they end, such as the program of a shell script, is told what they
+ * have been told, and has as much time; if nobody has been told to end and no rank is left, SIGTERM comes at once. */
+static void leftovers_handle(struct job *job) {
+    int left = 0;
+    if (job->finishing || (job->running > 0 && job->phase == PHASE_RUNNING))
+        return;
+    if (job->exit_code != 0 || job->failure_code != 0) {
+        job_end(job, job->exit_code, 0);
+        left = children_signal(job->pids, job->options->ranks, job->told, job->told_by_terminal, true);
+    }
+    if (job->running == 0 && left == 0)
+        output_finish(job);
+    else if (job->running == 0 && job->told == 0)
+        job->phase_deadline_ms = now_ms();
+}
+
 /* Stops kolorun as the ranks have been: with the default action, which the kernel withholds where nobody could
  * continue us. The time until then does not count. */
 static void stop_until_continued(struct job *job) {
@@ -342,7 +361,7 @@ static bool reached_ranks(int signal_number, int code) {
 static void asked_to_end(struct job *job, int signal_number, int code) {
     const int64_t since_ms = job->asked_signal == signal_number ? now_ms() - job->asked_at_ms : NEVER_MS;
     const int64_t again_ms = signal_number == SIGINT ? INTERRUPT_AGAIN_MS : signal_number == SIGHUP ? 0 : NEVER_MS;
-    if (job->running == 0) {
+    if (job->finishing) {
         job->exit_code = 128 + signal_number; /* nobody takes the rest of the output */
         job->phase = PHASE_GIVEN_UP;
         return;
@@ -353,9 +372,7 @@ static void asked_to_end(struct job *job, int signal_number, int code) {
     job->asked_at_ms = now_ms();
     if (signal_number != SIGINT && job->asked_deadline_ms == NEVER_MS)
         job->asked_deadline_ms = job->asked_at_ms + job->options->signal_grace_ms;
-    if (!reached_ranks(signal_number, code))
-        job_signal(job, signal_number);
-    job_signal(job, SIGCONT);
+    job_tell_end(job, signal_number, reached_ranks(signal_number, code));
     if (since_ms >= again_ms)
         return;
     asked_end(job, 0);
@@ -370,8 +387,7 @@ static void signal_handle(struct job *job, int signal_number, int code) {
         asked_to_end(job, signal_number, code);
         return;
     }
-    if (!reached_ranks(signal_number, code))
-        job_signal(job, signal_number);
+    job_signal(job, signal_number, reached_ranks(signal_number, code));
     if (signal_number == SIGTSTP)
         stop_until_continued(job);
 }
@@ -405,13 +421,13 @@ static void output_service(struct job *job, const struct pollfd *fds) {
 static bool job_goes_on(const struct job *job) {
     if (job->phase == PHASE_GIVEN_UP)
         return false;
-    return job->running > 0 || tagged_output_busy();
+    return !job->finishing || tagged_output_busy();
 }
 
 static int64_t next_deadline_ms(const struct job *job) {
     if (job->running > 0 && job->phase == PHASE_RUNNING && job->asked_deadline_ms < job->timeout_at_ms)
         return job->asked_deadline_ms;
-    if (job->running == 0 || job->phase == PHASE_RUNNING)
+    if (job->finishing || job->phase == PHASE_RUNNING)
         return job->timeout_at_ms;
     if (job->phase == PHASE_GRACE && job->timeout_at_ms < job->phase_deadline_ms)
         return job->timeout_at_ms;
@@ -431,7 +447,7 @@ static void deadline_handle(struct job *job) {
     char ranks[200];
     if (!job_goes_on(job) || now_ms() < next_deadline_ms(job))
         return;
-    if (job->running > 0 && job->phase != PHASE_RUNNING) {
+    if (!job->finishing && job->phase != PHASE_RUNNING) {
         phase_advance(job);
         return;
     }
@@ -537,7 +553,7 @@ static void ends_tell(struct job *job) {
         struct rank_process *process = &job->ranks[rank];
         if (process->untold < 0 || process->restart_at_ms != NEVER_MS)
             continue;
-        if (leftover_processes_count() > job->running)
+        if (job_signal(job, 0, false) > job->running)
             return;
         kolo_file_end_tell(job->tell_fd, rank, process->untold);
         process->untold = -1;
@@ -560,6 +576,7 @@ static void job_watch(struct job *job) {
         signals_read(job);
         reap_by_pidfd(job);
         reap_others(job);
+        leftovers_handle(job);
         output_service(job, fds + POLL_OUTPUT);
         restarts_handle(job);
         ends_tell(job);
@@ -631,8 +648,6 @@ static void job_start(struct job *job) {
         message_print("cannot start rank %d of %d: %s%s", job->options->first_rank + rank, job->options->size,
                       strerror(-rc), remedy);
         job_end(job, EXIT_LAUNCHER, 0);
-        if (job->running == 0)
-            output_finish(job);
         return;
     }
 }
@@ -657,7 +672,5 @@ int job_run(const struct launch_options *options, struct binding *binding, int s
     job_watch(&job);
     if (!job.succeeded && job.exit_code == 0) /* the others went on */
         job.exit_code = job.failure_code;
-    if (job.exit_code != 0 || job.failure_code != 0)
-        leftover_processes_kill();
     return job.exit_code;
 }

@@ -5,9 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 
-#include "base/clock.h"
 #include "base/file.h"
 
 void process_text_read(const char *proc, long pid, const char *name, char *text, size_t text_bytes) {
@@ -41,9 +39,6 @@ char process_state(const char *proc, long pid) {
 
 /* Adoption is best effort: where the kernel cannot list children, leftovers stay, as they would without it. */
 
-#define ROUNDS_MAX 100
-#define ROUND_NS   10000000
-
 enum { CHILDREN_MAX = 4096 };
 
 static int inherited[CHILDREN_MAX], inherited_count; /* the caller's children; 0: has been waited for */
@@ -58,20 +53,39 @@ static int list_children(int pids[CHILDREN_MAX]) {
     return count;
 }
 
-static bool is_inherited(int pid) {
+static bool is_among(const int *pids, int count, int pid) {
     bool found = false;
-    for (int i = 0; i < inherited_count; i++)
-        found |= inherited[i] == pid;
+    for (int i = 0; i < count; i++)
+        found |= pids[i] == pid;
     return found;
 }
 
-/* Returns how many children there were for the signal; 0: none. */
-static int signal_children(int signal_number) {
-    int pids[CHILDREN_MAX], count = 0;
+bool asks_to_end(int signal_number) {
+    return signal_number == SIGINT || signal_number == SIGTERM || signal_number == SIGHUP || signal_number == SIGQUIT;
+}
+
+int children_signal(const pid_t *ranks, int count, int signal_number, bool by_terminal, bool new_only) {
+    static int told[CHILDREN_MAX], told_count;
+    int pids[CHILDREN_MAX], found = 0;
     const int children = list_children(pids);
-    for (int i = 0; i < children; i++)
-        count += pids[i] > 0 && !is_inherited(pids[i]) && kill(pids[i], signal_number) == 0;
-    return count;
+    if (children > 0)
+        count = children;
+    else
+        memcpy(pids, ranks, (size_t)count * sizeof *pids);
+    for (int i = 0; i < count; i++) {
+        if (pids[i] <= 0 || is_among(inherited, inherited_count, pids[i]))
+            continue;
+        const bool wanted = !new_only || !is_among(told, told_count, pids[i]);
+        const bool has_it = by_terminal;
+        found += kill(pids[i], wanted && !has_it ? signal_number : 0) == 0;
+        if (wanted && asks_to_end(signal_number))
+            (void)kill(pids[i], SIGCONT);
+    }
+    if (asks_to_end(signal_number)) {
+        memcpy(told, pids, (size_t)count * sizeof *told);
+        told_count = count;
+    }
+    return found;
 }
 
 void leftover_processes_adopt(void) {
@@ -83,21 +97,4 @@ void leftover_processes_reaped(pid_t pid) {
     for (int i = 0; i < inherited_count; i++)
         if (inherited[i] == pid)
             inherited[i] = 0;
-}
-
-int leftover_processes_count(void) {
-    return signal_children(0);
-}
-
-/* A killed process hands its own children on to us: go round until there is none. */
-void leftover_processes_kill(void) {
-    for (int round = 0; round < ROUNDS_MAX && signal_children(SIGKILL) > 0; round++) {
-        pid_t pid;
-        do
-            pid = waitpid(-1, NULL, WNOHANG);
-        while (pid > 0);
-        if (pid < 0) /* no child is left */
-            return;
-        kolo_clock_sleep(ROUND_NS);
-    }
 }

@@ -25,9 +25,10 @@ void leftover_processes_adopt(void);
 /* To be called when a child that is no rank has been waited for: another process may get its number. */
 void leftover_processes_reaped(pid_t pid);
 
-/* How many children this process has, ranks and adopted ones; 0 where the kernel does not tell. */
-int leftover_processes_count(void);
+/* SIGINT, SIGTERM, SIGHUP or SIGQUIT. */
+bool asks_to_end(int signal_number);
 
-/* Kills these children of this process, and theirs as they are adopted, and waits for their end, but no longer
- * than a second. */
-void leftover_processes_kill(void);
+/* Sends a signal to the children of this process, ranks and adopted ones, or to these ranks alone where the kernel does
+ * not list children. One that asks to end continues them, too. `by_terminal`: they have it already. `new_only`: so
+ * have those that were there when the last one that asks to end was sent. Returns how many children there are. */
+int children_signal(const pid_t *ranks, int count, int signal_number, bool by_terminal, bool new_only);
