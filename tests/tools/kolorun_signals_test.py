@@ -176,8 +176,11 @@ class Terminal(launching.LaunchingTest):
         return process, open(controller, "wb", buffering=0)
 
     def test_keys_reach_ranks_once(self):
-        for key, number in ((b"\x03", signal.SIGINT), (b"\x1c", signal.SIGQUIT)):
-            process, controller = self.start_on_terminal("-n", "2", *python(COUNT.format(wanted=f"{int(number)},")))
+        # Also where the terminal does not reach them, in a process group of their own.
+        for key, number, begin in ((b"\x03", signal.SIGINT, ""), (b"\x1c", signal.SIGQUIT, ""),
+                                   (b"\x03", signal.SIGINT, "import os; os.setpgid(0, 0)\n")):
+            code = begin + COUNT.format(wanted=f"{int(number)},")
+            process, controller = self.start_on_terminal("-n", "2", *python(code))
             with controller:
                 self.assertEqual(["ready"] * 2, self.read_lines(process, 2))
                 controller.write(key)
@@ -210,7 +213,8 @@ print(job.wait(), flush=True)
 """
         controller, terminal = os.openpty()
         process = subprocess.Popen(
-            [sys.executable, "-c", shell, launching.KOLORUN, "-n", "2", "--timeout", "1000", "sleep", "1000"],
+            [sys.executable, "-c", shell, launching.KOLORUN, "-n", "2", "--timeout", "1000", "sh", "-c",
+             "[ $KOLO_RANK = 0 ] || exec timeout 1000 sleep 1000; exec sleep 1000"],
             stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
             env=launching.environment(), preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
         self.addCleanup(self.end, process)

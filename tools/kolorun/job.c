@@ -348,9 +348,9 @@ static void stop_until_continued(struct job *job) {
         job->asked_deadline_ms += stopped_ms;
 }
 
-/* What the terminal sends (si_code above 0: from the kernel) has reached the ranks already, because they are in
- * the same process group; but of a hangup, only the session's leader is told. What another process sends may
- * have come to kolorun alone. */
+/* What the terminal sends (si_code above 0: from the kernel) has reached the ranks already, as far as they are in the
+ * same process group; but of a hangup, only the session's leader is told. What another process sends may have come to
+ * kolorun alone. */
 static bool reached_ranks(int signal_number, int code) {
     return code > 0 && !(signal_number == SIGHUP && getsid(0) == getpid());
 }

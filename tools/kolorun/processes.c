@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include "base/file.h"
 
@@ -76,7 +77,7 @@ int children_signal(const pid_t *ranks, int count, int signal_number, bool by_te
         if (pids[i] <= 0 || is_among(inherited, inherited_count, pids[i]))
             continue;
         const bool wanted = !new_only || !is_among(told, told_count, pids[i]);
-        const bool has_it = by_terminal;
+        const bool has_it = by_terminal && getpgid(pids[i]) == getpgrp();
         found += kill(pids[i], wanted && !has_it ? signal_number : 0) == 0;
         if (wanted && asks_to_end(signal_number))
             (void)kill(pids[i], SIGCONT);

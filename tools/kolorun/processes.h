@@ -29,6 +29,7 @@ void leftover_processes_reaped(pid_t pid);
 bool asks_to_end(int signal_number);
 
 /* Sends a signal to the children of this process, ranks and adopted ones, or to these ranks alone where the kernel does
- * not list children. One that asks to end continues them, too. `by_terminal`: they have it already. `new_only`: so
- * have those that were there when the last one that asks to end was sent. Returns how many children there are. */
+ * not list children. One that asks to end continues them, too. `by_terminal`: those in our process group have it
+ * already. `new_only`: so have those that were there when the last one that asks to end was sent. Returns how many
+ * children there are. */
 int children_signal(const pid_t *ranks, int count, int signal_number, bool by_terminal, bool new_only);
