@@ -102,7 +102,7 @@ class Signals(launching.LaunchingTest):
             process = self.start("-n", "2", *python(code))
             self.read_lines(process, 2)
             process.send_signal(number)
-            time.sleep(1.1)  # two that come within a second are one
+            time.sleep(0.1 if number == signal.SIGINT else 1.1)  # other two within a second are one
             process.send_signal(number)
             self.assertEqual(f"kolorun: {words}\n", self.assert_ends(process, 128 + number)[1])
 
@@ -127,7 +127,7 @@ class Signals(launching.LaunchingTest):
                 process.send_signal(number)
             self.wait_until(lambda process=process: len(launching.children(process.pid)) == 1, "the end of rank 0")
             for _ in range(1 + (end == "exit 3")):
-                time.sleep(1.1)  # two that come within a second are one
+                time.sleep(0.1 if number == signal.SIGINT else 1.1)  # other two within a second are one
                 process.send_signal(number)
             self.assert_ends(process, code)
 

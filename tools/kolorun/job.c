@@ -37,7 +37,7 @@
 #define RESTART_AFTER_MS     200   /* time to see whether the others end, too */
 #define INTERRUPT_MS         10000 /* a rank that fails within this time of a SIGINT fails because of it */
 #define INTERRUPT_AGAIN_MS   3000  /* a second SIGINT within this time of the first is an order */
-#define ONE_SIGNAL_MS        1000  /* signals that come within this time of each other are one */
+#define ONE_SIGNAL_MS        1000  /* two that are alike, and no SIGINT, within this time are one */
 #define SIGNAL_ON_ITS_WAY_NS 10000000
 #define NEVER_MS             INT64_MAX
 
@@ -366,7 +366,7 @@ static void asked_to_end(struct job *job, int signal_number, int code) {
         job->phase = PHASE_GIVEN_UP;
         return;
     }
-    if (since_ms < ONE_SIGNAL_MS)
+    if (since_ms < ONE_SIGNAL_MS && signal_number != SIGINT)
         return;
     job->asked_signal = signal_number;
     job->asked_at_ms = now_ms();
