@@ -66,6 +66,16 @@ class Resume(training.TrainingTest):
         early = [abs(a - b) for a, b in zip(rest["losses"][:30], whole["losses"][:30])]
         self.assertLess(max(early), 1e-3)
 
+    def test_ended_while_it_saves(self):
+        job = subprocess.Popen(training.command(None, "--data", self.data, "--hidden", 2048, "--epochs", 100000, "--save",
+                                                self.state), stdout=subprocess.DEVNULL, env=training.ENVIRONMENT)
+        self.wait_until(self.state.exists, "a file")
+        while not list(self.folder.glob("*.new-*")):
+            self.assertIsNone(job.poll())
+        job.terminate()
+        self.assertEqual(-signal.SIGTERM, job.wait(training.SECONDS_MAX))
+        self.assert_no_leftovers()
+
     def header(self):
         return self.state.read_bytes()[:HEADER_BYTES]
 

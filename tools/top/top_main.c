@@ -207,21 +207,9 @@ static void report(FILE *to, const top_sample *sample) {
         top_report_json(to, sample, options.once);
 }
 
-/* A signal that ends the program waits meanwhile, so that no temporary file is left behind. False with a message. */
-static bool write_file(const char *text, size_t bytes) {
-    sigset_t signals, before;
-    struct kolo_new_file file;
-    sigfillset(&signals);
-    sigprocmask(SIG_BLOCK, &signals, &before);
-    const bool good = kolo_new_file_write(&file, options.file, text, bytes) == 0 && kolo_new_file_name(&file) == 0;
-    sigprocmask(SIG_SETMASK, &before, NULL);
-    if (!good)
-        message_print("%s", file.message);
-    return good;
-}
-
 /* False with a message. */
 static bool report_to_file(const top_sample *sample) {
+    struct kolo_new_file file = {.message = "out of memory"};
     char *text = NULL;
     size_t bytes = 0;
     FILE *to = open_memstream(&text, &bytes);
@@ -231,10 +219,9 @@ static bool report_to_file(const top_sample *sample) {
         good = !ferror(to);
         good = fclose(to) == 0 && good;
     }
-    if (good)
-        good = write_file(text, bytes);
-    else
-        message_print("out of memory");
+    good = good && kolo_new_file_write(&file, options.file, 0666, text, bytes) == 0 && kolo_new_file_name(&file) == 0;
+    if (!good)
+        message_print("%s", file.message);
     free(text);
     return good;
 }

@@ -7,6 +7,8 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -154,9 +156,32 @@ static int share_image(trainer *t, int root, header *image, position at) {
 
 void checkpoint_try(const char *path) {
     struct kolo_new_file file;
-    if (kolo_new_file_write(&file, path, NULL, 0) < 0)
+    if (kolo_new_file_write(&file, path, 0666, NULL, 0) < 0)
         give_up("%s", file.message);
     kolo_new_file_drop(&file);
+}
+
+static int ended_by; /* a signal meanwhile; 0: none */
+
+static void note_end(int number) {
+    ended_by = number;
+}
+
+/* Threads of BLAS take signals that this thread blocks. So those that end the process are noted, and raised later. */
+static bool write_file(struct kolo_new_file *file, const char *path, const header *image) {
+    static const int ending[] = {SIGHUP, SIGINT, SIGTERM};
+    enum { ENDING = sizeof ending / sizeof *ending };
+    void (*before[ENDING])(int);
+    for (int i = 0; i < ENDING; i++)
+        if ((before[i] = signal(ending[i], note_end)) == SIG_IGN)
+            signal(ending[i], SIG_IGN);
+    const bool good =
+        kolo_new_file_write(file, path, 0666, image, image->file_bytes) == 0 && kolo_new_file_name(file) == 0;
+    for (int i = 0; i < ENDING; i++)
+        signal(ending[i], before[i]);
+    if (ended_by)
+        raise(ended_by);
+    return good;
 }
 
 int checkpoint_save(const trainer *t, const char *path) {
@@ -167,8 +192,7 @@ int checkpoint_save(const trainer *t, const char *path) {
     const int rc = make_image(t, first, &image);
     if (first && rc == 0 && path == NULL)
         message_print("step %zu is not saved: the rank that knew where is lost", t->steps);
-    else if (first && rc == 0 &&
-             (kolo_new_file_write(&file, path, image, image->file_bytes) < 0 || kolo_new_file_name(&file) < 0))
+    else if (first && rc == 0 && !write_file(&file, path, image))
         give_up("%s", file.message);
     kolo_trace_end();
     free(image);

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -83,17 +82,12 @@ int tune_profile_keep_sections(FILE *file, const char *path, const tune_space *s
     return result;
 }
 
-/* A signal that ends the program waits meanwhile, so that no temporary file is left behind. */
 int tune_profile_replace(const char *path, const char *text, size_t bytes) {
-    sigset_t signals, before;
-    sigfillset(&signals);
-    sigprocmask(SIG_BLOCK, &signals, &before);
+    enum { MODE = 0644 }; /* kolo reads no profile that others could have written */
     struct kolo_new_file file;
-    const int result = kolo_new_file_write(&file, path, text, bytes) < 0 || kolo_new_file_name(&file) < 0
-                           ? message_print("%s", file.message)
-                           : 0;
-    sigprocmask(SIG_SETMASK, &before, NULL);
-    return result;
+    return kolo_new_file_write(&file, path, MODE, text, bytes) < 0 || kolo_new_file_name(&file) < 0
+               ? message_print("%s", file.message)
+               : 0;
 }
 
 static int write_trial(FILE *file, const tune_space *space, int candidate) {

@@ -15,7 +15,7 @@
 
 #include "base/file.h"
 
-enum { LINKS_MAX = 40, TRIES = 8, MODE = 0666, SHOWN_MAX = 200 /* of a path */ };
+enum { LINKS_MAX = 40, TRIES = 8, SHOWN_MAX = 200 /* of a path */ };
 
 /* Appends the reason to the message, which begins with the caller's path, and returns -error. */
 static int fail(struct kolo_new_file *file, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -75,9 +75,9 @@ static int remove_left(struct kolo_new_file *file) {
 }
 
 /* Opens a new file that is this process's alone. */
-static int create(struct kolo_new_file *file) {
+static int create(struct kolo_new_file *file, mode_t mode) {
     for (int tries = 0; tries < TRIES; tries++) {
-        file->fd = open(file->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, MODE);
+        file->fd = open(file->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
         if (file->fd < 0 && errno != EEXIST)
             return fail_system(file, errno);
         if (file->fd < 0) {
@@ -107,7 +107,7 @@ static int write_all(int fd, const uint8_t *bytes, size_t count) {
     return 0;
 }
 
-int kolo_new_file_write(struct kolo_new_file *file, const char *path, const void *bytes, size_t count) {
+static int write_beside(struct kolo_new_file *file, const char *path, mode_t mode, const void *bytes, size_t count) {
     struct stat old;
     snprintf(file->message, sizeof file->message, "cannot write '%.*s': ", SHOWN_MAX, path);
     int rc = follow(file, path);
@@ -119,14 +119,24 @@ int kolo_new_file_write(struct kolo_new_file *file, const char *path, const void
                                     : fail(file, EINVAL, "it is not a regular file: give the name of a file");
     if (snprintf(file->path, sizeof file->path, "%s.new-%ld", file->place, (long)getpid()) >= (int)sizeof file->path)
         return fail_system(file, ENAMETOOLONG);
-    rc = create(file);
+    rc = create(file, mode);
     if (rc < 0)
         return rc;
-    if ((is_old && fchmod(file->fd, old.st_mode & 0777) < 0) || write_all(file->fd, bytes, count) < 0 ||
+    if ((is_old && fchmod(file->fd, old.st_mode & mode) < 0) || write_all(file->fd, bytes, count) < 0 ||
         fsync(file->fd) < 0) {
         rc = fail_system(file, errno);
         kolo_new_file_drop(file);
     }
+    return rc;
+}
+
+int kolo_new_file_write(struct kolo_new_file *file, const char *path, mode_t mode, const void *bytes, size_t count) {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &file->signals);
+    const int rc = write_beside(file, path, mode, bytes, count);
+    if (rc < 0)
+        pthread_sigmask(SIG_SETMASK, &file->signals, NULL);
     return rc;
 }
 
@@ -151,10 +161,12 @@ int kolo_new_file_name(struct kolo_new_file *file) {
     }
     close(file->fd);
     const int error = sync_folder(file);
+    pthread_sigmask(SIG_SETMASK, &file->signals, NULL);
     return error ? fail_system(file, error) : 0;
 }
 
 void kolo_new_file_drop(struct kolo_new_file *file) {
     unlink(file->path);
     close(file->fd);
+    pthread_sigmask(SIG_SETMASK, &file->signals, NULL);
 }

@@ -133,7 +133,7 @@ static int write_file(struct kolo_table_saving *saving) {
     memcpy(&header, saving->file, sizeof header);
     header.checksum = checksum_of(saving->table, saving->file + sizeof header, header.body_bytes);
     memcpy(saving->file, &header, sizeof header);
-    int rc = kolo_new_file_write(&saving->new, saving->path, saving->file, saving->bytes);
+    int rc = kolo_new_file_write(&saving->new, saving->path, 0666, saving->file, saving->bytes);
     KOLO_POINT("table_file.renaming");
     if (rc == 0)
         rc = kolo_new_file_name(&saving->new);

@@ -1,12 +1,10 @@
 /* Writing the record of a failure. */
 #include "comm/failure/record.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -120,9 +118,7 @@ static void write_record(const char *directory, const char *text, size_t bytes, 
     snprintf(path, sizeof path, "%s/%s.%u.%d.%" PRIu64 ".kolodump", directory,
              comm->origin.title[0] ? comm->origin.title : "kolo", comm->global_rank, (int)getpid(),
              kolo_fetch_add(&records, 1));
-    int rc = kolo_new_file_write(&file, path, text, bytes);
-    if (rc == 0 && fchmod(file.fd, 0600) < 0)
-        rc = -errno;
+    int rc = kolo_new_file_write(&file, path, 0600, text, bytes);
     if (rc == 0)
         rc = kolo_new_file_name(&file);
     if (rc < 0)
