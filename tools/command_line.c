@@ -314,14 +314,15 @@ static void take(const command_line *line, const typed_option *typed) {
     char values[MESSAGE_BYTES / 2];
     if (option == &command_options_common[HELP] || option == &command_options_common[VERSION])
         print_and_exit(line, (int)(option - command_options_common));
-    if (option->flag) {
+    if (option->flag)
         *option->flag = true;
-    } else if (option->text) {
+    if (option->text) {
         *option->text = typed->value;
         wanted = *typed->value ? NULL : value_name(option);
     } else if (option->read && !option->choice) {
         wanted = option->read(typed->value);
-    } else if (!(option->list_count ? store_list(option, typed->value) : store(option, typed->value, 0))) {
+    } else if (!option->flag &&
+               !(option->list_count ? store_list(option, typed->value) : store(option, typed->value, 0))) {
         format_wanted(values, sizeof values, option);
         wanted = values;
     }

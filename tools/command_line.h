@@ -14,7 +14,7 @@ typedef struct command_option {
                         * that begins with no dash stands for the value. NULL: `help` is a heading over what follows */
     const char *help;  /* as in printed_text.h; one that begins with '(' stands behind the names of all choices */
 
-    bool *flag;        /* set to true */
+    bool *flag;        /* set to true, also beside `text` */
     int *integer;      /* from low to high. An option that shows no value may have one; 1 where it has none */
     size_t *count;     /* from low to high */
     size_t *bytes;     /* from low to high, with K, M or G if need be */

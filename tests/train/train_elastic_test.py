@@ -140,7 +140,8 @@ class Elastic(training.TrainingTest):
     def test_joins_by_hand(self):
         job, pids = self.first_epoch(2, *OPTIONS, on_failure="continue")
         with stopped(pids[1]):
-            newcomers = [self.join(), self.join("--hidden", 256, "--data", self.data, "--rate", 0.1)]
+            newcomers = [self.join(), self.join("--hidden", 256, "--data", self.data, "--rate", 0.1, "--optimizer", "sgd",
+                                                "--elastic", "--no-compare")]
         report, errors = self.finish(job, 4, 0, 2)
         self.assertIn("2 joined: going on with 4 ranks", errors)
         for newcomer in newcomers:
@@ -170,6 +171,10 @@ class Elastic(training.TrainingTest):
         job, pids = self.first_epoch(2, *OPTIONS, on_failure="continue")
         with stopped(pids[1]):
             cases = [(("--hidden", 99), "--hidden 99: the training has 256"),
+                     (("--optimizer", "adamw", "--exact"), "--optimizer: the training has sgd"),
+                     (("--exact",), "--exact: the training is without it"),
+                     (("--accumulate", 4), "--accumulate 4: the training has 1"),
+                     (("--save", self.folder / "state"), "--save: the training is without it"),
                      (("--rate", "0.2"), "--rate 0.2: the training has 0.1"),
                      (("--steps", "3"), "--steps 3: the training has no such limit"),
                      (("--seed", 1, "--data", other), "--data: the rows are not those of the training")]

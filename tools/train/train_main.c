@@ -44,7 +44,7 @@ static void check_sizes(const session *s) {
 /* Checks and tells how a finished training went. Returns the exit code, or LOST. */
 static int conclude(session *s) {
     const trainer *t = &s->trainer;
-    const int compares = s->options.settings.compare && kolo_comm_size(s->comm) > 1;
+    const int compares = !s->options.settings.no_compare && kolo_comm_size(s->comm) > 1;
     comparison compared = {.same = 1};
     const int identical = replicas_identical(s->comm, t->model.parameters, t->model.parameters_count);
     if (identical < 0)

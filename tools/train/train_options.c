@@ -1,7 +1,5 @@
 #include "train_options.h"
 
-#include <assert.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,10 +18,8 @@ static train_settings settings = {
     .seed = 1,
     .server = {.rule = TRAIN_RULES, .staleness = 3, .features = 1024, .slow_rank = SLOW_NONE}};
 static train_options options;
-static bool no_compare;
 
-enum { EPOCHS = 30, SETTINGS_COMPARED = 7, OPTIONS_BEFORE = 1 }; /* those of a process that joins are the first ones */
-static_assert(offsetof(train_settings, compare) == SETTINGS_COMPARED * sizeof(uint64_t), "of 8 bytes each");
+enum { EPOCHS = 30 };
 static const double sgd_rate = 0.1, adamw_rate = 0.001;
 
 static const char *on_failure_name(unsigned on_failure) {
@@ -95,13 +91,13 @@ static const char *read_slow(const char *typed) {
 /* What an option is for, where not every training takes it. */
 enum { ONE_WAY = 1, ALLREDUCE = 2, WORKERS = 4, TABLES = 8 };
 
-/* Behind the first heading are the settings that are compared, in their order. */
+/* A file's row also has the setting that all ranks share. */
 static const command_option table[] = {
     {.help = "Data and model"},
     {"--data FILE",
      "CSV without a header line: numbers, and last the label, an integer from 0. One row in five, always the same, is "
      "for testing (default: the installed digits, ../share/kolo/digits.csv)",
-     TO_TEXT(options.data_path)},
+     TO_TEXT(options.data_path), .count = &settings.data_fingerprint},
     {"--epochs N", "passes over the training rows (default 30; logistic 1, factorization 6)",
      TO_COUNT(settings.epochs, 1, 100000)},
     {"--steps N", "stop after that many batches, if the epochs have more", TO_COUNT(settings.steps_max, 1, 1000000000)},
@@ -142,11 +138,11 @@ static const command_option table[] = {
     {"--save FILE",
      "save parameters, optimizer's state and progress in FILE, after each epoch and at the end. FILE is replaced at "
      "once, and so always whole",
-     TO_TEXT(options.save_path), USED_FOR(ONE_WAY | ALLREDUCE)},
+     TO_TEXT(options.save_path), TO_FLAG(settings.save), USED_FOR(ONE_WAY | ALLREDUCE)},
     {"--resume FILE",
      "go on from FILE, with any number of processes, fused or not. Give the same --data, --batch, --accumulate, "
      "--hidden, --seed and --optimizer. Implies --no-compare",
-     TO_TEXT(options.resume_path), USED_FOR(ONE_WAY | ALLREDUCE)},
+     TO_TEXT(options.resume_path), TO_FLAG(settings.resume), USED_FOR(ONE_WAY | ALLREDUCE)},
     {"--on-failure MODE",
      "when a process is lost: stop (default), or shrink: the others go on, and share the batches. kolorun must let "
      "them: --on-failure continue",
@@ -191,7 +187,7 @@ static const command_option table[] = {
     {"--every N", "steps of a worker between losses (default: 20 losses)",
      TO_COUNT(settings.server.every, 1, 1000000000), USED_FOR(WORKERS)},
     {.help = "Output"},
-    {"--no-compare", "leave out the run in one process, as with one rank", TO_FLAG(no_compare)},
+    {"--no-compare", "leave out the run in one process, as with one rank", TO_FLAG(settings.no_compare)},
     {"--json FILE", "also write all figures, with each step's loss, to FILE", TO_TEXT(options.json_path)},
     {"--quiet", "print the summary only", TO_FLAG(options.quiet)},
 };
@@ -309,17 +305,15 @@ train_options train_options_read(int argc, char **argv) {
     if (settings.elastic)
         settings.on_failure = TRAIN_SHRINK;
     settings.server.used = has("--server") || settings.server.problem != TRAIN_DIGITS;
-    settings.save = options.save_path != NULL;
-    settings.resume = options.resume_path != NULL;
     check_together();
     settings.tell_step =
         has("--optimizer") || has("--compress") || settings.way.fused || settings.way.overlap || settings.way.exact;
-    settings.compare = !no_compare && !settings.resume && settings.way.compress == KOLO_COMPRESSION_NONE;
+    settings.no_compare |= settings.resume || settings.way.compress != KOLO_COMPRESSION_NONE;
     if (!settings.server.used && !has("--epochs"))
         settings.epochs = EPOCHS;
     if (!settings.server.used && !has("--rate"))
         settings.rate = settings.optimizer == TRAIN_ADAMW ? adamw_rate : sgd_rate;
-    options.given = line.given >> OPTIONS_BEFORE & ((UINT64_C(1) << SETTINGS_COMPARED) - 1);
+    options.given = line.given;
     options.settings = settings;
     return options;
 }
@@ -332,28 +326,44 @@ int train_settings_share(kolo_comm *comm, train_settings *shared) {
     return check(comm, kolo_broadcast(comm, shared, sizeof *shared, KOLO_U8, 0), "cannot share the options");
 }
 
+/* Writes in words what the training has instead of what was asked for. */
+static void tell_difference(const command_option *option, const void *asked, const void *training, char *text,
+                            size_t text_bytes) {
+    const int length = (int)strcspn(option->names, " ");
+    const char *name = option->names;
+    if (option->flag != NULL) {
+        snprintf(text, text_bytes, "%.*s: the training is without it", length, name);
+    } else if (option->text != NULL) {
+        snprintf(text, text_bytes, "%.*s: the rows are not those of the training", length, name);
+    } else if (option->choice != NULL) {
+        const char *found = option->name_of(*(const unsigned *)training);
+        snprintf(text, text_bytes, "%.*s: the training has %s", length, name, found);
+    } else if (option->number != NULL) {
+        snprintf(text, text_bytes, "%.*s %g: the training has %g", length, name, *(const double *)asked,
+                 *(const double *)training);
+    } else if (*(const size_t *)training == SIZE_MAX) {
+        snprintf(text, text_bytes, "%.*s %zu: the training has no such limit", length, name, *(const size_t *)asked);
+    } else {
+        snprintf(text, text_bytes, "%.*s %zu: the training has %zu", length, name, *(const size_t *)asked,
+                 *(const size_t *)training);
+    }
+}
+
 int train_settings_agree(const train_settings *asked, uint64_t given, const train_settings *training, char *text,
                          size_t text_bytes) {
-    uint64_t wanted[SETTINGS_COMPARED], found[SETTINGS_COMPARED];
-    int i = 0;
-    memcpy(wanted, asked, sizeof wanted);
-    memcpy(found, training, sizeof found);
-    while (i < SETTINGS_COMPARED && ((given >> i & 1) == 0 || wanted[i] == found[i]))
-        i++;
-    if (i == SETTINGS_COMPARED)
-        return 1;
-    const command_option *option = &table[OPTIONS_BEFORE + i];
-    const int length = (int)strcspn(option->names, " ");
-    int used = snprintf(text, text_bytes, "%.*s", length, option->names);
-    text += used;
-    text_bytes -= (size_t)used;
-    if (option->text != NULL)
-        snprintf(text, text_bytes, ": the rows are not those of the training");
-    else if (option->number != NULL)
-        snprintf(text, text_bytes, " %g: the training has %g", asked->rate, training->rate);
-    else if (found[i] == SIZE_MAX)
-        snprintf(text, text_bytes, " %" PRIu64 ": the training has no such limit", wanted[i]);
-    else
-        snprintf(text, text_bytes, " %" PRIu64 ": the training has %" PRIu64, wanted[i], found[i]);
-    return 0;
+    for (int i = 0; i < line.options_count; i++) {
+        const command_option *option = &table[i];
+        const void *at = option->flag     ? (const void *)option->flag
+                         : option->choice ? (const void *)option->choice
+                         : option->number ? (const void *)option->number
+                                          : (const void *)option->count;
+        const size_t bytes = option->flag ? sizeof(bool) : option->choice ? sizeof(unsigned) : sizeof(uint64_t);
+        const uintptr_t offset = (uintptr_t)at - (uintptr_t)&settings; /* past the end: it is no setting */
+        const void *wanted = (const char *)asked + offset, *found = (const char *)training + offset;
+        if ((given >> i & 1) == 0 || offset >= sizeof settings || memcmp(wanted, found, bytes) == 0)
+            continue;
+        tell_difference(option, wanted, found, text, text_bytes);
+        return 0;
+    }
+    return 1;
 }

@@ -59,8 +59,8 @@ typedef struct server_settings {
     size_t every;       /* clocks from one evaluation to the next; 0: 20 in the whole training */
 } server_settings;
 
-/* What all ranks of a training must have in common, whoever of them was told so on the command line. The first ones, up
- * to `compare`, are those with which one that joins may say what it expects; each has 8 bytes. */
+/* What all ranks of a training must have in common. A process that joins says what it expects of those that its command
+ * line has told. */
 typedef struct train_settings {
     uint64_t data_fingerprint; /* of what was read from the data; 0: not read */
     size_t epochs;             /* 0: the problem's own, as the rate */
@@ -69,7 +69,7 @@ typedef struct train_settings {
     size_t hidden;             /* width of both hidden layers */
     double rate;
     uint64_t seed;
-    bool compare;      /* with one process */
+    bool no_compare;   /* with one process */
     size_t accumulate; /* batches whose gradients are added for a step */
     bool elastic;      /* others may join */
     train_on_failure on_failure;
@@ -85,7 +85,7 @@ typedef struct train_settings {
 
 typedef struct train_options {
     train_settings settings;
-    uint64_t given; /* bits by setting: what the command line has told */
+    uint64_t given; /* bits by option: what the command line has told */
     const char *data_path;
     bool is_own_data;        /* not the digits beside the program */
     const char *json_path;   /* NULL: none */
@@ -103,7 +103,7 @@ train_options train_options_read(int argc, char **argv);
  * Returns 0 or LOST. */
 int train_settings_share(kolo_comm *comm, train_settings *settings);
 
-/* Whether what was asked for, as far as `given` (bits by setting) says, is what the training has. If not,
+/* Whether what was asked for, as far as `given` (bits by option) says, is what the training has. If not,
  * `text` says in words what is different. */
 int train_settings_agree(const train_settings *asked, uint64_t given, const train_settings *training, char *text,
                          size_t text_bytes);
