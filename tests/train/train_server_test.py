@@ -110,6 +110,7 @@ class Server(GeneratedTest):
         for status, pattern, *options in (
                 (2, "--slow: is for training with --server or --problem", "--slow", "1:5"),
                 (2, "--server 'bps': give none, bsp, ssp or asp", "--server", "bps"),
+                (2, "--slow '4294967297:5': give RANK:FACTOR", "--server", "asp", "--slow", "4294967297:5"),
                 (2, "--slow '1:x': give RANK:FACTOR or any:FACTOR", "--server", "asp", "--slow", "1:x"),
                 (2, "--server: workers push rows in steps of their own; leave out --fused", "--server", "bsp", "--fused"),
                 (2, "--staleness: only ssp", "--server", "asp", "--staleness", "2"),

@@ -82,7 +82,7 @@ static const char *read_slow(const char *typed) {
     int end = 0;
     of->slow_rank = SLOW_ANY;
     if (sscanf(typed, "any:%lf%n", &of->slow_factor, &end) < 1 &&
-        sscanf(typed, "%d:%lf%n", &of->slow_rank, &of->slow_factor, &end) < 2)
+        sscanf(typed, "%4d:%lf%n", &of->slow_rank, &of->slow_factor, &end) < 2)
         return wanted;
     const bool is_rank = of->slow_rank == SLOW_ANY || (of->slow_rank >= 0 && of->slow_rank < KOLO_RANKS_MAX);
     return is_rank && typed[end] == '\0' && of->slow_factor >= 1 && of->slow_factor <= 1000 ? NULL : wanted;
