@@ -192,7 +192,7 @@ static const command_option table[] = {
      USED_FOR(TABLES)},
     {"--keys NAME", "(default uniform): how often rows are named", TO_CHOICE(table_options.keys, perf_keys_name),
      USED_FOR(TABLES)},
-    {"--zipf EXPONENT", "of --keys zipf, above 0, up to 10 (default 0.99)", TO_NUMBER(table_options.zipf, 1e-3, 10),
+    {"--zipf EXPONENT", "of --keys zipf, from 0.001 to 10 (default 0.99)", TO_NUMBER(table_options.zipf, 1e-3, 10),
      USED_FOR(TABLES)},
     {"--reads RATIO", "pulls among pulls and pushes, 0 to 1 (default 0.9)", TO_NUMBER(table_options.reads, 0, 1),
      USED_FOR(TABLES)},
