@@ -61,14 +61,15 @@ class Tune(launching.LaunchingTest):
 
 class Measuring(Tune):
     def test_default_file_is_written_and_used(self):
-        done = self.tune("--quick", "--max", "64K", "--ranks", "2,4", "--seconds", "3")
+        done = self.tune("--quick", "--max", "64K", "--ranks", "2,4", "--seconds", "3", KOLO_TUNE_FILE="none")
         self.assertEqual(0, done.returncode, done.stderr)
         for collective in ("allreduce", "reduce"):
             self.assertRegex(done.stdout, rf"(?m)^{collective}, 2 ranks, .*microseconds a call$")
         self.assertRegex(done.stdout, r"(?m)^ +64 KiB +\d+\.\d+ ")
         self.assertRegex(done.stderr, r"4 ranks, \d+ bytes: \d+ %, about \d+ s left")
         path = self.home / ".config/kolo/tune"
-        self.assertIn(f"{path}: used here, for allreduce with 2, 4 ranks, reduce with 2, 4 ranks\n", done.stdout)
+        self.assertIn(f"{path}: used here, for allreduce with 2, 4 ranks, reduce with 2, 4 ranks\n"
+                      "but KOLO_TUNE_FILE is 'none'; to go by this profile: export KOLO_TUNE_FILE=", done.stdout)
         self.assertEqual(0o700, path.parent.stat().st_mode & 0o777)
         text = path.read_text()
         for collective in ("allreduce", "reduce"):
@@ -116,19 +117,22 @@ class Measuring(Tune):
 
     def test_damaged_file_is_replaced(self):
         path = self.write("collective allreduce ranks 5\nnonsense\n")
-        done = self.tune("--quick", "--max", "1K", "--ranks", "2", "--seconds", "0.1", "--output", path)
         path.chmod(0o666)  # of which kolo would not take a profile
+        done = self.tune("--quick", "--max", "1K", "--ranks", "2", "--seconds", "0.1", "--output", path)
         self.assertEqual(0, done.returncode, done.stderr)
-        self.assertIn(f"KOLO_TUNE_FILE={path}", done.stdout)
+        self.assertIn(f"\nto go by this profile: export KOLO_TUNE_FILE='{path}'\n", done.stdout)
         self.assertNotIn("ranks 5", path.read_text())
 
     def test_variables_do_not_count(self):
-        done = self.tune("--quick", "--max", "1K", "--ranks", "2", "--seconds", "0.1", "--unbound", "--output",
         self.addCleanup(os.umask, os.umask(0))
-                         "profile", KOLO_ALGO="ring", KOLO_RANK="7", KOLO_TUNE_FILE="/nonexistent")
+        done = self.tune("--quick", "--max", "1K", "--ranks", "2", "--seconds", "0.1", "--unbound", "--output",
+                         "it's mine", KOLO_ALGO="ring", KOLO_RANK="7", KOLO_TUNE_FILE="/nonexistent")
         self.assertEqual(0, done.returncode, done.stderr)
         self.assertNotIn("ring", done.stdout)
         self.assertIn("not bound", done.stdout)
+        command = done.stdout.rpartition("but KOLO_TUNE_FILE is '/nonexistent'; to go by this profile: ")[2]
+        named = self.run_tool("sh", "-c", command + 'echo "$KOLO_TUNE_FILE"').stdout
+        self.assertEqual(f"{self.home.resolve()}/it's mine\n", named)
 
     def start_long(self, *before):
         """A long run and its ranks, once they measure; in a process group of its own."""
@@ -280,10 +284,11 @@ class CommandLine(Tune):
         self.assert_usage("spare", "spare")
         self.assert_usage("needs a value", "--output")
         self.assert_usage("--output", "--output", "")
+        self.assert_usage("--check: measures nothing", "--check", "profile", "--ranks", "2")
 
     def test_unwritable_output_is_found_at_once(self):
         for output, words in (("/proc/nothing", "/proc"), (self.home / "absent/profile", "absent"),
-                              (self.home, "not a regular file"), ("x" * 5000, "too long")):
+                              (self.home, "not a regular file"), ("absent/", "not a regular file"), ("x" * 5000, "too long")):
             done = self.tune("--output", output)
             self.assertEqual((1, ""), (done.returncode, done.stdout))
             self.assertIn(words, done.stderr)

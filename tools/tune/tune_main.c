@@ -128,6 +128,8 @@ static command_line line = {
 
 static void read_options(int argc, char **argv) {
     command_line_read(&line, argc, argv);
+    if (options.check && (line.given & (line.given - 1)) != 0)
+        command_line_refuse(&line, "--check: measures nothing; leave out the other options");
     for (int i = 0; i < options.rank_counts; i++)
         for (int j = 0; j < i; j++)
             if (options.ranks[i] == options.ranks[j])
@@ -271,17 +273,24 @@ static int save(const tuning *tuning) {
     return result;
 }
 
-/* Says where the profile is, and ends with an error if kolo does not take it. */
-static int conclude(const tuning *tuning) {
+/* Says where the profile is, and ends with an error if kolo does not take it. named: the user's KOLO_TUNE_FILE. */
+static int conclude(const tuning *tuning, const char *named) {
     printf("\n");
     const int status = tune_profile_check(tuning->path);
-    if (status == 0 && options.output)
-        printf("to go by it: export KOLO_TUNE_FILE=%s%s\n", tuning->path[0] == '/' ? "" : "$PWD/", tuning->path);
+    if (status == 0 && (named ? strcmp(named, tuning->path) != 0 : options.output != NULL)) {
+        if (named)
+            printf("but KOLO_TUNE_FILE is '%s'; ", named);
+        printf("to go by this profile: export KOLO_TUNE_FILE=%s'", tuning->path[0] == '/' ? "" : "\"$PWD\"/");
+        for (const char *at = tuning->path; *at; at++)
+            fputs(*at == '\'' ? "'\\''" : (char[]){*at, '\0'}, stdout);
+        puts("'");
+    }
     return message_unless_written() == 0 ? status : EXIT_FAILURE;
 }
 
 int main(int argc, char **argv) {
     static tuning tuning; /* too large for a stack */
+    const char *named = getenv("KOLO_TUNE_FILE");
     read_options(argc, argv);
     if (options.check) {
         clear_variables();
@@ -289,5 +298,5 @@ int main(int argc, char **argv) {
     }
     if (prepare(&tuning) < 0 || measure_all(&tuning) < 0 || save(&tuning) < 0)
         return EXIT_FAILURE;
-    return conclude(&tuning);
+    return conclude(&tuning, named);
 }

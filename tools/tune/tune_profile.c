@@ -51,7 +51,7 @@ int tune_profile_prepare(const char *path, bool makes_directories) {
     const char *directory = dirname(copy);
     if (makes_directories && make_directories(directory) < 0)
         return -1;
-    if (stat(path, &found) == 0 && !S_ISREG(found.st_mode))
+    if (path[strlen(path) - 1] == '/' || (stat(path, &found) == 0 && !S_ISREG(found.st_mode)))
         return message_print("%s is not a regular file", path);
     return try_directory(directory);
 }
