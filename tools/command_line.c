@@ -93,15 +93,15 @@ void command_line_refuse(const command_line *line, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
-    if (!line->silent)
-        message_print("%s; see %s --help", message, line->program);
-    else
+    if (line->silent)
         message_left_to_another();
+    message_print("%s; see %s --help", message, line->program);
     exit(line->mistake_status ? line->mistake_status : COMMAND_LINE_MISTAKE);
 }
 
+/* Of the ranks of kolorun one prints the long text. Other launchers' variables may be those of a pod or a shell. */
 static _Noreturn void print_and_exit(const command_line *line, int common) {
-    if (line->silent)
+    if (common == HELP && line->silent && getenv("KOLO_RANK"))
         exit(EXIT_SUCCESS);
     if (common == HELP)
         command_help_print(line);

@@ -10,8 +10,8 @@ bool terminal_has_colour(int fd);
 /* Prints "PROGRAM: TEXT\n" in one write, as other processes may print there, too. Returns -1. */
 int message_print(const char *format, ...) __attribute__((format(printf, 1, 2), cold));
 
-/* To be called instead, before the process fails, where another process of the job prints that line: waits for seconds.
- * A launcher ends all processes once one has failed, and the first is to be the one that tells. */
+/* To be called before the process fails where another process of the job prints that line: waits for seconds. A
+ * launcher ends all processes once one has failed, and the first is to be the one that tells. */
 void message_left_to_another(void);
 
 /* From now on such lines go to put(line). */

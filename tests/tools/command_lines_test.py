@@ -18,9 +18,9 @@ TOOLS = {pathlib.Path(path).name: path for path in os.environ["TOOLS"].split(":"
 PROGRAMS = [(str(path),) for path in sorted(pathlib.Path(launching.KOLORUN).parent.glob("kolo*"))]  # all that are built
 
 
-def run(tool, *arguments):
+def run(tool, *arguments, **variables):
     return subprocess.run([TOOLS[tool], *arguments], capture_output=True, text=True, timeout=launching.PATIENCE_S,
-                          env=launching.environment(), stdin=subprocess.DEVNULL, check=False)
+                          env=launching.environment(**variables), stdin=subprocess.DEVNULL, check=False)
 
 
 def options_of(tool):
@@ -56,8 +56,8 @@ class Help(unittest.TestCase):
 
 
 class Mistakes(unittest.TestCase):
-    def assert_refused(self, tool, pattern, *arguments):
-        done = run(tool, *arguments)
+    def assert_refused(self, tool, pattern, *arguments, **variables):
+        done = run(tool, *arguments, **variables)
         self.assertEqual((2, ""), (done.returncode, done.stdout))
         self.assertRegex(done.stderr, pattern)
         self.assertRegex(done.stderr, rf"^{tool}: .*{tool} --help.*\n$")
@@ -78,6 +78,15 @@ class Mistakes(unittest.TestCase):
             with self.subTest(tool):
                 self.assert_refused(tool, r"option '--xyzzy' is unknown[^?]*$", "--xyzzy")
                 self.assert_refused(tool, r"option '-Z' is unknown[^?]*$", "-Z")
+
+    def test_variables_of_a_pod(self):
+        """They may be a launcher's; there is no rank 0 that speaks."""
+        for variables in ({"RANK": "1", "WORLD_SIZE": "2", "MASTER_PORT": "1"}, {"PMI_RANK": "1", "PMI_SIZE": "2"}):
+            for tool in TOOLS:
+                with self.subTest(tool=tool, variables=variables):
+                    self.assert_refused(tool, r"option '--xyzzy' is unknown", "--xyzzy", **variables)
+                    for option in ("--help", "--version", "--completion=bash"):
+                        self.assertIn(tool, run(tool, option, **variables).stdout)
 
     def test_values(self):
         for tool in TOOLS:
