@@ -36,7 +36,7 @@ typedef struct kolo_machine {
     uint64_t l1d_bytes;       /* of one core; 0: unknown, here and below */
     uint64_t l2_bytes;        /* of one core */
     uint64_t l3_bytes;        /* of one L3 domain */
-    uint64_t memory_bytes;    /* of the machine */
+    uint64_t memory_bytes;    /* of the machine, or what the control group may use if that is less */
     uint64_t shm_total_bytes; /* size of /dev/shm; 0: not mounted or not readable */
     uint64_t shm_free_bytes;  /* of that, free */
     int io_uring;             /* 0: usable; else the negative errno with which it is refused */

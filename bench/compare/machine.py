@@ -18,7 +18,9 @@ def entry(path, name):
 
 
 def memory_free_bytes():
-    return int(entry("/proc/meminfo", "MemAvailable:").removesuffix("kB") or 0) * 1024
+    limits = [read(f"/sys/fs/cgroup/{name}") for name in ("memory.max", "memory/memory.limit_in_bytes")]  # a container's
+    return min([int(entry("/proc/meminfo", "MemAvailable:").removesuffix("kB") or 0) * 1024,
+                *(int(limit) for limit in limits if limit.isdigit())])
 
 
 def describe(found):

@@ -17,6 +17,7 @@
 
 #include "harness.h"
 #include "job_file.h"
+#include "kolo_tools.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define ADDRESS_SPACE_IS_FREE 0 /* the sanitizer's shadow takes it */
@@ -385,6 +386,9 @@ struct group {
 static void run_way_back(struct rank *rank) {
     enum { SHARED = 3 * MIB, LEFT = 2 * MIB, STEP = MIB / 4 };
     const struct group *group = rank->team->argument;
+    kolo_machine machine = {.machine_bytes = sizeof machine};
+    expect_status(rank, kolo_machine_query(&machine), 0, "kolo_machine_query");
+    expect(rank, machine.memory_bytes == (uint64_t)group->limit_bytes, "the group's limit is not seen");
     uint8_t *shared = mmap(NULL, SHARED, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     char used[32] = "";
     memset(shared, 1 + rank->rank, SHARED);

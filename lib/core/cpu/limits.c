@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { PATH_BYTES = 4096 };
 
@@ -121,13 +122,16 @@ static int64_t read_key(const char *path, const char *key) {
 #define UNLIMITED_BYTES (INT64_C(1) << 62) /* version 1 writes "unlimited" as the largest number of whole pages */
 
 /* Returns what the group leaves, by the names of the files with its limit and its use, and by the keys of memory.stat
- * for pages that it can drop. */
+ * for pages that it can drop. Without the file of its use (NULL): its limit. */
 static uint64_t left_of(const char *directory, const char *limit, const char *used, const char *inactive,
                         const char *active) {
     char path[PATH_BYTES + 64];
     int64_t limit_bytes, used_bytes, ignored;
-    if (!kolo_cgroup_read(directory, limit, &limit_bytes, &ignored) || limit_bytes >= UNLIMITED_BYTES ||
-        !kolo_cgroup_read(directory, used, &used_bytes, &ignored))
+    if (!kolo_cgroup_read(directory, limit, &limit_bytes, &ignored) || limit_bytes >= UNLIMITED_BYTES)
+        return 0;
+    if (!used)
+        return limit_bytes > 0 ? (uint64_t)limit_bytes : 0;
+    if (!kolo_cgroup_read(directory, used, &used_bytes, &ignored))
         return 0;
     snprintf(path, sizeof path, "%s/memory.stat", directory);
     const int64_t inactive_bytes = read_key(path, inactive), active_bytes = read_key(path, active);
@@ -144,9 +148,25 @@ static uint64_t left_v1(const char *directory) {
                    "total_active_file ");
 }
 
+static uint64_t whole_v2(const char *directory) {
+    return left_of(directory, "memory.max", NULL, NULL, NULL);
+}
+
+static uint64_t whole_v1(const char *directory) {
+    return left_of(directory, "memory.limit_in_bytes", NULL, NULL, NULL);
+}
+
+/* Returns the machine's bytes or what the tightest group has, whichever is less. */
+static uint64_t memory_least(uint64_t machine_bytes, limit_fn *v2, limit_fn *v1) {
+    const uint64_t group_bytes = tightest_of_all("memory", v2, v1);
+    return group_bytes && group_bytes < machine_bytes ? group_bytes : machine_bytes;
+}
+
+uint64_t kolo_memory_total(void) {
+    return memory_least((uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE), whole_v2, whole_v1);
+}
+
 uint64_t kolo_memory_available(void) {
     const int64_t machine_kib = read_key("/proc/meminfo", "MemAvailable:");
-    const uint64_t machine_bytes = machine_kib < 0 ? UINT64_MAX : (uint64_t)machine_kib * 1024;
-    const uint64_t group_bytes = tightest_of_all("memory", left_v2, left_v1);
-    return group_bytes && group_bytes < machine_bytes ? group_bytes : machine_bytes;
+    return memory_least(machine_kib < 0 ? UINT64_MAX : (uint64_t)machine_kib * 1024, left_v2, left_v1);
 }

@@ -14,6 +14,9 @@ uint32_t kolo_quota_read(void);
  * memory.max, v1: memory.limit_in_bytes) leave, whichever is less; UINT64_MAX where neither can be read. */
 uint64_t kolo_memory_available(void);
 
+/* Returns the bytes of the machine's memory or, if that is less, the least of the control groups' limits. */
+uint64_t kolo_memory_total(void);
+
 /* Returns the rest of a limit of which used_bytes are used, dropped_bytes of those in pages that the group can drop.
  * The rest is at least 1, since 0 means no limit. dropped_bytes, read later, may exceed used_bytes. */
 static inline uint64_t kolo_memory_left(int64_t limit_bytes, int64_t used_bytes, int64_t dropped_bytes) {

@@ -66,7 +66,7 @@ int kolo_machine_query(kolo_machine *machine) {
     found.l1d_bytes = topology.l1d_bytes;
     found.l2_bytes = topology.l2_bytes;
     found.l3_bytes = topology.l3_bytes;
-    found.memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    found.memory_bytes = kolo_memory_total();
     found.io_uring = internode ? internode->probe_uring() : -ENOSYS;
     found.membarrier = kolo_fence_register();
     found.pidfd = probe_pidfd();
