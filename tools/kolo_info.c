@@ -375,9 +375,13 @@ static command_line line = {
              "  kolo-info --stale --remove digits",
 };
 
-/* What goes with what, of --stale, --remove, --all and names. */
-static void check_stale(void) {
+/* What goes with what. */
+static void check_together(void) {
     const bool names = *chosen.names;
+    if (chosen.env_only + chosen.memory_only + chosen.stale_only > 1)
+        command_line_refuse(&line, "--env, --memory and --stale: give one of them");
+    if (chosen.ranks && (chosen.env_only || chosen.stale_only))
+        command_line_refuse(&line, "--ranks: --env and --stale show nothing of ranks; leave it out");
     if (chosen.remove && !chosen.stale_only)
         command_line_refuse(&line, "--remove goes with --stale");
     if (chosen.all && !chosen.remove)
@@ -430,7 +434,7 @@ static void print_json(const report *seen) {
 int main(int argc, char **argv) {
     report seen;
     chosen.names = command_line_read(&line, argc, argv);
-    check_stale();
+    check_together();
     if (chosen.stale_only)
         return print_stale() < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
     if (chosen.memory_only)

@@ -23,7 +23,7 @@ enum use { USE_DEFAULT, USE_BACKGROUND, USE_LANES, USE_TABLE, USES };
 
 static const char *const use_names[] = {"default", "background", "lanes", "table"};
 
-/* Of one rank, in KiB: its own, and its part of what is shared. */
+/* Of one rank, in KiB: its own, and its part of what is shared; -1: not known. */
 struct taken {
     int64_t own_kib, shared_kib;
 };
@@ -38,7 +38,7 @@ struct team {
 enum { REASON_BYTES = 512 };
 
 static struct taken read_taken(void) {
-    struct taken taken = {0, 0};
+    struct taken taken = {-1, -1};
     char line[128];
     int64_t kib;
     FILE *rollup = fopen("/proc/self/smaps_rollup", "r");
@@ -82,6 +82,10 @@ static int live(void *argument, int rank) {
     options.progress = team->use == USE_BACKGROUND ? 1 : -1;
     options.threads = team->use == USE_LANES ? LANES : 1;
     const struct taken before = read_taken();
+    if (before.own_kib < 0 || before.shared_kib < 0) {
+        snprintf(team->reason, REASON_BYTES, "no Pss_Anon and Pss_Shmem in /proc/self/smaps_rollup");
+        return EXIT_FAILURE;
+    }
     int rc = kolo_comm_create(&comm, &options);
     if (rc == 0)
         rc = call(comm, team->use, &request);

@@ -142,6 +142,8 @@ class Stale(unittest.TestCase):
                                    (("--stale", "--remove", "--json"), "give the names to remove, or --all"),
                                    (("--stale", "--all"), "--all goes with --stale --remove"),
                                    (("--stale", "--remove", "--all", "x"), "give names or --all"),
+                                   (("--stale", "--env"), "give one of them"),
+                                   (("--stale", "--ranks", "8"), "--ranks: --env and --stale show nothing of ranks"),
                                    (("--stale", "x"), "argument 'x': is not expected")):
             with self.subTest(arguments):
                 done = run(*arguments)

@@ -47,6 +47,13 @@ class Info(unittest.TestCase):
         self.assertEqual(uses, [line.split()[1] for line in shown.splitlines()[3:]])
         self.assert_refused(1, "no memory use of 2 ranks .default.*KOLO_ALGO", "--memory", "--ranks", "2", KOLO_ALGO="none")
 
+    def test_memory_without_figures(self):
+        """As where /proc or its fields are missing: what the processes share is the last file that may be open."""
+        done = subprocess.run(["sh", "-c", 'ulimit -n 4; exec "$0" --memory --ranks 2', KOLO_INFO], capture_output=True,
+                              text=True, timeout=200, check=False)
+        self.assertEqual((1, ""), (done.returncode, done.stdout))
+        self.assertIn("no memory use of 2 ranks (default): no Pss_Anon and Pss_Shmem", done.stderr)
+
     def test_json(self):
         report = json.loads(self.output("--json", "--ranks", "3"))
         self.assertEqual({"version", "machine", "plan", "env", "unknown"}, report.keys())
@@ -124,6 +131,8 @@ class Info(unittest.TestCase):
         self.assert_refused(2, "--ranks '1025'", "--ranks", "1025")
         self.assert_refused(2, "'spare': is not expected", "spare")
         self.assert_refused(2, "--help", "--nonsense")
+        self.assert_refused(2, "give one of them", "--env", "--memory")
+        self.assert_refused(2, "--ranks: --env and --stale show nothing of ranks", "--env", "--ranks", "2")
 
     def test_refuses_unreadable_variables(self):
         self.assert_refused(1, "KOLO_ALGO.*fastest", KOLO_ALGO="fastest")
