@@ -150,13 +150,11 @@ int kolo_environment_choice(int *rc, kolo_variable_index variable, const char *c
     if (!text || *rc < 0)
         return index;
     char known[256] = "";
-    size_t used = 0;
     for (int i = 0; names[i]; i++) {
         const char *colon = strchr(names[i], ':');
         if (colon ? strncmp(text, names[i], (size_t)(colon + 1 - names[i])) == 0 : strcmp(text, names[i]) == 0)
             return i;
-        if (used < sizeof known)
-            used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", names[i]);
+        kolo_text_add(known, sizeof known, "%s%s", i ? ", " : "", names[i]);
     }
     *rc = kolo_fail(KOLO_ERR_ARG, "%s=%.64s: must be one of %s", table[variable].name, text, known);
     return index;
@@ -176,10 +174,8 @@ static const struct kolo_list_item *find_listed(const struct kolo_list_item *ite
 
 static int refuse_listed(kolo_variable_index variable, const struct kolo_list_item *items, const char *text) {
     char known[256] = "";
-    size_t used = 0;
-    for (const struct kolo_list_item *item = items; item->name && used < sizeof known; item++)
-        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s%s", used ? ", " : "", item->name,
-                                 takes_number(item) ? "N" : "");
+    for (const struct kolo_list_item *item = items; item->name; item++)
+        kolo_text_add(known, sizeof known, "%s%s%s", *known ? ", " : "", item->name, takes_number(item) ? "N" : "");
     return kolo_fail(KOLO_ERR_ARG, "%s=%.128s: \"%.64s\" is none of %s", table[variable].name,
                      kolo_environment_text(variable), text, known);
 }

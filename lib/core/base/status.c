@@ -67,6 +67,14 @@ const char *kolo_signal_name(int number) {
     return number > 0 && (size_t)number < sizeof names / sizeof *names ? names[number] : NULL;
 }
 
+void kolo_text_add(char *text, size_t room, const char *format, ...) {
+    const size_t used = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text + used, room - used, format, arguments);
+    va_end(arguments);
+}
+
 void kolo_log(kolo_log_level limit, kolo_log_level level, int rank, const char *format, ...) {
     if (level > limit)
         return;

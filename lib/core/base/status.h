@@ -21,6 +21,9 @@ int kolo_fail_system(int errno_value, const char *format, ...) __attribute__((fo
 /* Returns "KILL" for SIGKILL; NULL for real-time signals, and for numbers that are no signal. */
 const char *kolo_signal_name(int number);
 
+/* Appends to a text that has `room` bytes, as printf writes; what does not fit is cut off. */
+void kolo_text_add(char *text, size_t room, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
 typedef enum kolo_log_level { KOLO_LOG_OFF, KOLO_LOG_ERROR, KOLO_LOG_WARN, KOLO_LOG_INFO } kolo_log_level;
 
 /* Writes "kolo: rank R: text" in one write if `level` is within `limit`. */

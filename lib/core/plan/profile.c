@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "kolo.h"
+#include "base/status.h"
 #include "cpu/features.h"
 #include "plan/plan.h"
 
@@ -158,8 +159,7 @@ static bool parse_name(struct reader *reader, kolo_named kind, const char *word,
             continue;
         if (strcmp(word, name) == 0)
             return true;
-        const size_t used = strlen(list);
-        snprintf(list + used, LIST_BYTES - used, "%s%s", used ? ", " : "", name);
+        kolo_text_add(list, LIST_BYTES, "%s%s", *list ? ", " : "", name);
     }
     return refuse(reader, "%s '%.*s': must be one of %s", kind == KOLO_NAME_COLLECTIVE ? "collective" : "algorithm",
                   QUOTE_CHARS, word, list);
@@ -369,17 +369,11 @@ const kolo_profile_section *kolo_profile_find(const struct kolo_profile *profile
     return NULL;
 }
 
-static void __attribute__((format(printf, 2, 3))) add(char text[KOLO_PROFILE_TEXT_BYTES], const char *format, ...) {
-    const size_t used = strlen(text);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text + used, KOLO_PROFILE_TEXT_BYTES - used, format, arguments);
-    va_end(arguments);
-}
+#define ADD(text, ...) kolo_text_add(text, KOLO_PROFILE_TEXT_BYTES, __VA_ARGS__)
 
 void kolo_profile_add_head(char text[KOLO_PROFILE_TEXT_BYTES], const struct kolo_profile_machine *machine) {
-    add(text, "kolo-profile %d\nkolo %s\ncpu-model %s\n", KOLO_PROFILE_FORMAT, kolo_version(), machine->cpu_model);
-    add(text, "cpus %" PRIu64 "\nl2-bytes %" PRIu64 "\nl3-bytes %" PRIu64 "\n", machine->cpus_online, machine->l2_bytes,
+    ADD(text, "kolo-profile %d\nkolo %s\ncpu-model %s\n", KOLO_PROFILE_FORMAT, kolo_version(), machine->cpu_model);
+    ADD(text, "cpus %" PRIu64 "\nl2-bytes %" PRIu64 "\nl3-bytes %" PRIu64 "\n", machine->cpus_online, machine->l2_bytes,
         machine->l3_bytes);
 }
 
@@ -390,21 +384,21 @@ static const char *name_or_none(const char *name) {
 
 void kolo_profile_add_section(char text[KOLO_PROFILE_TEXT_BYTES], const kolo_profile_section *section) {
     bool has_rest = false;
-    add(text, "\ncollective %s ranks %d\n", name_or_none(kolo_name(KOLO_NAME_COLLECTIVE, section->collective)),
+    ADD(text, "\ncollective %s ranks %d\n", name_or_none(kolo_name(KOLO_NAME_COLLECTIVE, section->collective)),
         section->ranks);
     if (section->has_stream && section->stream_bytes_min == UINT64_MAX)
-        add(text, "stream-from never\n");
+        ADD(text, "stream-from never\n");
     else if (section->has_stream)
-        add(text, "stream-from %" PRIu64 "\n", section->stream_bytes_min);
+        ADD(text, "stream-from %" PRIu64 "\n", section->stream_bytes_min);
     for (int i = 0; i < section->bands; i++) {
         const kolo_profile_band *band = &section->band[i];
         has_rest = band->bytes_max == UINT64_MAX;
         if (has_rest)
-            add(text, "rest");
+            ADD(text, "rest");
         else
-            add(text, "up-to %" PRIu64, band->bytes_max);
-        add(text, " %s chunk %u\n", name_or_none(kolo_name(KOLO_NAME_ALGORITHM, band->algorithm)), band->chunk_bytes);
+            ADD(text, "up-to %" PRIu64, band->bytes_max);
+        ADD(text, " %s chunk %u\n", name_or_none(kolo_name(KOLO_NAME_ALGORITHM, band->algorithm)), band->chunk_bytes);
     }
     if (!has_rest)
-        add(text, "rest default\n");
+        ADD(text, "rest default\n");
 }

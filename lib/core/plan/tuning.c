@@ -182,15 +182,15 @@ bool kolo_tuning_load(const char *path, const kolo_topology *topology, struct ko
 /* Puts the profile's sections for `ranks` ranks into `settings`; fills *source. */
 static void use_sections(struct kolo_shared_settings *settings, uint32_t ranks, const struct kolo_profile *profile,
                          const char *path, struct kolo_tuning_source *source) {
-    size_t used = (size_t)snprintf(source->text, sizeof source->text, "profile %.300s:", path);
+    snprintf(source->text, sizeof source->text, "profile %.300s:", path);
     for (int i = 0; i < KOLO_COLLECTIVES; i++) {
         const kolo_collective collective = (kolo_collective)i;
         const kolo_profile_section *section = kolo_profile_find(profile, collective, ranks);
         if (!section)
             continue;
         kolo_profile_apply(section, &settings->tables[kolo_descriptor_of(collective)->table]);
-        used += (size_t)snprintf(source->text + used, sizeof source->text - used, "%s %s", source->tuned ? "," : "",
-                                 kolo_name(KOLO_NAME_COLLECTIVE, collective));
+        kolo_text_add(source->text, sizeof source->text, "%s %s", source->tuned ? "," : "",
+                      kolo_name(KOLO_NAME_COLLECTIVE, collective));
         source->tuned |= 1u << i;
     }
     if (!source->tuned)

@@ -125,7 +125,6 @@ bool kolo_failure_collect(const kolo_comm *any, struct kolo_failure_report *repo
 /* Writes "rank 2 (pid 4711)", or "node 1 (ranks 2, 5)". */
 static void describe_culprit(const kolo_comm *comm, const struct kolo_failure_report *report, char *text,
                              size_t text_bytes) {
-    size_t used = 0;
     if (report->node == 0 && report->pid)
         snprintf(text, text_bytes, "rank %u (pid %u)", report->rank, report->pid);
     else if (report->node == 0 || !comm->nodes || report->node > comm->nodes->nodes)
@@ -133,11 +132,10 @@ static void describe_culprit(const kolo_comm *comm, const struct kolo_failure_re
     else {
         const struct kolo_nodes *nodes = comm->nodes;
         const uint32_t node = report->node - 1, count = kolo_nodes_local_size(nodes, node);
-        used = (size_t)snprintf(text, text_bytes, "node %u (rank%s", node, count > 1 ? "s" : "");
-        for (uint32_t i = 0; i < count && used + 16 < text_bytes; i++)
-            used += (size_t)snprintf(text + used, text_bytes - used, "%s %u", i ? "," : "",
-                                     kolo_nodes_rank(nodes, node, i));
-        snprintf(text + used, text_bytes - used, ")");
+        snprintf(text, text_bytes, "node %u (rank%s", node, count > 1 ? "s" : "");
+        for (uint32_t i = 0; i < count && strlen(text) + 16 < text_bytes; i++)
+            kolo_text_add(text, text_bytes, "%s %u", i ? "," : "", kolo_nodes_rank(nodes, node, i));
+        kolo_text_add(text, text_bytes, ")");
     }
 }
 

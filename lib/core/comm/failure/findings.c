@@ -171,18 +171,17 @@ const char *kolo_progress_report_activity(char activity) {
 /* Writes each rank's calls begun and steps published: "rank 0-2: call 5, step 40; rank 3: call 4, step 31". */
 static void list_ranks(const kolo_comm *comm, char *text, size_t text_bytes) {
     const struct kolo_shared_signal *signals = comm->segment.signals;
-    size_t used = 0;
-    for (uint32_t first = 0, next; first < comm->size && used < text_bytes; first = next) {
+    *text = '\0';
+    for (uint32_t first = 0, next; first < comm->size; first = next) {
         const uint64_t calls = kolo_load_acquire(&signals[first].calls);
         const uint64_t step = kolo_load_acquire(&signals[first].progress);
         for (next = first + 1; next < comm->size && kolo_load_acquire(&signals[next].calls) == calls &&
                                kolo_load_acquire(&signals[next].progress) == step;)
             next++;
-        char last[16] = "";
+        kolo_text_add(text, text_bytes, "%srank %u", *text ? "; " : "", kolo_rank_global(comm, first));
         if (next - first > 1)
-            snprintf(last, sizeof last, "-%u", kolo_rank_global(comm, next - 1));
-        used += (size_t)snprintf(text + used, text_bytes - used, "%srank %u%s: call %" PRIu64 ", step %" PRIu64,
-                                 used ? "; " : "", kolo_rank_global(comm, first), last, calls, step);
+            kolo_text_add(text, text_bytes, "-%u", kolo_rank_global(comm, next - 1));
+        kolo_text_add(text, text_bytes, ": call %" PRIu64 ", step %" PRIu64, calls, step);
     }
 }
 

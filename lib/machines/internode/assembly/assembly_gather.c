@@ -66,9 +66,9 @@ static int fill_membership(const struct kolo_assembly *assembly, const uint32_t 
     if (rc < 0)
         return rc;
     membership->node = membership->nodes.node_of[assembly->rank];
-    int used = snprintf(membership->job, sizeof membership->job, "net-");
+    snprintf(membership->job, sizeof membership->job, "net-");
     for (int i = 0; i < KOLO_SESSION_BYTES; i++)
-        used += snprintf(membership->job + used, sizeof membership->job - (size_t)used, "%02x", membership->session[i]);
+        kolo_text_add(membership->job, sizeof membership->job, "%02x", membership->session[i]);
     return 0;
 }
 

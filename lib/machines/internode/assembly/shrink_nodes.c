@@ -371,16 +371,14 @@ static int await_participants(struct agreement *c) {
 
 /* "1 (its leader has ended or left, or a firewall refuses), 2 (not reached)" */
 static void list_absent(const struct agreement *c, char *list, size_t list_bytes) {
-    size_t used = 0;
     list[0] = '\0';
     for (uint32_t node = 0; node < c->nodes->nodes; node++)
-        if (!has_come(c, node) && used + 80 < list_bytes)
-            used += (size_t)snprintf(list + used, list_bytes - used, "%s%u (%s)", used ? ", " : "", node,
-                                     c->others[node].leader == REFUSED
-                                         ? "its leader has ended or left, or a firewall refuses"
-                                     : c->others[node].leader == SILENT ? "not reached"
-                                     : is_unresponsive(c, node)         ? "does not answer"
-                                                                        : "did not come in time");
+        if (!has_come(c, node) && strlen(list) + 80 < list_bytes)
+            kolo_text_add(list, list_bytes, "%s%u (%s)", *list ? ", " : "", node,
+                          c->others[node].leader == REFUSED  ? "its leader has ended or left, or a firewall refuses"
+                          : c->others[node].leader == SILENT ? "not reached"
+                          : is_unresponsive(c, node)         ? "does not answer"
+                                                             : "did not come in time");
 }
 
 /* Decides the answer to all participants. */

@@ -176,18 +176,17 @@ static bool find_interface(const struct ifaddrs *all, const char *name, int fami
 
 /* "lo 127.0.0.1, eth0 10.0.0.2" */
 static const char *list_interfaces(const struct ifaddrs *all, int family, char *list) {
-    size_t used = 0;
     *list = '\0';
-    for (const struct ifaddrs *one = all; one && used < LIST_BYTES; one = one->ifa_next) {
+    for (const struct ifaddrs *one = all; one; one = one->ifa_next) {
         struct kolo_address address;
         char host[KOLO_ADDRESS_TEXT_BYTES];
         if (!has_address(one, family) || !is_global(one))
             continue;
         copy_address(&address, one->ifa_addr);
         write_host(&address, host, sizeof host);
-        used += (size_t)snprintf(list + used, LIST_BYTES - used, "%s%s %s", used ? ", " : "", one->ifa_name, host);
+        kolo_text_add(list, LIST_BYTES, "%s%s %s", *list ? ", " : "", one->ifa_name, host);
     }
-    return used ? list : "none";
+    return *list ? list : "none";
 }
 
 static bool parse_number(const char *text, struct kolo_address *address) {
