@@ -262,11 +262,7 @@ int kolo_watch_table_rank(const kolo_watch *watch, int index, int rank, kolo_wat
         is_index(watch, index) ? (const struct kolo_observed_table *)watch->observer.files[index] : NULL;
     if (!table || table->status < 0 || rank < 0 || (uint32_t)rank >= table->header.ranks)
         return kolo_fail(KOLO_ERR_ARG, "kolo_watch_table_rank: no such table or rank");
-    const int rc = kolo_sized_check(&sized, "kolo_watch_table_rank", seen);
-    if (rc < 0)
-        return rc;
     kolo_watched_table_rank now;
     kolo_observed_table_tell_rank(table, (uint32_t)rank, &now);
-    kolo_sized_fill(&sized, seen, &now);
-    return 0;
+    return kolo_sized_give(&sized, "kolo_watch_table_rank", seen, &now);
 }

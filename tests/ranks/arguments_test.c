@@ -345,8 +345,8 @@ static int fill_section(const struct rank *rank, void *filled) {
     const int fd = write_profile(rank, &section);
     char path[64];
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    const int status = kolo_profile_section_get(path, 0, filled);
     expect_status(rank, kolo_profile_section_get(path, 1, filled), KOLO_ERR_ARG, "a section past the last");
+    const int status = kolo_profile_section_get(path, 0, filled);
     close(fd);
     return status;
 }

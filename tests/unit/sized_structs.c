@@ -33,14 +33,12 @@ static void test_filled(void **state) {
     (void)state;
     struct old old[2] = {{sizeof *old, 8, 8}, {77, 77, 77}};
     struct coming coming = {sizeof coming, 8, 8, 8, 8};
-    assert_int_equal(kolo_sized_check(&sized, "test", old), 0);
-    kolo_sized_fill(&sized, old, &known);
+    assert_int_equal(kolo_sized_give(&sized, "test", old, &known), 0);
     assert_int_equal(old[0].bytes, sizeof *old);
     assert_int_equal(old[0].first, 1);
     assert_int_equal(old[0].second, 2);
     assert_int_equal(old[1].bytes, 77);
-    assert_int_equal(kolo_sized_check(&sized, "test", &coming), 0);
-    kolo_sized_fill(&sized, &coming, &known);
+    assert_int_equal(kolo_sized_give(&sized, "test", &coming, &known), 0);
     assert_int_equal(coming.bytes, sizeof coming);
     assert_int_equal(coming.third, 3);
     assert_int_equal(coming.fourth, 0);
@@ -68,8 +66,9 @@ static void test_refused(void **state) {
     static const size_t sizes[] = {0, 4, sizeof(struct old) - 1, KOLO_SIZED_BYTES_MAX + 1, SIZE_MAX};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         struct present read = defaults;
-        const struct coming theirs = {.bytes = sizes[i]};
-        assert_int_equal(kolo_sized_check(&sized, "test", &theirs), KOLO_ERR_ARG);
+        struct coming theirs = {.bytes = sizes[i]};
+        assert_int_equal(kolo_sized_give(&sized, "test", &theirs, &known), KOLO_ERR_ARG);
+        assert_int_equal(theirs.first, 0);
         assert_non_null(strstr(kolo_error_message(), "sizeof(struct present)"));
         assert_int_equal(kolo_sized_read(&sized, "test", &read, &theirs), KOLO_ERR_ARG);
         assert_int_equal(read.first, -1);

@@ -218,9 +218,6 @@ int kolo_comm_query(const kolo_comm *comm, kolo_comm_info *info) {
     static const struct kolo_sized sized = KOLO_SIZED(kolo_comm_info, info_bytes, timeout_ms);
     if (!comm)
         return kolo_fail(KOLO_ERR_ARG, "kolo_comm_query: comm is NULL");
-    const int rc = kolo_sized_check(&sized, "kolo_comm_query", info);
-    if (rc < 0)
-        return rc;
     const int64_t timeout_ns = kolo_waiter_timeout_ns(&comm->first->waiter); /* of all lanes */
     kolo_comm_info found;
     memset(&found, 0, sizeof found);
@@ -232,8 +229,7 @@ int kolo_comm_query(const kolo_comm *comm, kolo_comm_info *info) {
     found.nodes = kolo_comm_nodes(comm);
     found.lanes = (int)kolo_lanes_count(comm->first);
     found.timeout_ms = timeout_ns == KOLO_NEVER_NS ? 0 : timeout_ns / KOLO_NS_PER_MS;
-    kolo_sized_fill(&sized, info, &found);
-    return 0;
+    return kolo_sized_give(&sized, "kolo_comm_query", info, &found);
 }
 
 int kolo_comm_failure(const kolo_comm *comm, kolo_failure *failure) {
@@ -241,21 +237,14 @@ int kolo_comm_failure(const kolo_comm *comm, kolo_failure *failure) {
     kolo_failure found;
     if (!comm)
         return kolo_fail(KOLO_ERR_ARG, "kolo_comm_failure: comm is NULL");
-    const int rc = kolo_sized_check(&sized, "kolo_comm_failure", failure);
-    if (rc < 0)
-        return rc;
     kolo_failure_describe(comm, &found);
-    kolo_sized_fill(&sized, failure, &found);
-    return 0;
+    return kolo_sized_give(&sized, "kolo_comm_failure", failure, &found);
 }
 
 int kolo_comm_stats(const kolo_comm *comm, kolo_stats *stats) {
     static const struct kolo_sized sized = KOLO_SIZED(kolo_stats, stats_bytes, segment_bytes);
     if (!comm)
         return kolo_fail(KOLO_ERR_ARG, "kolo_comm_stats: comm is NULL");
-    const int rc = kolo_sized_check(&sized, "kolo_comm_stats", stats);
-    if (rc < 0)
-        return rc;
     kolo_stats now;
     comm = comm->origin.lane ? comm : comm->first;
     kolo_queue_stats(comm, &now);
@@ -274,6 +263,5 @@ int kolo_comm_stats(const kolo_comm *comm, kolo_stats *stats) {
     }
     for (int i = 0; i < KOLO_COLLECTIVES; i++)
         now.calls += now.calls_by_collective[i];
-    kolo_sized_fill(&sized, stats, &now);
-    return 0;
+    return kolo_sized_give(&sized, "kolo_comm_stats", stats, &now);
 }

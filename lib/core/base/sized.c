@@ -30,6 +30,13 @@ void kolo_sized_fill(const struct kolo_sized *sized, void *theirs, const void *o
     memset((char *)theirs + known, 0, bytes - known);
 }
 
+int kolo_sized_give(const struct kolo_sized *sized, const char *where, void *theirs, const void *ours) {
+    const int rc = kolo_sized_check(sized, where, theirs);
+    if (rc == 0)
+        kolo_sized_fill(sized, theirs, ours);
+    return rc;
+}
+
 int kolo_sized_read(const struct kolo_sized *sized, const char *where, void *ours, const void *theirs) {
     const int rc = kolo_sized_check(sized, where, theirs);
     if (rc < 0)

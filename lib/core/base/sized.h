@@ -32,5 +32,8 @@ int kolo_sized_check(const struct kolo_sized *sized, const char *where, const vo
 /* Fills *theirs, which has been checked, with *ours. */
 void kolo_sized_fill(const struct kolo_sized *sized, void *theirs, const void *ours);
 
+/* Checks *theirs, and fills it where that is well; returns what the check did. */
+int kolo_sized_give(const struct kolo_sized *sized, const char *where, void *theirs, const void *ours);
+
 /* Reads *theirs into *ours, which holds the defaults. KOLO_ERR_ARG: kolo_sized_check, or an unknown field is set. */
 int kolo_sized_read(const struct kolo_sized *sized, const char *where, void *ours, const void *theirs);

@@ -142,9 +142,7 @@ int kolo_table_view_row(kolo_table *table, uint64_t row, size_t first, kolo_tabl
     if (usable < 0)
         return usable;
     uint64_t piece = 0;
-    int rc = view ? kolo_sized_check(&sized_view, __func__, view) : refuse_null(__func__, table, "view");
-    if (rc == 0)
-        rc = find_piece(__func__, table, row, first, &piece);
+    const int rc = view ? find_piece(__func__, table, row, first, &piece) : refuse_null(__func__, table, "view");
     if (rc < 0)
         return rc;
     const struct kolo_piece what = kolo_piece_at(&table->pieces, piece);
@@ -154,8 +152,7 @@ int kolo_table_view_row(kolo_table *table, uint64_t row, size_t first, kolo_tabl
     ours.first = what.first;
     ours.count = what.count;
     ours.piece = piece;
-    kolo_sized_fill(&sized_view, view, &ours);
-    return 0;
+    return kolo_sized_give(&sized_view, __func__, view, &ours);
 }
 
 int kolo_table_view_holds(const kolo_table *table, const kolo_table_view *view) {
@@ -299,9 +296,6 @@ int kolo_table_get_stats(const kolo_table *table, kolo_table_stats *stats) {
         return kolo_table_unusable(__func__, table);
     if (!stats)
         return refuse_null(__func__, table, "stats");
-    const int rc = kolo_sized_check(&sized_stats, __func__, stats);
-    if (rc < 0)
-        return rc;
     kolo_table_stats ours;
     memset(&ours, 0, sizeof ours);
     ours.rows = table->pieces.rows;
@@ -330,6 +324,5 @@ int kolo_table_get_stats(const kolo_table *table, kolo_table_stats *stats) {
     ours.waited_ns = kolo_load_relaxed(&table->self->waited_ns);
     if (table->nodes)
         add_nodes(table, &ours);
-    kolo_sized_fill(&sized_stats, stats, &ours);
-    return 0;
+    return kolo_sized_give(&sized_stats, __func__, stats, &ours);
 }

@@ -417,11 +417,8 @@ int kolo_bucket_query(const kolo_buckets *buckets, kolo_bucket_info *info) {
     static const struct kolo_sized sized_info = KOLO_SIZED(kolo_bucket_info, info_bytes, held_bytes);
     if (!buckets)
         return kolo_fail(KOLO_ERR_ARG, "kolo_bucket_query: buckets is NULL");
-    const int rc = kolo_sized_check(&sized_info, "kolo_bucket_query", info);
-    if (rc == 0)
-        kolo_sized_fill(&sized_info, info,
-                        &(kolo_bucket_info){.buckets = buckets->nbuckets, .held_bytes = buckets->compressed.bytes});
-    return rc;
+    const kolo_bucket_info found = {.buckets = buckets->nbuckets, .held_bytes = buckets->compressed.bytes};
+    return kolo_sized_give(&sized_info, "kolo_bucket_query", info, &found);
 }
 
 /* Finds the residual of a tensor, under the lock; NULL, with a message, if the caller cannot have it. */

@@ -76,8 +76,7 @@ int kolo_machine_query(kolo_machine *machine) {
     kolo_cpu_features_format(features, found.isa, sizeof found.isa);
     snprintf(found.kernels, sizeof found.kernels, "%s", kolo_reducer_select(features & mask)->name);
     read_shm(&found);
-    kolo_sized_fill(&sized, machine, &found);
-    return 0;
+    return kolo_sized_give(&sized, "kolo_machine_query", machine, &found);
 }
 
 /* Plans. */
@@ -101,10 +100,7 @@ int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int ranks, kol
     static const struct kolo_sized sized = KOLO_SIZED(kolo_plan, plan_bytes, segment_bytes);
     struct kolo_settings settings;
     const kolo_op used = kolo_collective_has(collective) & KOLO_HAS_OP ? op : KOLO_SUM;
-    int rc = kolo_sized_check(&sized, "kolo_plan_query", plan);
-    if (rc < 0)
-        return rc;
-    rc = resolve(&settings, options, ranks);
+    const int rc = resolve(&settings, options, ranks);
     if (rc < 0)
         return rc;
     if ((unsigned)collective >= KOLO_COLLECTIVES || kolo_registry[collective].way == KOLO_NO_WAY ||
@@ -150,8 +146,7 @@ int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int ranks, kol
     made.stream = answer.stream;
     made.tuned = source.tuned >> collective & 1;
     snprintf(made.tuning, sizeof made.tuning, "%s", source.text);
-    kolo_sized_fill(&sized, plan, &made);
-    return 0;
+    return kolo_sized_give(&sized, "kolo_plan_query", plan, &made);
 }
 
 /* Profiles. */
@@ -163,9 +158,6 @@ int kolo_profile_section_get(const char *path, size_t index, kolo_profile_sectio
     kolo_topology topology;
     char why[KOLO_PROFILE_WHY_BYTES];
     bool absent;
-    const int rc = kolo_sized_check(&sized_section, "kolo_profile_section_get", section);
-    if (rc < 0)
-        return rc;
     if (!path)
         return kolo_fail(KOLO_ERR_ARG, "kolo_profile_section_get: path is NULL");
     read_topology(&topology);
@@ -173,8 +165,7 @@ int kolo_profile_section_get(const char *path, size_t index, kolo_profile_sectio
         return kolo_fail(KOLO_ERR_ARG, "profile %.100s ignored: %s", path, why);
     if (index >= profile.sections)
         return kolo_fail(KOLO_ERR_ARG, "profile %.100s: it has only %u sections", path, (unsigned)profile.sections);
-    kolo_sized_fill(&sized_section, section, &profile.section[index]);
-    return 0;
+    return kolo_sized_give(&sized_section, "kolo_profile_section_get", section, &profile.section[index]);
 }
 
 /* kolo_profile_format refuses a text that the parser would refuse. */
@@ -222,9 +213,6 @@ static void describe(int fd, const struct stat *found, kolo_job_name *name) {
 int kolo_job_name_get(size_t index, kolo_job_name *name) {
     static const struct kolo_sized sized = KOLO_SIZED(kolo_job_name, job_name_bytes, age_s);
     kolo_job_name seen = {0};
-    const int rc = kolo_sized_check(&sized, "kolo_job_name_get", name);
-    if (rc < 0)
-        return rc;
     DIR *directory = opendir(KOLO_JOB_DIRECTORY);
     if (!directory)
         return kolo_fail_system(errno, "reading " KOLO_JOB_DIRECTORY);
@@ -239,8 +227,7 @@ int kolo_job_name_get(size_t index, kolo_job_name *name) {
     closedir(directory);
     if (!reached)
         return kolo_fail(KOLO_ERR_ARG, "kolo_job_name_get: index past the last name");
-    kolo_sized_fill(&sized, name, &seen);
-    return 0;
+    return kolo_sized_give(&sized, "kolo_job_name_get", name, &seen);
 }
 
 int kolo_job_name_remove(const char *path) {
@@ -332,14 +319,10 @@ static bool describe_unknown(size_t index, kolo_variable *found) {
 int kolo_variable_get(size_t index, kolo_variable *variable) {
     static const struct kolo_sized sized = KOLO_SIZED(kolo_variable, variable_bytes, mistake);
     kolo_variable found;
-    const int rc = kolo_sized_check(&sized, "kolo_variable_get", variable);
-    if (rc < 0)
-        return rc;
     memset(&found, 0, sizeof found);
     if (index < KOLO_VARIABLES)
         kolo_environment_describe((kolo_variable_index)index, &found);
     else if (!describe_unknown(index - KOLO_VARIABLES, &found))
         return kolo_fail(KOLO_ERR_ARG, "kolo_variable_get: index %zu: past the last one", index);
-    kolo_sized_fill(&sized, variable, &found);
-    return 0;
+    return kolo_sized_give(&sized, "kolo_variable_get", variable, &found);
 }

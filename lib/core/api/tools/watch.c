@@ -190,9 +190,6 @@ int kolo_watch_rank(const kolo_watch *watch, int index, int rank, kolo_watched_r
     static const struct kolo_sized sized = KOLO_SIZED(kolo_watched_rank, rank_bytes, waits_since_ns);
     if (!is_rank(watch, index, rank))
         return kolo_fail(KOLO_ERR_ARG, "kolo_watch_rank: no such communicator or rank");
-    const int rc = kolo_sized_check(&sized, "kolo_watch_rank", seen);
-    if (rc < 0)
-        return rc;
     const struct kolo_reading *reading = watch->observer.list[index].reading;
     const struct kolo_shared_member *member = &reading->members[rank];
     const struct kolo_shared_signal *signal = &reading->signals[rank];
@@ -219,17 +216,13 @@ int kolo_watch_rank(const kolo_watch *watch, int index, int rank, kolo_watched_r
         now.waits_for = (int)peer;
         now.waits_since_ns = since_ns < reading->read_ns ? since_ns : reading->read_ns;
     }
-    kolo_sized_fill(&sized, seen, &now);
-    return 0;
+    return kolo_sized_give(&sized, "kolo_watch_rank", seen, &now);
 }
 
 int kolo_watch_call(const kolo_watch *watch, int index, int rank, uint64_t number, kolo_watched_call *call) {
     static const struct kolo_sized sized = KOLO_SIZED(kolo_watched_call, call_bytes, waited_ns);
     if (!is_rank(watch, index, rank))
         return kolo_fail(KOLO_ERR_ARG, "kolo_watch_call: no such communicator or rank");
-    const int rc = kolo_sized_check(&sized, "kolo_watch_call", call);
-    if (rc < 0)
-        return rc;
     const struct kolo_reading *reading = watch->observer.list[index].reading;
     struct kolo_past_call past;
     if (!kolo_history_read(&reading->later_signals[rank], &reading->histories[rank], number, &past))
@@ -252,6 +245,5 @@ int kolo_watch_call(const kolo_watch *watch, int index, int rank, uint64_t numbe
     seen.ended_ns = past.ended_ns;
     seen.waited_for = known_peer ? past.waited_for : -1;
     seen.waited_ns = known_peer ? past.waited_ns : 0;
-    kolo_sized_fill(&sized, call, &seen);
-    return 0;
+    return kolo_sized_give(&sized, "kolo_watch_call", call, &seen);
 }
