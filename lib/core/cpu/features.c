@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/environment.h"
 #include "base/status.h"
 
 #if defined(__x86_64__)
@@ -65,21 +66,15 @@ bool kolo_cpu_is_intel(void) {
     return ebx == signature_INTEL_ebx && ecx == signature_INTEL_ecx && edx == signature_INTEL_edx;
 }
 
-#elif defined(__aarch64__)
-
-uint32_t kolo_cpu_features(void) {
-    return getauxval(AT_HWCAP) & HWCAP_ASIMD ? KOLO_CPU_NEON : 0;
-}
-
 #else
 
 uint32_t kolo_cpu_features(void) {
+#if defined(__aarch64__)
+    return getauxval(AT_HWCAP) & HWCAP_ASIMD ? KOLO_CPU_NEON : 0;
+#else
     return 0;
-}
-
 #endif
-
-#if !defined(__x86_64__)
+}
 
 bool kolo_cpu_is_intel(void) {
     return false;
@@ -87,45 +82,28 @@ bool kolo_cpu_is_intel(void) {
 
 #endif
 
-/* Returns the index in `names` of the `length` characters at text, or NAMES. */
-static int name_index(const char *text, size_t length) {
-    int index = 0;
-    while (index < NAMES && (strlen(names[index].name) != length || memcmp(names[index].name, text, length) != 0))
-        index++;
-    return index;
-}
-
-int kolo_cpu_mask_parse(const char *text, uint32_t *mask) {
-    if (!text || !*text) {
-        *mask = UINT32_MAX;
-        return 0;
-    }
-    uint32_t allowed = 0;
-    const char *item = text;
-    for (;;) {
-        size_t length = strcspn(item, ",");
-        int index = name_index(item, length);
-        if (index == NAMES)
-            return kolo_fail(KOLO_ERR_ARG,
-                             "KOLO_CPU=\"%s\": \"%.*s\" is no instruction set that kolo knows; "
-                             "use a comma-separated list of avx2, avx512, avx512bf16, neon, portable",
-                             text, (int)length, item);
-        allowed |= names[index].feature;
-        if (!item[length])
-            break;
-        item += length + 1;
-    }
-    *mask = allowed;
-    return 0;
+int kolo_cpu_mask_read(uint32_t *mask) {
+    int64_t given[NAMES] = {0};
+    struct kolo_list_item items[NAMES + 1] = {{.name = NULL}};
+    uint32_t allowed = kolo_environment_text(KOLO_VARIABLE_CPU) ? 0 : UINT32_MAX;
+    int rc = 0;
+    for (int i = 0; i < NAMES; i++)
+        items[i] = (struct kolo_list_item){.name = names[i].name, .low = names[i].feature, .value = &given[i]};
+    kolo_environment_list(&rc, KOLO_VARIABLE_CPU, items);
+    for (int i = 0; i < NAMES; i++)
+        allowed |= (uint32_t)given[i];
+    if (rc == 0)
+        *mask = allowed;
+    return rc;
 }
 
 void kolo_cpu_features_format(uint32_t features, char *text, size_t text_bytes) {
-    size_t used = 0;
-    snprintf(text, text_bytes, "none");
-    for (int index = 0; index < NAMES && used < text_bytes; index++) {
-        if (features & names[index].feature)
-            used += (size_t)snprintf(text + used, text_bytes - used, "%s%s", used ? " " : "", names[index].name);
-    }
+    *text = '\0';
+    for (int i = 0; i < NAMES; i++)
+        if (features & names[i].feature)
+            kolo_text_add(text, text_bytes, "%s%s", *text ? " " : "", names[i].name);
+    if (!*text)
+        snprintf(text, text_bytes, "none");
 }
 
 void kolo_cpu_model(char *model, size_t model_bytes) {

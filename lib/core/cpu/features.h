@@ -18,10 +18,9 @@ uint32_t kolo_cpu_features(void);
 /* True for a CPU made by Intel, whose cores pass on cache lines in another way than AMD's: see reduce/copy.h. */
 bool kolo_cpu_is_intel(void);
 
-/* Reads a KOLO_CPU value: a comma-separated list of instruction sets that may be used ("avx512,avx2",
- * "portable"); NULL or "" means all. Fills *mask and returns 0, or returns KOLO_ERR_ARG with a message that
- * quotes the value and lists the known names. */
-int kolo_cpu_mask_parse(const char *text, uint32_t *mask);
+/* Reads KOLO_CPU, a comma-separated list of instruction sets that may be used ("avx512,avx2", "portable"); without it
+ * all may. Sets *mask; or returns KOLO_ERR_ARG, with a message that quotes the value and lists the known names. */
+int kolo_cpu_mask_read(uint32_t *mask);
 
 /* Writes "avx2 avx512", or "none", to text. */
 void kolo_cpu_features_format(uint32_t features, char *text, size_t text_bytes);

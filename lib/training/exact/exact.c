@@ -5,7 +5,6 @@
 
 #include "kolo_exact.h"
 #include "api/path.h"
-#include "base/environment.h"
 #include "base/status.h"
 #include "cpu/features.h"
 #include "cpu/fpenv.h"
@@ -57,7 +56,7 @@ int kolo_exact_create(kolo_exact **exact, kolo_dtype dtype, size_t sums) {
     if (sums == 0 || sums > PTRDIFF_MAX / 2 / sum_bytes)
         return kolo_fail(KOLO_ERR_ARG, "kolo_exact_create: sums %zu: must be from 1 to %zu", sums,
                          PTRDIFF_MAX / 2 / sum_bytes);
-    const int rc = kolo_cpu_mask_parse(kolo_environment_text(KOLO_VARIABLE_CPU), &mask);
+    const int rc = kolo_cpu_mask_read(&mask);
     if (rc < 0)
         return rc;
     kolo_exact *made = calloc(1, sizeof *made + sums * sum_bytes);

@@ -49,9 +49,7 @@ int kolo_machine_query(kolo_machine *machine) {
     static const struct kolo_sized sized = KOLO_SIZED(kolo_machine, machine_bytes, pidfd);
     const struct kolo_internode_calls *internode = kolo_layers.internode;
     uint32_t mask;
-    int rc = kolo_sized_check(&sized, "kolo_machine_query", machine);
-    if (rc == 0)
-        rc = kolo_cpu_mask_parse(kolo_environment_text(KOLO_VARIABLE_CPU), &mask);
+    const int rc = kolo_cpu_mask_read(&mask);
     if (rc < 0)
         return rc;
     kolo_topology topology;

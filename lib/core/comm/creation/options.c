@@ -297,7 +297,7 @@ static int resolve_own(struct kolo_settings *settings, const kolo_options *optio
     settings->wait = (kolo_wait_mode)kolo_environment_choice(&rc, KOLO_VARIABLE_WAIT, waits, KOLO_WAIT_AUTO);
     resolve_log(&rc, settings);
     if (rc == 0)
-        rc = kolo_cpu_mask_parse(kolo_environment_text(KOLO_VARIABLE_CPU), &mask);
+        rc = kolo_cpu_mask_read(&mask);
     settings->features = kolo_cpu_features() & mask;
     return rc;
 }
