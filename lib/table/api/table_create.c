@@ -86,29 +86,28 @@ static struct kolo_item item_of(const void *context, size_t index) {
     const kolo_table_options *options = context;
     if (index >= OPTIONS)
         return kolo_item_of_list("row_columns", index - OPTIONS, "", options->row_columns[index - OPTIONS]);
-    const struct kolo_item items[OPTIONS] = {
-        kolo_item_number("rows", options->rows),
-        kolo_item_number("columns", options->columns),
-        {.name = "dtype", .kind = KOLO_ITEM_DTYPE, .value = options->dtype},
-        {.name = "rule", .kind = KOLO_ITEM_RULE, .value = options->rule},
-        {.name = "op", .kind = KOLO_ITEM_OP, .value = options->op},
-        kolo_item_number("staleness", (uint64_t)options->staleness),
-        kolo_item_number("state_bytes", options->state_bytes),
-        {.name = "placement", .kind = KOLO_ITEM_PLACEMENT, .value = options->placement},
-        kolo_item_number("shards", (uint64_t)options->shards),
-        kolo_item_number("split_bytes", options->split_bytes),
-        kolo_item_number("servers", (uint64_t)options->servers),
-        kolo_item_number("backup_workers", (uint64_t)options->backup_workers),
-        kolo_item_number("queue_bytes", options->queue_bytes),
-        kolo_item_number("hogwild", (uint64_t)options->hogwild),
-        kolo_item_real("learning_rate", options->learning_rate),
-        kolo_item_real("momentum", options->momentum),
-        kolo_item_real("beta1", options->beta1),
-        kolo_item_real("beta2", options->beta2),
-        kolo_item_real("epsilon", options->epsilon),
-        kolo_item_real("weight_decay", options->weight_decay),
-        {.name = "name", .kind = KOLO_ITEM_TEXT, .text = options->name ? options->name : ""},
-        {.name = "row_columns", .kind = KOLO_ITEM_TEXT, .text = options->row_columns ? "given" : "NULL"}};
+    const struct kolo_item items[OPTIONS] = {kolo_item_number("rows", options->rows),
+                                             kolo_item_number("columns", options->columns),
+                                             kolo_item_named("dtype", KOLO_NAME_DTYPE, options->dtype),
+                                             kolo_item_named("rule", KOLO_NAME_TABLE_RULE, options->rule),
+                                             kolo_item_named("op", KOLO_NAME_OP, options->op),
+                                             kolo_item_number("staleness", (uint64_t)options->staleness),
+                                             kolo_item_number("state_bytes", options->state_bytes),
+                                             kolo_item_named("placement", KOLO_NAME_PLACEMENT, options->placement),
+                                             kolo_item_number("shards", (uint64_t)options->shards),
+                                             kolo_item_number("split_bytes", options->split_bytes),
+                                             kolo_item_number("servers", (uint64_t)options->servers),
+                                             kolo_item_number("backup_workers", (uint64_t)options->backup_workers),
+                                             kolo_item_number("queue_bytes", options->queue_bytes),
+                                             kolo_item_number("hogwild", (uint64_t)options->hogwild),
+                                             kolo_item_real("learning_rate", options->learning_rate),
+                                             kolo_item_real("momentum", options->momentum),
+                                             kolo_item_real("beta1", options->beta1),
+                                             kolo_item_real("beta2", options->beta2),
+                                             kolo_item_real("epsilon", options->epsilon),
+                                             kolo_item_real("weight_decay", options->weight_decay),
+                                             {.name = "name", .text = options->name ? options->name : ""},
+                                             {.name = "row_columns", .text = options->row_columns ? "given" : "NULL"}};
     return items[index];
 }
 

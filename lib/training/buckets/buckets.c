@@ -245,10 +245,9 @@ static struct kolo_item item_of(const void *context, size_t index) {
     const kolo_op op = buckets->options.op; /* that of kolo_op_create is a number of this process alone */
     const double share = buckets->options.compression == KOLO_COMPRESSION_TOPK ? buckets->options.compression_share : 0;
     const struct kolo_item settings[SETTINGS] = {
-        {.name = "compression", .kind = KOLO_ITEM_COMPRESSION, .value = buckets->options.compression},
-        {.name = "op", .kind = KOLO_ITEM_OP, .value = op < KOLO_OPS_OWN ? op : KOLO_OPS_OWN},
-        kolo_item_real("compression_share", share),
-        kolo_item_number("tensors of the bucket", bucket->count)};
+        kolo_item_named("compression", KOLO_NAME_COMPRESSION, buckets->options.compression),
+        kolo_item_named("op", KOLO_NAME_OP, op < KOLO_OPS_OWN ? op : KOLO_OPS_OWN),
+        kolo_item_real("compression_share", share), kolo_item_number("tensors of the bucket", bucket->count)};
     return settings[index];
 }
 

@@ -132,8 +132,7 @@ int kolo_exact_merge(kolo_exact *exact, const kolo_exact *other) {
 /* One of the items that ranks have to pass alike, which the words' type and count tell, too. */
 static struct kolo_item item_of(const void *context, size_t index) {
     const kolo_exact *exact = context;
-    return index == 0 ? (struct kolo_item){.name = "dtype", .kind = KOLO_ITEM_DTYPE, .value = exact->dtype}
-                      : kolo_item_number("sums", exact->sums);
+    return index == 0 ? kolo_item_named("dtype", KOLO_NAME_DTYPE, exact->dtype) : kolo_item_number("sums", exact->sums);
 }
 
 int kolo_exact_allreduce(kolo_comm *comm, kolo_exact *exact, kolo_request **request) {

@@ -168,9 +168,9 @@ static struct kolo_item item_of(const void *context, size_t index) {
         return kolo_item_of_list("segments", index - OPTIONS, "", segment->begin + segment->count);
     }
     const struct kolo_item items[OPTIONS] = {kolo_item_number("kind", options->kind),
-                                             {.name = "dtype", .kind = KOLO_ITEM_DTYPE, .value = options->dtype},
+                                             kolo_item_named("dtype", KOLO_NAME_DTYPE, options->dtype),
                                              kolo_item_number("count", options->count),
-                                             {.name = "op", .kind = KOLO_ITEM_OP, .value = options->op},
+                                             kolo_item_named("op", KOLO_NAME_OP, options->op),
                                              kolo_item_number("master_weights", (uint64_t)options->master_weights),
                                              kolo_item_number("skip_nonfinite", (uint64_t)options->skip_nonfinite),
                                              kolo_item_real("gradient_scale", options->gradient_scale),

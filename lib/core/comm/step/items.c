@@ -56,26 +56,8 @@ static void describe_real(uint64_t bits, char text[KOLO_ITEM_TEXT_BYTES]) {
     }
 }
 
-/* Returns the name of a value of an enum; NULL: it has none. */
-static const char *name_of(enum kolo_item_kind kind, uint64_t value) {
-    switch (kind) {
-    case KOLO_ITEM_DTYPE:
-        return kolo_name(KOLO_NAME_DTYPE, (int)value);
-    case KOLO_ITEM_OP:
-        return kolo_name(KOLO_NAME_OP, (int)value);
-    case KOLO_ITEM_COMPRESSION:
-        return kolo_name(KOLO_NAME_COMPRESSION, (int)value);
-    case KOLO_ITEM_RULE:
-        return kolo_name(KOLO_NAME_TABLE_RULE, (int)value);
-    case KOLO_ITEM_PLACEMENT:
-        return kolo_name(KOLO_NAME_PLACEMENT, (int)value);
-    default:
-        return NULL;
-    }
-}
-
 void kolo_item_value(const struct kolo_item *item, uint64_t value, char text[KOLO_ITEM_TEXT_BYTES]) {
-    const char *name = name_of(item->kind, value);
+    const char *name = item->kind == KOLO_ITEM_NAMED ? kolo_name(item->of, (int)value) : NULL;
     if (item->kind == KOLO_ITEM_REAL)
         describe_real(value, text);
     else if (item->text)

@@ -6,24 +6,16 @@
 
 #include "kolo.h"
 
-enum kolo_item_kind {
-    KOLO_ITEM_NUMBER,
-    KOLO_ITEM_REAL,
-    KOLO_ITEM_DTYPE,
-    KOLO_ITEM_OP,
-    KOLO_ITEM_COMPRESSION,
-    KOLO_ITEM_RULE,
-    KOLO_ITEM_PLACEMENT,
-    KOLO_ITEM_TEXT
-};
+enum kolo_item_kind { KOLO_ITEM_NUMBER, KOLO_ITEM_REAL, KOLO_ITEM_NAMED };
 
 struct kolo_item {
     const char *list; /* NULL: the item is in no list */
     const char *name; /* "rows"; for an element of a list, what stands behind the index: ".count", or "" */
     size_t index;     /* in the list */
     enum kolo_item_kind kind;
+    kolo_named of;    /* with KOLO_ITEM_NAMED */
     uint64_t value;   /* a signed number; the bits of a double; or of an enum */
-    const char *text; /* in place of that, with KOLO_ITEM_TEXT */
+    const char *text; /* in place of a value */
 };
 
 /* The items, by index. A list's length is an item before it, so that items after equal ones have one name. */
@@ -35,6 +27,10 @@ struct kolo_items {
 
 static inline struct kolo_item kolo_item_number(const char *name, uint64_t value) {
     return (struct kolo_item){.name = name, .kind = KOLO_ITEM_NUMBER, .value = value};
+}
+
+static inline struct kolo_item kolo_item_named(const char *name, kolo_named of, int value) {
+    return (struct kolo_item){.name = name, .kind = KOLO_ITEM_NAMED, .of = of, .value = (uint64_t)value};
 }
 
 /* An element of a list. */
