@@ -86,23 +86,25 @@ static void wrap(struct parcel *parcel, const void *message, size_t bytes) {
     parcel->message.msg_controllen = sizeof parcel->control;
 }
 
-static int open_socket(void) {
-    const int fd = kolo_file_raise(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+int kolo_socket_open(int type) {
+    const int fd = kolo_file_raise(socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     return fd < 0 ? -errno : fd;
+}
+
+int kolo_socket_listen(int type, const struct sockaddr_un *address, socklen_t address_bytes, int waiting_max) {
+    const int fd = kolo_socket_open(type);
+    if (fd < 0 || (bind(fd, (const struct sockaddr *)address, address_bytes) == 0 && listen(fd, waiting_max) == 0))
+        return fd;
+    const int error = errno;
+    close(fd);
+    return -error;
 }
 
 int kolo_handover_listen(uint64_t secret, uint32_t rank) {
     struct sockaddr_un address;
     const socklen_t length = name(&address, secret, rank);
-    const int fd = open_socket();
-    if (fd < 0)
-        return fd;
     KOLO_POINT("handover.listening");
-    if (bind(fd, (struct sockaddr *)&address, length) == 0 && listen(fd, CALLERS_MAX) == 0)
-        return fd;
-    const int error = errno;
-    close(fd);
-    return -error;
+    return kolo_socket_listen(SOCK_STREAM, &address, length, CALLERS_MAX);
 }
 
 int kolo_descriptor_send(int socket, const void *message, size_t bytes, int fd) {
@@ -127,7 +129,7 @@ int kolo_handover_give(uint64_t secret, uint32_t rank, uint32_t pid, int fd) {
     struct sockaddr_un address;
     struct ucred listener;
     const socklen_t length = name(&address, secret, rank);
-    const int connection = open_socket();
+    const int connection = kolo_socket_open(SOCK_STREAM);
     if (connection < 0)
         return connection;
     KOLO_POINT("handover.connecting");

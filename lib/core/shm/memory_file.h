@@ -35,6 +35,12 @@ int kolo_memory_file_open(const struct kolo_memory_file *file, int access);
 socklen_t kolo_abstract_address(struct sockaddr_un *address, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Opens a Unix socket that does not block. Returns its descriptor or a negative errno. */
+int kolo_socket_open(int type);
+
+/* Opens one that listens there, for up to waiting_max connections at a time. */
+int kolo_socket_listen(int type, const struct sockaddr_un *address, socklen_t address_bytes, int waiting_max);
+
 /* Fills *peer with the process that has listened or connected at the other end of a socket. Returns 0 or a negative
  * errno. pid 0: the process is not known here, or of another pid namespace. */
 int kolo_socket_peer(int socket, struct ucred *peer);

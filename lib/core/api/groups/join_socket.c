@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "shm/memory_file.h"
 
 #define REQUEST_MAGIC UINT64_C(0x326e696f6a6f6b6f)
@@ -19,25 +18,15 @@
 
 enum { WAITING_MAX = 128 }; /* that have not been looked at yet; the next one waits for room */
 
-static int name_address(const char *job, struct sockaddr_un *address, socklen_t *address_bytes) {
-    *address_bytes = kolo_abstract_address(address, "kolo-join/%u/%s", (unsigned)geteuid(), job);
-    return *address_bytes ? 0 : -ENAMETOOLONG;
-}
-
-static int open_socket(int flags) {
-    const int fd = kolo_file_raise(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0));
-    return fd < 0 ? -errno : fd;
+/* Returns the length of the address; 0: it is too long. */
+static socklen_t name(struct sockaddr_un *address, const char *job) {
+    return kolo_abstract_address(address, "kolo-join/%u/%s", (unsigned)geteuid(), job);
 }
 
 int kolo_join_listen(const char *job) {
     struct sockaddr_un address;
-    socklen_t address_bytes;
-    const int named = name_address(job, &address, &address_bytes), fd = named < 0 ? named : open_socket(SOCK_NONBLOCK);
-    if (fd < 0 || (bind(fd, (struct sockaddr *)&address, address_bytes) == 0 && listen(fd, WAITING_MAX) == 0))
-        return fd;
-    const int error = errno;
-    close(fd);
-    return -error;
+    const socklen_t bytes = name(&address, job);
+    return bytes ? kolo_socket_listen(SOCK_SEQPACKET, &address, bytes, WAITING_MAX) : -ENAMETOOLONG;
 }
 
 /* Returns whether a process has sent a valid request and is still there: requests are sent at once, and a process that
@@ -91,16 +80,15 @@ int kolo_join_ask(const char *job, const void *message, size_t message_bytes, in
     struct kolo_join_request request = {
         .magic = REQUEST_MAGIC, .version = KOLO_VERSION_WORD, .message_bytes = (uint32_t)message_bytes};
     struct sockaddr_un address;
-    socklen_t address_bytes;
+    const socklen_t address_bytes = name(&address, job);
+    const int fd = address_bytes ? kolo_socket_open(SOCK_SEQPACKET) : -ENAMETOOLONG;
     struct ucred peer;
-    if (message_bytes)
-        memcpy(request.message, message, message_bytes);
-    int rc = name_address(job, &address, &address_bytes);
-    const int fd = rc < 0 ? rc : open_socket(SOCK_NONBLOCK);
     if (fd < 0)
         return fd;
+    if (message_bytes)
+        memcpy(request.message, message, message_bytes);
     KOLO_POINT("join.connecting");
-    rc = enter_line(fd, &address, address_bytes, timeout_ms);
+    int rc = enter_line(fd, &address, address_bytes, timeout_ms);
     KOLO_POINT("join.connected");
     if (rc == 0)
         rc = kolo_socket_peer(fd, &peer);
