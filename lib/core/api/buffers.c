@@ -72,14 +72,13 @@ static int alloc_with(const char *function, kolo_comm *comm, size_t bytes, unsig
         return rc;
     struct kolo_region_shape shape = shape_of(function, comm, bytes, flags & KOLO_ALLOC_SHARED ? 1 : comm->size);
     rc = check(function, comm, &shape, bytes, flags, buffer);
-    if (rc == 0)
-        rc = kolo_enter(function, comm);
-    if (rc < 0)
-        return rc;
     struct kolo_region region = {0};
     struct kolo_call_key key = kolo_call_key_of(KOLO_ALLOC, bytes);
     key.flags = flags & KOLO_ALLOC_SHARED ? KOLO_CALL_SHARED : 0;
-    kolo_shared_call_begin(comm, key);
+    if (rc == 0)
+        rc = kolo_shared_call_begin(function, comm, key);
+    if (rc < 0)
+        return rc;
     rc = allocate(comm, &shape, true, &region, NULL);
     if (rc == 0) {
         KOLO_POINT("alloc.adding");
@@ -92,14 +91,11 @@ static int alloc_with(const char *function, kolo_comm *comm, size_t bytes, unsig
 
 int kolo_buffer_create(const char *function, kolo_comm *comm, size_t bytes, bool lazily, struct kolo_region *region,
                        int *fd) {
-    int rc = kolo_get_ready(function, comm);
-    if (rc == 0)
-        rc = kolo_enter(function, comm);
+    int rc = kolo_shared_call_begin(function, comm, kolo_call_key_of(KOLO_TABLE, bytes));
     if (rc < 0)
         return rc;
     struct kolo_region_shape shape = shape_of(function, comm, bytes, 1);
     shape.lazily = shape.small_pages = lazily;
-    kolo_shared_call_begin(comm, kolo_call_key_of(KOLO_TABLE, bytes));
     rc = allocate(comm, &shape, false, region, fd);
     kolo_shared_call_leave(comm);
     return rc;
@@ -195,10 +191,9 @@ int kolo_share(kolo_comm *comm, void *pointer, size_t bytes) {
         kolo_region_part_bytes(bytes, comm->size) == 0)
         return KOLO_REFUSE(comm, share_function, "bytes %zu: must be whole pages of %d, and fit memory", bytes,
                            KOLO_PAGE_BYTES);
-    rc = kolo_enter(share_function, comm);
+    rc = kolo_shared_call_begin(share_function, comm, kolo_call_key_of(KOLO_SHARE, bytes));
     if (rc < 0)
         return rc;
-    kolo_shared_call_begin(comm, kolo_call_key_of(KOLO_SHARE, bytes));
     rc = share(comm, pointer, bytes);
     kolo_shared_call_leave(comm);
     return rc;

@@ -56,7 +56,7 @@ static int divide(struct path *path, kolo_comm *lane) {
     if (path->descriptor->is_unequal) {
         const uint64_t own = path->longest;
         uint64_t of_all = 0;
-        rc = kolo_words_max(lane, &own, &of_all);
+        rc = kolo_words_reduce(lane, KOLO_MAX, &own, &of_all, 1);
         path->longest = of_all;
     }
     path->slices = lane->first->lanes ? kolo_slices_count(path->descriptor, lane->first, path->longest, element_bytes,

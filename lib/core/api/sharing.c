@@ -14,10 +14,16 @@
 
 enum { STATUSES = -KOLO_ERR_STATE + 1, WORDS_MAX = KOLO_LINES_BYTES_MAX / sizeof(uint64_t) };
 
-void kolo_shared_call_begin(kolo_comm *comm, struct kolo_call_key key) {
+int kolo_shared_call_begin(const char *function, kolo_comm *comm, struct kolo_call_key key) {
+    int rc = kolo_get_ready(function, comm);
+    if (rc == 0)
+        rc = kolo_enter(function, comm);
+    if (rc < 0)
+        return rc;
     comm->stats.calls_by_collective[key.collective - 1]++;
     if (comm->global_size > 1)
         kolo_call_begin(comm, key);
+    return 0;
 }
 
 void kolo_shared_call_leave(kolo_comm *comm) {
@@ -36,32 +42,24 @@ int kolo_words_gather(kolo_comm *comm, const uint64_t *own, uint64_t *words) {
                             : 0;
 }
 
-/* Like kolo_words_sum, over the ranks of this node. */
-static int sum_on_node(kolo_comm *comm, const uint64_t *words, uint64_t *sums, size_t count) {
+/* Like kolo_words_reduce, over the ranks of this node. */
+static int reduce_on_node(kolo_comm *comm, kolo_op op, const uint64_t *words, uint64_t *results, size_t count) {
     int rc = 0;
     if (comm->size == 1)
-        memcpy(sums, words, count * sizeof *words);
+        memmove(results, words, count * sizeof *words);
     for (size_t done = 0; rc == 0 && comm->size > 1 && done < count; done += WORDS_MAX)
-        rc = kolo_oneshot_lines(comm, words + done, sums + done, count - done < WORDS_MAX ? count - done : WORDS_MAX,
-                                &comm->reducer->kernels[KOLO_U64][KOLO_SUM], 0);
+        rc = kolo_oneshot_lines(comm, words + done, results + done, count - done < WORDS_MAX ? count - done : WORDS_MAX,
+                                &comm->reducer->kernels[KOLO_U64][op], 0);
     return rc;
 }
 
-int kolo_words_sum(kolo_comm *comm, const uint64_t *words, uint64_t *sums, size_t count) {
+int kolo_words_reduce(kolo_comm *comm, kolo_op op, const uint64_t *words, uint64_t *results, size_t count) {
     const struct kolo_message message = {.send = (const uint8_t *)words,
-                                         .recv = (uint8_t *)sums,
+                                         .recv = (uint8_t *)results,
                                          .count = count,
-                                         .kernel = &comm->reducer->kernels[KOLO_U64][KOLO_SUM]};
+                                         .kernel = &comm->reducer->kernels[KOLO_U64][op]};
     return comm->nodes ? comm->above->internode->run(comm, &kolo_registry[KOLO_ALLREDUCE], &message)
-                       : sum_on_node(comm, words, sums, count);
-}
-
-int kolo_words_max(kolo_comm *comm, const uint64_t *own, uint64_t *max) {
-    const kolo_kernel *kernel = &comm->reducer->kernels[KOLO_U64][KOLO_MAX];
-    const struct kolo_message message = {
-        .send = (const uint8_t *)own, .recv = (uint8_t *)max, .count = 1, .kernel = kernel};
-    return comm->nodes ? comm->above->internode->run(comm, &kolo_registry[KOLO_ALLREDUCE], &message)
-                       : kolo_oneshot_lines(comm, own, max, 1, kernel, 0);
+                       : reduce_on_node(comm, op, words, results, count);
 }
 
 /* A giver's offer to the others: its file. */
@@ -98,12 +96,12 @@ static int take_files(kolo_comm *comm, const struct kolo_handing *handing, const
     if (listener >= 0)
         kolo_ranks_add(own, comm->rank);
     KOLO_POINT("share.opened");
-    int rc = sum_on_node(comm, own, listening, KOLO_RANK_WORDS);
+    int rc = reduce_on_node(comm, KOLO_SUM, own, listening, KOLO_RANK_WORDS);
     if (rc == 0 && kolo_ranks_count_below(listening, comm->size) > 0) {
         if (handing->gives && *fd >= 0)
             give_file(comm, handing->takers, listening, offer->secret, *fd);
         KOLO_POINT("share.given");
-        rc = sum_on_node(comm, own, listening, 1);
+        rc = reduce_on_node(comm, KOLO_SUM, own, listening, 1);
     }
     if (listener >= 0)
         listener = *fd = kolo_handover_take(listener, (uint32_t)offer->user, &offer->file);
@@ -129,8 +127,8 @@ static int exchange_offers(kolo_comm *comm, const struct kolo_handing *handing, 
             offer->status = (uint64_t)-KOLO_ERR_SYSTEM;
     }
     KOLO_POINT("share.offering");
-    const int rc =
-        sum_on_node(comm, (uint64_t *)own, (uint64_t *)offers, handing->givers * sizeof *offers / sizeof(uint64_t));
+    const int rc = reduce_on_node(comm, KOLO_SUM, (uint64_t *)own, (uint64_t *)offers,
+                                  handing->givers * sizeof *offers / sizeof(uint64_t));
     KOLO_POINT("share.offered");
     return rc;
 }
@@ -168,7 +166,7 @@ int kolo_status_agree(kolo_comm *comm, const char *function, int rc) {
         own[0] = comm->global_rank;
         own[-rc] = 1;
     }
-    const int exchanged = kolo_words_sum(comm, own, all, STATUSES);
+    const int exchanged = kolo_words_reduce(comm, KOLO_SUM, own, all, STATUSES);
     if (exchanged < 0)
         return exchanged;
     for (int i = STATUSES - 1; i > 0; i--) {
@@ -187,12 +185,9 @@ int kolo_status_agree(kolo_comm *comm, const char *function, int rc) {
 }
 
 int kolo_status_meet(kolo_comm *comm, const char *function, struct kolo_call_key key, int rc) {
-    int ready = kolo_get_ready(function, comm);
-    if (ready == 0)
-        ready = kolo_enter(function, comm);
-    if (ready < 0)
-        return ready;
-    kolo_shared_call_begin(comm, key);
+    const int begun = kolo_shared_call_begin(function, comm, key);
+    if (begun < 0)
+        return begun;
     rc = kolo_status_agree(comm, function, rc);
     kolo_shared_call_leave(comm);
     return rc;

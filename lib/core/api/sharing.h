@@ -5,19 +5,16 @@
 
 #include "comm/comm.h"
 
-/* Begin and leave such a call, on a communicator that kolo_enter has let this thread use. On a communicator of one rank
- * the call meets no other. */
-void kolo_shared_call_begin(kolo_comm *comm, struct kolo_call_key key);
+/* Begin and leave such a call. It begins once no request is in flight and kolo_enter has let this thread in; if not,
+ * the call does not begin, and this returns why. On a communicator of one rank the call meets no other. */
+int kolo_shared_call_begin(const char *function, kolo_comm *comm, struct kolo_call_key key);
 void kolo_shared_call_leave(kolo_comm *comm);
 
 /* Sets words[rank] to what that rank, among those of all nodes, has passed as `own`. */
 int kolo_words_gather(kolo_comm *comm, const uint64_t *own, uint64_t *words);
 
-/* Sets *max to the largest of all ranks' *own. */
-int kolo_words_max(kolo_comm *comm, const uint64_t *own, uint64_t *max);
-
-/* Sets sums[i] to the sum over all ranks of words[i]. */
-int kolo_words_sum(kolo_comm *comm, const uint64_t *words, uint64_t *sums, size_t count);
+/* Sets results[i] to the sum (KOLO_SUM) over all ranks of words[i], or to the largest one (KOLO_MAX). */
+int kolo_words_reduce(kolo_comm *comm, kolo_op op, const uint64_t *words, uint64_t *results, size_t count);
 
 #define KOLO_NO_GIVER UINT32_MAX
 

@@ -94,10 +94,9 @@ int kolo_comm_listen(kolo_comm *comm, const char *job, int *listener) {
     static const char *const function = "kolo_comm_listen";
     int fd = -1, rc = check(comm, function, listener);
     if (rc == 0)
-        rc = kolo_enter(function, comm);
+        rc = kolo_shared_call_begin(function, comm, kolo_call_key_of(KOLO_GROW, true));
     if (rc < 0)
         return rc;
-    kolo_shared_call_begin(comm, kolo_call_key_of(KOLO_GROW, true));
     KOLO_POINT("listen.begun");
     if (comm->rank == 0)
         fd = *listener >= 0 ? *listener : open_listener(comm, job);
@@ -242,7 +241,7 @@ static int grow(kolo_comm *comm, const kolo_grow_options *options, struct newcom
     KOLO_POINT("grow.received");
     const uint64_t own = newcomers->count;
     uint64_t joiners = 0;
-    int rc = kolo_words_sum(comm, &own, &joiners, 1);
+    int rc = kolo_words_reduce(comm, KOLO_SUM, &own, &joiners, 1);
     KOLO_POINT("grow.told");
     if (rc == 0 && joiners > 0)
         rc = kolo_file_hand_to_all(comm, "kolo_comm_grow", &newcomers->fd);
@@ -267,9 +266,8 @@ int kolo_comm_grow(kolo_comm *comm, const kolo_grow_options *theirs, kolo_comm *
     if (rc == 0 && !newcomers)
         rc = KOLO_FAIL_IN(comm, function, KOLO_ERR_SYSTEM, "out of memory");
     if (rc == 0)
-        rc = kolo_enter(function, comm);
+        rc = kolo_shared_call_begin(function, comm, kolo_call_key_of(KOLO_GROW, false));
     if (rc == 0) {
-        kolo_shared_call_begin(comm, kolo_call_key_of(KOLO_GROW, false));
         KOLO_POINT("grow.begun");
         rc = grow(comm, &options, newcomers, &made);
         kolo_shared_call_leave(comm);

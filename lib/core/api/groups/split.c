@@ -162,7 +162,8 @@ static int agree(const struct split *s, int rc) {
         !kolo_comm_is_usable(comm))
         return status;
     snprintf(why, sizeof why, "%s", kolo_error_message());
-    rc = comm->global_rank == 0 ? kolo_failure_publish(comm, status, 0) : kolo_words_max(comm, &word, &word);
+    rc = comm->global_rank == 0 ? kolo_failure_publish(comm, status, 0)
+                                : kolo_words_reduce(comm, KOLO_MAX, &word, &word, 1);
     return rc == status ? kolo_fail(status, "%s", why) : rc;
 }
 
@@ -250,10 +251,9 @@ static int call(kolo_collective collective, kolo_comm *comm, const int *color, i
         return rc;
     if (!sub)
         return KOLO_REFUSE(comm, function, "the pointer for the new communicator is NULL");
-    rc = kolo_enter(function, comm);
+    rc = kolo_shared_call_begin(function, comm, kolo_call_key_of(collective, 0));
     if (rc < 0)
         return rc;
-    kolo_shared_call_begin(comm, kolo_call_key_of(collective, 0));
     rc = run(comm, function, color, key, 0, sub);
     kolo_shared_call_leave(comm);
     return rc;
