@@ -350,10 +350,10 @@ static double run_asked(const sim_case *asked) {
         run.slot_bytes = KOLO_PAGE_BYTES;
         return simulate(asked->count, 1, 0);
     }
+    const kolo_kernel kernel = {.element_bytes = element_bytes, .acc_bytes = (uint32_t)sim_acc_bytes(asked->dtype)};
     const struct kolo_question question = {.descriptor = &kolo_registry[KOLO_ALLREDUCE],
                                            .count = kolo_plan_longest(asked->count, element_bytes, run.slices),
-                                           .element_bytes = element_bytes,
-                                           .acc_bytes = (uint32_t)sim_acc_bytes(asked->dtype),
+                                           .kernel = &kernel,
                                            .lanes = run.slices > 1 ? run.slices : 0};
     struct kolo_answer plan;
     kolo_plan_make(&question, &run.settings, run.slot_bytes, &plan);

@@ -8,6 +8,8 @@
 
 enum { SLOT_BYTES = 65536 };
 
+static const kolo_kernel eight = {.element_bytes = 8, .acc_bytes = 8};
+
 static void require_usable(const kolo_profile_section *section) {
     const struct kolo_shared_table any = {UINT64_MAX, 1, {{UINT64_MAX, KOLO_ALGORITHM_ONESHOT, SLOT_BYTES}}};
     struct kolo_shared_settings settings = {.algorithm = KOLO_ALGORITHM_AUTO};
@@ -22,13 +24,12 @@ static void require_usable(const kolo_profile_section *section) {
         const struct kolo_question question = {.descriptor = kolo_descriptor_of(section->collective),
                                                .count = (size_t)1 << shift,
                                                .ranks = 2,
-                                               .element_bytes = 8,
-                                               .acc_bytes = 8};
+                                               .kernel = &eight};
         struct kolo_answer answer;
         kolo_plan_make(&question, &settings, SLOT_BYTES, &answer);
         REQUIRE(answer.chunk_count > 0);
-        REQUIRE(answer.lines || (answer.chunk_count * question.element_bytes <= SLOT_BYTES &&
-                                 answer.chunks * answer.chunk_count >= question.count));
+        REQUIRE(answer.lines ||
+                (answer.chunk_count * 8 <= SLOT_BYTES && answer.chunks * answer.chunk_count >= question.count));
     }
 }
 

@@ -11,6 +11,8 @@
 
 enum { SLOT_BYTES = 8192, CHUNK_BYTES = 2048, ONESHOT_BYTES_MAX = 5000 };
 
+static const kolo_kernel four = {.element_bytes = 4, .acc_bytes = 4}, eight = {.element_bytes = 8, .acc_bytes = 8};
+
 static const struct kolo_shared_settings by_band = {
     .tables = {{UINT64_MAX, 1, {{UINT64_MAX, KOLO_ALGORITHM_ONESHOT, SLOT_BYTES}}},
                {20000,
@@ -28,7 +30,7 @@ static struct kolo_shared_settings forced(kolo_algorithm algorithm) {
 
 static struct kolo_answer plan(kolo_collective collective, size_t count, const struct kolo_shared_settings *settings) {
     const struct kolo_question question = {
-        .descriptor = kolo_descriptor_of(collective), .count = count, .ranks = 4, .element_bytes = 4, .acc_bytes = 4};
+        .descriptor = kolo_descriptor_of(collective), .count = count, .ranks = 4, .kernel = &four};
     struct kolo_answer answer;
     kolo_plan_make(&question, settings, SLOT_BYTES, &answer);
     return answer;
@@ -92,11 +94,8 @@ static void test_blocks(void **state) {
     assert_int_equal(answer.chunk_count * 4, SLOT_BYTES / 4 - KOLO_REGION_HEAD_BYTES);
     answer = plan(KOLO_GATHERV, 100000, &by_band);
     assert_true(answer.blocks == 1 && answer.chunk_count * 4 == SLOT_BYTES - KOLO_REGION_HEAD_BYTES);
-    const struct kolo_question many = {.descriptor = kolo_descriptor_of(KOLO_REDUCE_SCATTERV),
-                                       .count = 100,
-                                       .ranks = 1000,
-                                       .element_bytes = 8,
-                                       .acc_bytes = 8};
+    const struct kolo_question many = {
+        .descriptor = kolo_descriptor_of(KOLO_REDUCE_SCATTERV), .count = 100, .ranks = 1000, .kernel = &eight};
     kolo_plan_make(&many, &by_band, SLOT_BYTES, &answer);
     assert_int_equal(answer.blocks, SLOT_BYTES / KOLO_LINE_BYTES);
     assert_int_equal(answer.chunk_count * 8, KOLO_LINE_BYTES);
@@ -107,13 +106,12 @@ static void test_blocks(void **state) {
  * up the chunk. */
 static void check_elements(kolo_collective collective, uint32_t element_bytes, uint32_t ranks,
                            const struct kolo_shared_settings *settings) {
-    const struct kolo_question question = {.descriptor = kolo_descriptor_of(collective),
-                                           .count = 5000,
-                                           .ranks = ranks,
-                                           .element_bytes = element_bytes,
-                                           .acc_bytes = element_bytes,
-                                           .keeps_order = element_bytes % 2,
-                                           .is_whole = element_bytes % 3 == 0};
+    const kolo_kernel kernel = {.element_bytes = element_bytes,
+                                .acc_bytes = element_bytes,
+                                .keeps_order = element_bytes % 2,
+                                .is_whole = element_bytes % 3 == 0};
+    const struct kolo_question question = {
+        .descriptor = kolo_descriptor_of(collective), .count = 5000, .ranks = ranks, .kernel = &kernel};
     struct kolo_answer answer;
     kolo_plan_make(&question, settings, KOLO_PAGE_BYTES, &answer);
     const bool has_partials = answer.algorithm == KOLO_ALGORITHM_RING || answer.algorithm == KOLO_ALGORITHM_TREE;
@@ -123,8 +121,8 @@ static void check_elements(kolo_collective collective, uint32_t element_bytes, u
     assert_true(!answer.lines && answer.chunk_count > 0 && answer.blocks > 0);
     assert_true(answer.chunks * answer.chunk_count >= 5000 && (answer.chunks - 1) * answer.chunk_count < 5000);
     assert_true((answer.blocks == 1 ? chunk_bytes : answer.blocks * region_bytes) <= KOLO_PAGE_BYTES);
-    assert_false(question.keeps_order && answer.algorithm == KOLO_ALGORITHM_RING);
-    assert_false(question.is_whole && has_partials);
+    assert_false(kernel.keeps_order && answer.algorithm == KOLO_ALGORITHM_RING);
+    assert_false(kernel.is_whole && has_partials);
     for (uint32_t rank = 0; rank < ranks; rank++) {
         const size_t count = kolo_plan_slice(answer.chunk_count, element_bytes, ranks, rank, &first);
         assert_int_equal(first, end);
@@ -232,11 +230,8 @@ static void test_unknown_cpus(void **state) {
 
 static bool reads(kolo_collective collective, uint32_t ranks, size_t bytes,
                   const struct kolo_shared_settings *settings) {
-    const struct kolo_question question = {.descriptor = kolo_descriptor_of(collective),
-                                           .count = bytes / 4,
-                                           .ranks = ranks,
-                                           .element_bytes = 4,
-                                           .acc_bytes = 4};
+    const struct kolo_question question = {
+        .descriptor = kolo_descriptor_of(collective), .count = bytes / 4, .ranks = ranks, .kernel = &four};
     struct kolo_answer answer;
     kolo_plan_make(&question, settings, SLOT_BYTES, &answer);
     return answer.reads;

@@ -102,10 +102,7 @@ static inline __attribute__((always_inline)) int plan_and_run(const struct kolo_
     const struct kolo_question question = {.descriptor = descriptor,
                                            .count = longest,
                                            .ranks = comm->size,
-                                           .element_bytes = kernel->element_bytes,
-                                           .acc_bytes = kernel->acc_bytes,
-                                           .keeps_order = kernel->keeps_order,
-                                           .is_whole = kernel->is_whole,
+                                           .kernel = kernel,
                                            .lanes = lanes,
                                            .packed_bytes_max = KOLO_PACKED_BYTES_MAX};
     const size_t bytes = message->count * kernel->element_bytes;

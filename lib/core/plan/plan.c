@@ -25,11 +25,11 @@ static_assert(2 * KOLO_OP_ELEMENT_BYTES_MAX <= KOLO_PAGE_BYTES,
 
 /* Returns the bytes of a chunk, as the message has them, that one slot can take. Ring and tree keep partial results of
  * the accumulation type and elements of the dtype side by side. */
-static size_t slot_chunk_bytes(kolo_algorithm algorithm, const struct kolo_question *question, size_t slot_bytes) {
-    size_t count = slot_bytes / (question->acc_bytes + question->element_bytes);
+static size_t slot_chunk_bytes(kolo_algorithm algorithm, const kolo_kernel *kernel, size_t slot_bytes) {
+    size_t count = slot_bytes / (kernel->acc_bytes + kernel->element_bytes);
     if (algorithm == KOLO_ALGORITHM_TREE && count >= KOLO_LINE_BYTES) /* each kind begins on a line */
         count = count / KOLO_LINE_BYTES * KOLO_LINE_BYTES;
-    return algorithm == KOLO_ALGORITHM_RING || algorithm == KOLO_ALGORITHM_TREE ? count * question->element_bytes
+    return algorithm == KOLO_ALGORITHM_RING || algorithm == KOLO_ALGORITHM_TREE ? count * kernel->element_bytes
                                                                                 : slot_bytes;
 }
 
@@ -38,7 +38,7 @@ static bool fits_tree_lines(const struct kolo_question *question, const struct k
     uint32_t levels = 1;
     while (levels <= KOLO_LEVELS_MAX && settings->tree_sizes[levels - 1])
         levels++;
-    return question->count * question->acc_bytes <= KOLO_LINES / levels * KOLO_LINE_PAYLOAD - sizeof(uint64_t);
+    return question->count * question->kernel->acc_bytes <= KOLO_LINES / levels * KOLO_LINE_PAYLOAD - sizeof(uint64_t);
 }
 
 /* Returns whether an algorithm can be forced on a collective. Never DIRECT: other buffers then go by band. */
@@ -57,14 +57,15 @@ static size_t lines_bytes_end(const struct kolo_descriptor *of, bool forced,
 void kolo_plan_make(const struct kolo_question *question, const struct kolo_shared_settings *settings,
                     size_t slot_bytes, struct kolo_answer *answer) {
     const struct kolo_descriptor *of = question->descriptor;
+    const kolo_kernel *kernel = question->kernel;
     const bool forced = can_force(of, settings->algorithm), sends_blocks = of->send != WHOLE || of->applies;
-    const size_t bytes = question->count * question->element_bytes,
+    const size_t bytes = question->count * kernel->element_bytes,
                  sent_bytes = bytes * (sends_blocks ? question->ranks : 1);
     const struct kolo_shared_table *table = &settings->tables[of->table];
     const struct kolo_shared_band *band = band_of(bytes, table);
     kolo_algorithm algorithm = (kolo_algorithm)(forced ? settings->algorithm : band->algorithm);
-    if (((question->keeps_order || question->is_whole || of->has_tensors) && algorithm == KOLO_ALGORITHM_RING) ||
-        (question->is_whole && algorithm == KOLO_ALGORITHM_TREE) ||
+    if (((kernel->keeps_order || kernel->is_whole || of->has_tensors) && algorithm == KOLO_ALGORITHM_RING) ||
+        (kernel->is_whole && algorithm == KOLO_ALGORITHM_TREE) ||
         (of->has_tensors && bytes > question->packed_bytes_max))
         algorithm = KOLO_ALGORITHM_MESH;
     answer->algorithm = algorithm;
@@ -80,8 +81,8 @@ void kolo_plan_make(const struct kolo_question *question, const struct kolo_shar
         answer->chunk_count = question->count ? question->count : 1;
         return;
     }
-    const size_t element_lines_bytes = whole_lines(question->element_bytes);
-    size_t chunk_bytes = slot_chunk_bytes(algorithm, question, slot_bytes);
+    const size_t element_lines_bytes = whole_lines(kernel->element_bytes);
+    size_t chunk_bytes = slot_chunk_bytes(algorithm, kernel, slot_bytes);
     if (algorithm == (kolo_algorithm)band->algorithm)
         chunk_bytes = kolo_minimum(chunk_bytes, larger(band->chunk_bytes, element_lines_bytes));
     if (sends_blocks) { /* regions begin on lines */
@@ -90,7 +91,7 @@ void kolo_plan_make(const struct kolo_question *question, const struct kolo_shar
     }
     if (of->is_unequal)
         answer->head_bytes = KOLO_REGION_HEAD_BYTES;
-    answer->chunk_count = (chunk_bytes - answer->head_bytes) / question->element_bytes;
+    answer->chunk_count = (chunk_bytes - answer->head_bytes) / kernel->element_bytes;
     if (question->count > answer->chunk_count)
         answer->chunks = (question->count + answer->chunk_count - 1) / answer->chunk_count;
     answer->stream = bytes * (question->lanes ? question->lanes : 1) >= table->stream_bytes_min;

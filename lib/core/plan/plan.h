@@ -53,10 +53,7 @@ struct kolo_question {
     const struct kolo_descriptor *descriptor;
     size_t count; /* elements of the message, or of its longest block, as the call gives them */
     uint32_t ranks;
-    uint32_t element_bytes;
-    uint32_t acc_bytes; /* bytes of one element of the accumulation type; unused where nothing is reduced */
-    bool keeps_order;   /* a reduction that keeps the order of ranks: RING does not, and MESH takes its place */
-    bool is_whole;      /* a reduction that needs all inputs at once: MESH takes the place of RING and TREE */
+    const kolo_kernel *kernel; /* where it keeps order MESH takes the place of RING, where it is whole of TREE, too */
     uint32_t lanes; /* `count` is one lane's slice, of so many lanes; 0: it is the whole, and may go through lines */
     size_t packed_bytes_max; /* larger lists of tensors go by MESH */
 };

@@ -123,9 +123,7 @@ int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int ranks, kol
         .count = kolo_registry[collective].applies ? kolo_plan_longest(count, kernel->element_bytes, (uint32_t)ranks)
                                                    : count,
         .ranks = (uint32_t)ranks,
-        .element_bytes = kernel->element_bytes,
-        .acc_bytes = kernel->acc_bytes,
-        .is_whole = kernel->is_whole,
+        .kernel = kernel,
         .packed_bytes_max = KOLO_PACKED_BYTES_MAX};
     struct kolo_answer answer;
     kolo_plan_make(&question, &shared, settings.slot_bytes, &answer);
