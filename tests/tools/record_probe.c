@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "comm/failure/record.h"
+#include "comm/failure/failure.h"
 
 int main(int argc, char **argv) {
     kolo_comm *comm;

@@ -87,7 +87,7 @@ struct kolo_comm {
     kolo_atomic_u64 failure; /* in lane 0, where there is no segment: as the header's; failure_code belongs to it */
     int64_t failure_code;
     kolo_atomic_u64 has_difference; /* in lane 0: 1: `difference` is complete, and stays as it is */
-    kolo_atomic_u64 has_record;     /* in lane 0: 1: see comm/failure/record.h */
+    kolo_atomic_u64 has_record;     /* in lane 0: 1: see comm/failure/record.c */
     uint64_t identity;              /* a random number of all its ranks; lanes have others */
     char difference[224];           /* "; counts[3] is 12 on rank 1, 16 on rank 0" */
     kolo_log_level log_level;

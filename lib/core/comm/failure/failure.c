@@ -8,7 +8,6 @@
 #include "base/probes.h"
 #include "comm/channels/rings.h"
 #include "comm/failure/findings.h"
-#include "comm/failure/record.h"
 #include "comm/step/history.h"
 #include "comm/failure/watchdog.h"
 #include "sync/thread.h"

@@ -81,3 +81,6 @@ void kolo_failure_unpack(uint64_t word, struct kolo_failure_report *report);
 
 /* Describes the published failure; status 0 if there is none. */
 void kolo_failure_describe(const kolo_comm *comm, kolo_failure *failure);
+
+/* Writes its record (record.c), if KOLO_DUMP asks for it, once for a communicator. That it cannot be is a warning. */
+void kolo_failure_record(kolo_comm *comm, const kolo_failure *failure);

@@ -1,5 +1,7 @@
-/* Writing the record of a failure. */
-#include "comm/failure/record.h"
+/* The record of a failure: with KOLO_DUMP=DIR, each rank that finds its communicator broken writes a file to that
+ * directory, JOB.RANK.PID.N.kolodump with mode 0600: JSON with what failed, and what the last calls of every rank of
+ * this machine were. `kolo-trace --crash DIR` tells in words what the ranks' records say together. */
+#include "comm/failure/failure.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,7 +10,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/environment.h"
 #include "base/file.h"
 #include "base/new_file.h"
