@@ -49,15 +49,6 @@ static int refuse_null(const char *function, const kolo_comm *comm, const char *
     return KOLO_REFUSE(comm, function, "%s is NULL with count %zu", name, count);
 }
 
-static int refuse_root(const char *function, const kolo_comm *comm, int root) {
-    return KOLO_REFUSE(comm, function, "root %d: must be from 0 to %u", root, comm->global_size - 1);
-}
-
-static int refuse_count(const char *function, const kolo_comm *comm, size_t count, kolo_dtype dtype) {
-    return KOLO_REFUSE(comm, function, "count %zu: more %s than memory can hold", count,
-                       dtype == KOLO_OPAQUE ? "elements" : kolo_name(KOLO_NAME_DTYPE, dtype));
-}
-
 /* Refuses a dtype or op that does not exist, or two that do not fit each other. */
 static int refuse_op(const char *function, const kolo_comm *comm, kolo_dtype dtype, kolo_op op) {
     const kolo_kernel *own = kolo_own_op_kernel(op);
@@ -133,7 +124,8 @@ static int resolve_buffer(const char *function, const kolo_comm *comm, const str
     } else {
         const uint32_t size = buffer->shape == BLOCKS ? comm->global_size : 1;
         if (call->count > KOLO_COUNT_MAX / size)
-            return refuse_count(function, comm, call->count, call->dtype);
+            return KOLO_REFUSE(comm, function, "count %zu: more %s than memory can hold", call->count,
+                               call->dtype == KOLO_OPAQUE ? "elements" : kolo_name(KOLO_NAME_DTYPE, call->dtype));
         buffer->count = call->count * size;
         buffer->own = buffer->shape == BLOCKS ? call->count * comm->global_rank : 0;
     }
@@ -175,7 +167,7 @@ int kolo_arguments_resolve(const struct kolo_descriptor *descriptor, const char 
                            struct kolo_arguments *call, size_t *const *offsets) {
     const size_t element_bytes = call->kernel->element_bytes;
     if (descriptor->has_root && (call->root < 0 || (uint32_t)call->root >= comm->global_size))
-        return refuse_root(function, comm, call->root);
+        return KOLO_REFUSE(comm, function, "root %d: must be from 0 to %u", call->root, comm->global_size - 1);
     const bool is_root = comm->global_rank == (uint32_t)call->root;
     if (descriptor->send_at_root && !is_root)
         call->send = NULL;

@@ -44,13 +44,6 @@ int kolo_irun(kolo_comm *comm, void (*function)(void *argument), void *argument,
     return rc;
 }
 
-/* The status of a complete request, with its message. */
-static int tell(const kolo_request *request) {
-    return request->status < 0
-               ? kolo_fail(request->status, "%s", request->message ? request->message : kolo_strerror(request->status))
-               : 0;
-}
-
 int kolo_request_test(kolo_request *request, int *done) {
     if (!done)
         return kolo_fail(KOLO_ERR_ARG, "kolo_request_test: done is NULL");
@@ -76,7 +69,9 @@ int kolo_request_wait(kolo_request *request) {
         kolo_queue_carry_out(request);
         kolo_common_unlock();
     }
-    const int status = tell(request);
+    const int status = request->status;
+    if (status < 0)
+        kolo_fail(status, "%s", request->message ? request->message : kolo_strerror(status));
     kolo_request_free(request);
     return status;
 }
