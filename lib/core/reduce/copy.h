@@ -48,13 +48,8 @@ void kolo_take(void *memory, size_t bytes);
 extern kolo_atomic_u64 kolo_recalls;
 
 static inline void kolo_recall_line(const void *line) {
-    if (!kolo_load_relaxed(&kolo_recalls))
-        return;
-#if defined(__x86_64__)
-    __asm__("prefetchw %0" : : "m"(*(const char *)line)); /* a builtin would need an option of the compiler */
-#else
-    __builtin_prefetch(line, 1);
-#endif
+    if (kolo_load_relaxed(&kolo_recalls))
+        kolo_fetch_line(line);
 }
 
 /* Recalls the lines of memory that begins on a line: as much of it as is worth it. */

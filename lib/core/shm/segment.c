@@ -179,15 +179,8 @@ void kolo_segment_settle(const struct kolo_segment *segment, uint32_t rank) {
     syscall(SYS_mbind, own, bytes, MPOL_PREFERRED, NULL, 0UL, MPOL_MF_MOVE);
 }
 
-#define OCCUPANCY_RANK (UINT64_C(1) << 32)
-#define OCCUPANCY_USER UINT64_C(1)
-
-uint64_t kolo_segment_occupancy(uint32_t ranks, uint32_t users) {
-    return ranks * OCCUPANCY_RANK + users * OCCUPANCY_USER;
-}
-
 void kolo_segment_lend(struct kolo_segment *segment, int32_t users) {
-    kolo_fetch_add(&segment->header->occupancy, (uint64_t)(int64_t)users * OCCUPANCY_USER);
+    kolo_fetch_add(&segment->header->occupancy, (uint64_t)(int64_t)users * KOLO_OCCUPANCY_USER);
 }
 
 void kolo_segment_borrow(struct kolo_segment *segment, void *mapping) {
@@ -261,15 +254,15 @@ static void give_back(const struct kolo_segment *segment) {
 }
 
 void kolo_segment_leave(struct kolo_segment *segment) {
-    uint64_t mine = OCCUPANCY_RANK + (segment->counted ? OCCUPANCY_USER : 0);
+    uint64_t mine = KOLO_OCCUPANCY_RANK + (segment->counted ? KOLO_OCCUPANCY_USER : 0);
     KOLO_POINT("segment.leaving");
     uint64_t left = kolo_fetch_add(&segment->header->occupancy, -mine) - mine;
     KOLO_POINT("segment.left");
     /* From here on another thread may remove a counted mapping, unless this one was the last to use it. */
-    if (left / OCCUPANCY_RANK == 0)
+    if (left / KOLO_OCCUPANCY_RANK == 0)
         give_back(segment);
     KOLO_POINT("segment.returned");
-    if (!segment->counted || left % OCCUPANCY_RANK == 0)
+    if (!segment->counted || left % KOLO_OCCUPANCY_RANK == 0)
         munmap(segment->header, segment->bytes);
     KOLO_POINT("segment.unmapped");
     close_fd(segment);
@@ -282,7 +275,7 @@ void kolo_segment_mark_dead(struct kolo_segment *segment, uint32_t rank) {
     if (!kolo_compare_and_swap(&segment->members[rank].state, KOLO_MEMBER_PRESENT, KOLO_MEMBER_DEAD))
         return;
     KOLO_POINT("segment.discounting");
-    kolo_fetch_add(&segment->header->occupancy, -OCCUPANCY_RANK);
+    kolo_fetch_add(&segment->header->occupancy, -KOLO_OCCUPANCY_RANK);
     KOLO_POINT("segment.marked_dead");
 }
 

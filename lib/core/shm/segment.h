@@ -59,8 +59,9 @@ void kolo_segment_view(struct kolo_segment *segment, void *mapping, size_t bytes
  * stay where they are. */
 void kolo_segment_settle(const struct kolo_segment *segment, uint32_t rank);
 
-/* Returns the initial occupancy: `ranks` ranks, of which `users`, rank 0 included, use rank 0's mapping. */
-uint64_t kolo_segment_occupancy(uint32_t ranks, uint32_t users);
+/* What a rank, and a user of rank 0's mapping, add to the occupancy. At first rank 0 alone uses its mapping. */
+#define KOLO_OCCUPANCY_RANK (UINT64_C(1) << 32)
+#define KOLO_OCCUPANCY_USER UINT64_C(1)
 
 /* For rank 0: counts `users` ranks more as users of its mapping; fewer where `users` is below 0. */
 void kolo_segment_lend(struct kolo_segment *segment, int32_t users);

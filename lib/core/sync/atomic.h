@@ -40,6 +40,15 @@ static inline void kolo_show_relaxed(kolo_atomic_u64 *word, uint64_t value) {
     atomic_store_explicit(word, value, memory_order_relaxed);
 }
 
+/* Fetches a cache line that is to be written. */
+static inline void kolo_fetch_line(const void *line) {
+#if defined(__x86_64__)
+    __asm__ __volatile__("prefetchw %0" : : "m"(*(const char *)line)); /* a builtin would need a compiler's option */
+#else
+    __builtin_prefetch(line, 1);
+#endif
+}
+
 /* Returns the value before the addition. */
 static inline uint64_t kolo_fetch_add(kolo_atomic_u64 *word, uint64_t addend) {
     return atomic_fetch_add_explicit(word, addend, memory_order_acq_rel);

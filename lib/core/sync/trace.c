@@ -148,19 +148,10 @@ static uint64_t take_next(uint64_t self, uint32_t *index) {
     return 0;
 }
 
-/* Fetches a cache line that is to be written. */
-static inline void fetch(const void *line) {
-#if defined(__x86_64__)
-    __asm__ __volatile__("prefetchw %0" : : "m"(*(const char *)line)); /* does nothing where there is none */
-#else
-    __builtin_prefetch(line, 1);
-#endif
-}
-
 static inline __attribute__((always_inline)) void store_event(struct writer *writer, uint64_t time, uint64_t head,
                                                               uint64_t a, uint64_t b) {
     uint64_t *words = (uint64_t *)writer->next;
-    fetch(writer->next + EVENTS_AHEAD);
+    kolo_fetch_line(writer->next + EVENTS_AHEAD);
     words[0] = writer->last_ticks = time;
     words[1] = head;
     words[2] = a;

@@ -317,8 +317,7 @@ static void carry_out_oldest(struct kolo_queue *queue) {
     complete_ended(queue, rc);
 }
 
-/* began: of the wait, in the trace. */
-static void sleep_until_completion(struct kolo_queue *queue, const kolo_request *request, uint64_t began) {
+void kolo_queue_await_completion(struct kolo_queue *queue, const kolo_request *request, uint64_t began) {
     const unsigned traced = queue->comm->waiter.trace;
     const uint32_t rings = kolo_bell_rings(&completion);
     const bool may_ask = queue->comm->interrupt.thread == gettid();
@@ -328,7 +327,7 @@ static void sleep_until_completion(struct kolo_queue *queue, const kolo_request 
     sleepers++;
     kolo_common_unlock();
     KOLO_POINT("request.awaiting");
-    trace_await(KOLO_TRACE_WAIT_BEGIN, traced, began);
+    trace_await(KOLO_TRACE_WAIT_BEGIN, traced, began || !kolo_traces() ? began : kolo_trace_ticks());
     kolo_futex_sleep(&completion.rings, rings, KOLO_INTERRUPT_NS);
     trace_await(KOLO_TRACE_WAIT_END, traced, 0);
     KOLO_POINT("request.awaited");
@@ -340,10 +339,6 @@ static void sleep_until_completion(struct kolo_queue *queue, const kolo_request 
     queue->comm->interrupt.asked_ns = interrupt.asked_ns;
     if (code)
         kolo_store_release(&queue->comm->interrupt.code, (uint64_t)code); /* pairs with kolo_failure_ask */
-}
-
-void kolo_queue_await_completion(struct kolo_queue *queue, const kolo_request *request) {
-    sleep_until_completion(queue, request, kolo_traces() ? kolo_trace_ticks() : 0);
 }
 
 /* Waits for a request. The progress thread has a processor of its own, so that the caller need not sleep at once. */
@@ -361,7 +356,7 @@ static void await(struct kolo_queue *queue, const kolo_request *request) {
             return;
         }
     }
-    sleep_until_completion(queue, request, began);
+    kolo_queue_await_completion(queue, request, began);
 }
 
 /* Makes the progress thread look for something to do. */
@@ -416,7 +411,7 @@ static void carry_out_all(struct kolo_queue *queue) {
 /* Waits until the thread that carries out what is given up has done so. */
 static void await_idle(struct kolo_queue *queue) {
     while (queue->running)
-        kolo_queue_await_completion(queue, NULL);
+        kolo_queue_await_completion(queue, NULL, 0);
 }
 
 int kolo_get_ready_slowly(const char *function, kolo_comm *comm) {
@@ -465,7 +460,7 @@ int kolo_queue_claim(const char *function, kolo_comm *comm, bool for_collective)
         if (queue->thread_transfers)
             call_thread(queue);
         if (queue->running)
-            kolo_queue_await_completion(queue, NULL);
+            kolo_queue_await_completion(queue, NULL, 0);
         else
             carry_out_oldest(queue);
     }

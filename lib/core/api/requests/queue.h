@@ -153,8 +153,9 @@ bool kolo_queue_go_on(struct kolo_queue *queue, const kolo_request *request, boo
 
 /* Sleeps until a thread has completed a request, or for KOLO_INTERRUPT_NS. The caller has the common lock. The
  * program's own check is asked meanwhile; a thread that carries out something in the queue then ends its wait by the
- * answer. `request`: one for which the caller waits, which is not complete; NULL: the caller is in another call. */
-void kolo_queue_await_completion(struct kolo_queue *queue, const kolo_request *request);
+ * answer. `request`: one for which the caller waits, which is not complete; NULL: the caller is in another call. began:
+ * of the wait, in the trace; 0: now. */
+void kolo_queue_await_completion(struct kolo_queue *queue, const kolo_request *request, uint64_t began);
 
 /* Makes the progress thread, if any, carry out all requests up to that one now. The caller has the common lock. */
 void kolo_queue_urge(struct kolo_queue *queue, const kolo_request *request);

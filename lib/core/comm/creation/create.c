@@ -63,7 +63,7 @@ static void format_segment(kolo_comm *comm, void *mapping, size_t bytes) {
     shared->lacks_slots = segment->lacks_slots;
     memcpy(shared->job, comm->origin.title, sizeof shared->job);
     kolo_store_release(&shared->magic, KOLO_SEGMENT_MAGIC); /* for observers */
-    kolo_store_relaxed(&shared->occupancy, kolo_segment_occupancy(comm->size, 1));
+    kolo_store_relaxed(&shared->occupancy, comm->size * KOLO_OCCUPANCY_RANK + KOLO_OCCUPANCY_USER);
 }
 
 static int offer_segment(kolo_comm *comm, struct kolo_job *job) {
@@ -364,7 +364,7 @@ static void finish(kolo_comm *comm) {
     comm->waiter.spun_shown = &comm->history->spun_ns; /* pairs with kolo_watch_rank */
     comm->stats.segment_bytes = comm->segment.allocated;
     set_waiting(comm, comm->origin.wait);
-    kolo_watchdog_begin(comm);
+    kolo_watchdog_look_at_wards(comm);
 }
 
 /* Guards tell from now on which ranks live, and the segment needs no descriptor. */

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "shm/guard.h"
+#include "sync/thread.h"
 
 /* The time after which a rank is looked at closely: since the last such look, and since it last showed itself. */
 #define CLOSELY_NS (40 * KOLO_NS_PER_MS)
@@ -68,7 +69,7 @@ void kolo_liveness_destroy(struct kolo_liveness *liveness, bool inherited) {
         for (uint32_t rank = 0; rank < liveness->ranks; rank++)
             if (liveness->watched[rank].peer)
                 kolo_peer_release(liveness->watched[rank].peer);
-        kolo_peers_unlock();
+        kolo_common_unlock();
     }
     if (!inherited && liveness->guard.place)
         kolo_guards_leave(&liveness->guard);
@@ -152,7 +153,7 @@ static void look_closely(struct kolo_liveness *liveness, uint32_t rank) {
         kolo_peers_lock();
         kolo_peer_examine(watch->peer);
         watch->ending = kolo_peer_ending(watch->peer);
-        kolo_peers_unlock();
+        kolo_common_unlock();
     }
     /* A rank that leaves stores that before it releases its guard. */
     if (watch->ending.cause || !kolo_guard_is_lost(&watch->guard) ||
@@ -173,7 +174,7 @@ static bool look_at_some(struct kolo_liveness *liveness, uint32_t first, uint32_
     kolo_peers_lock();
     for (uint32_t rank = first; rank < end; rank += KOLO_PEERS_POLLED)
         look_at_batch(liveness, rank, end - rank < KOLO_PEERS_POLLED ? end - rank : KOLO_PEERS_POLLED, now_ns);
-    kolo_peers_unlock();
+    kolo_common_unlock();
     for (uint32_t rank = first; rank < end; rank++) {
         struct kolo_watched *watch = &liveness->watched[rank];
         if (watch->ending.cause || is_own(liveness, rank))

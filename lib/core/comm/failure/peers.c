@@ -91,10 +91,6 @@ void kolo_peers_lock(void) {
     known.forks = forks;
 }
 
-void kolo_peers_unlock(void) {
-    kolo_common_unlock();
-}
-
 struct kolo_peer *kolo_peer_hold(const struct kolo_shared_process *process) {
     struct kolo_peer **bucket = bucket_of(process->pid), *peer = *bucket;
     while (peer && (peer->pid != process->pid || peer->start != process->start ||

@@ -19,9 +19,9 @@ enum { KOLO_PEERS_POLLED = 64 }; /* poll refuses more than RLIMIT_NOFILE at once
 
 struct kolo_peer;
 
-/* The caller of any function below holds this lock. A forked child has none of its parent's peers. */
+/* Takes the common lock (sync/thread.h), which the caller of any function below holds. A forked child has none of its
+ * parent's peers. */
 void kolo_peers_lock(void);
-void kolo_peers_unlock(void);
 
 /* Watches a process of this pid namespace, for one more communicator. NULL: out of memory. */
 struct kolo_peer *kolo_peer_hold(const struct kolo_shared_process *process);

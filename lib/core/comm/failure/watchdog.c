@@ -47,7 +47,7 @@ bool kolo_watchdog_keep(kolo_atomic_u64 *lease, uint32_t self, int64_t now_ns) {
     return holder_of(found) == self && take(lease, found, self, now_ns);
 }
 
-static bool look_at_watched(kolo_comm *comm) {
+bool kolo_watchdog_look_at_wards(kolo_comm *comm) {
     const uint32_t others = comm->size - 1;
     return kolo_liveness_look_at(&comm->liveness, comm->rank + 1, others < KOLO_WATCHED ? others : KOLO_WATCHED);
 }
@@ -80,10 +80,6 @@ static bool look_at_unwatched(kolo_comm *comm, int64_t now_ns) {
     return sees_all;
 }
 
-void kolo_watchdog_begin(kolo_comm *comm) {
-    look_at_watched(comm);
-}
-
 void kolo_watchdog_look(kolo_comm *comm) {
     static const struct kolo_watchdog_times times = {.renewed_ns = WATCHDOG_NS, .stale_ns = STALE_NS};
     struct kolo_shared_header *header = comm->segment.header;
@@ -91,7 +87,7 @@ void kolo_watchdog_look(kolo_comm *comm) {
         kolo_liveness_look_at(&comm->liveness, 0, comm->size);
         return;
     }
-    comm->is_blind = !look_at_watched(comm);
+    comm->is_blind = !kolo_watchdog_look_at_wards(comm);
     if (comm->is_blind)
         return;
     const int64_t now_ns = kolo_clock_ns();

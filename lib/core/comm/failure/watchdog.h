@@ -47,8 +47,8 @@ bool kolo_watchdog_take(kolo_atomic_u64 *lease, uint32_t self, int64_t now_ns, c
 /* Renews the lease in the middle of a look that takes long. Returns false if another rank has it. */
 bool kolo_watchdog_keep(kolo_atomic_u64 *lease, uint32_t self, int64_t now_ns);
 
-/* Begins to watch this rank's wards. */
-void kolo_watchdog_begin(kolo_comm *comm);
+/* Looks at this rank's wards, and so begins to watch them. Returns false if it cannot see one of them. */
+bool kolo_watchdog_look_at_wards(kolo_comm *comm);
 
 /* Looks at the ranks that this rank has to look at now, and marks in comm->liveness those that have ended. */
 void kolo_watchdog_look(kolo_comm *comm);
