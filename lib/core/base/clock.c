@@ -5,10 +5,18 @@
 
 #include "base/minimum.h"
 
-int64_t kolo_clock_ns(void) {
+static int64_t read_ns(clockid_t clock) {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+int64_t kolo_clock_ns(void) {
+    return read_ns(CLOCK_MONOTONIC);
+}
+
+int64_t kolo_clock_utc_ns(void) {
+    return read_ns(CLOCK_REALTIME);
 }
 
 void kolo_clock_sleep(int64_t ns) {

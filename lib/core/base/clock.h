@@ -1,4 +1,4 @@
-/* The monotonic clock, in nanoseconds, and awake time, which is measured with it. */
+/* The monotonic clock, in nanoseconds, the time of day, and awake time, which is measured with it. */
 #pragma once
 
 #include <stdint.h>
@@ -6,6 +6,9 @@
 #define KOLO_NS_PER_MS INT64_C(1000000)
 
 int64_t kolo_clock_ns(void);
+
+/* The time of day, since 1970. */
+int64_t kolo_clock_utc_ns(void);
 
 /* Sleeps for about `ns`; returns early on a signal. */
 void kolo_clock_sleep(int64_t ns);

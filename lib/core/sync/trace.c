@@ -11,7 +11,6 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 #if defined(__x86_64__)
 #include <x86intrin.h>
@@ -305,12 +304,6 @@ __attribute__((destructor)) static void end(void) {
         kolo_show_release(word(&trace.header->ended), 1);
 }
 
-static int64_t utc_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 * KOLO_NS_PER_MS + now.tv_nsec;
-}
-
 /* What the job's name has that a file's may not have becomes '_'. */
 static void name_file(char *path, size_t bytes, const char *directory, const struct kolo_trace_process *process) {
     char job[64];
@@ -373,7 +366,7 @@ static void fill_header(const struct kolo_trace_process *process, uint32_t block
     header->nodes = 1;
     header->has_ticks = can_use_ticks();
     header->began_ticks = (int64_t)read_both(&header->began_ns);
-    header->began_utc_ns = utc_ns();
+    header->began_utc_ns = kolo_clock_utc_ns();
     gethostname(header->host, sizeof header->host - 1);
     snprintf(header->job, sizeof header->job, "%s", process->job);
     snprintf(header->program, sizeof header->program, "%s", program_invocation_short_name);

@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "kolo_tools.h"
@@ -198,12 +197,11 @@ int kolo_profile_format(const kolo_profile_section *section, char text[KOLO_PROF
 
 static void describe(int fd, const struct stat *found, kolo_job_name *name) {
     struct kolo_job_header header;
-    struct timespec now;
+    const int64_t now_s = kolo_clock_utc_ns() / 1000 / KOLO_NS_PER_MS;
     const bool complete = kolo_job_header_read(fd, &header);
-    clock_gettime(CLOCK_REALTIME, &now);
     name->pid = complete ? header.creator.pid : 0;
     name->stale = !complete || !kolo_job_creator_alive(kolo_process_own_namespace(), fd, &header);
-    name->age_s = now.tv_sec > found->st_ctim.tv_sec ? (int64_t)(now.tv_sec - found->st_ctim.tv_sec) : 0;
+    name->age_s = now_s > found->st_ctim.tv_sec ? now_s - found->st_ctim.tv_sec : 0;
 }
 
 int kolo_job_name_get(size_t index, kolo_job_name *name) {

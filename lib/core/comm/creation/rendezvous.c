@@ -8,9 +8,9 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/statvfs.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "shm/guard.h"
 
@@ -126,7 +126,7 @@ int kolo_job_name_remove_of(const char *path, int fd) {
     for (int tries = 0; flock(fd, LOCK_EX | LOCK_NB) < 0; tries++) { /* who has the lock may be stopped */
         if (errno != EWOULDBLOCK || tries == LOCK_TRIES_MAX)
             return -errno;
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        kolo_clock_sleep(KOLO_NS_PER_MS);
     }
     if (fstat(fd, &found) < 0)
         return -errno;
@@ -149,9 +149,8 @@ int kolo_job_names_next(DIR *directory, char *path, size_t path_bytes, struct st
 }
 
 static int64_t age_ms(const struct stat *found) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (now.tv_sec - found->st_mtim.tv_sec) * 1000 + (now.tv_nsec - found->st_mtim.tv_nsec) / 1000000;
+    return kolo_clock_utc_ns() / KOLO_NS_PER_MS - found->st_mtim.tv_sec * 1000 -
+           found->st_mtim.tv_nsec / KOLO_NS_PER_MS;
 }
 
 /* Removes the names, and with them the memory, that this user's earlier jobs have left because their rank 0 was killed

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/environment.h"
@@ -91,17 +90,14 @@ static void put_rank(FILE *out, kolo_comm *comm, uint32_t rank) {
 }
 
 static void put_record(FILE *out, kolo_comm *comm, const kolo_failure *failure) {
-    struct timespec utc;
-    clock_gettime(CLOCK_REALTIME, &utc);
     fprintf(out, "{\"format\": 1, \"job\": ");
     put_text(out, comm->origin.title);
     fprintf(out, ", \"communicator\": %" PRIu64, comm->first->identity);
     fprintf(out,
             ", \"rank\": %u, \"ranks\": %u, \"node\": %u, \"lane\": %u, \"pid\": %d,\n \"utc_ns\": %" PRId64
             ", \"now_ns\": %" PRId64 ",\n \"failure\": {\"status\": %d, \"rank\": %d, \"reporter\": %d, \"message\": ",
-            comm->global_rank, comm->global_size, comm->node, comm->origin.lane, (int)getpid(),
-            (int64_t)utc.tv_sec * 1000 * KOLO_NS_PER_MS + utc.tv_nsec, kolo_clock_ns(), failure->status, failure->rank,
-            failure->reporter);
+            comm->global_rank, comm->global_size, comm->node, comm->origin.lane, (int)getpid(), kolo_clock_utc_ns(),
+            kolo_clock_ns(), failure->status, failure->rank, failure->reporter);
     put_text(out, failure->message);
     fprintf(out, "},\n \"ranks_here\": [\n");
     for (uint32_t rank = 0; comm->segment.header && rank < comm->size; rank++) {
