@@ -3,14 +3,11 @@
 #pragma once
 
 #include <ctype.h>
-#include <stddef.h>
 #include <stdint.h>
 
-enum { KOLO_NAME_BYTES_MAX = 64 };
+#include "base/minimum.h"
 
-static inline size_t kolo_name_least(size_t a, size_t b) {
-    return a < b ? a : b;
-}
+enum { KOLO_NAME_BYTES_MAX = 64 };
 
 /* Returns how many letters must be inserted, deleted, changed or swapped with their neighbour to turn one name into the
  * other; case does not count. SIZE_MAX if a name is too long. */
@@ -26,10 +23,10 @@ static inline size_t kolo_name_distance(const char *from, size_t from_length, co
         row[0] = i;
         for (size_t j = 1; j <= to_length; j++) {
             const int other = tolower((unsigned char)to[j - 1]);
-            row[j] = kolo_name_least(last[j - 1] + (letter != other), kolo_name_least(last[j], row[j - 1]) + 1);
+            row[j] = kolo_minimum(last[j - 1] + (letter != other), kolo_minimum(last[j], row[j - 1]) + 1);
             if (i > 1 && j > 1 && letter == tolower((unsigned char)to[j - 2]) &&
                 tolower((unsigned char)from[i - 2]) == other)
-                row[j] = kolo_name_least(row[j], before[j - 2] + 1);
+                row[j] = kolo_minimum(row[j], before[j - 2] + 1);
         }
     }
     return rows[from_length % 3][to_length];

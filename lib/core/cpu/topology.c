@@ -116,9 +116,6 @@ static void read_kinds(kolo_topology *topology, const char *root) {
     if (topology->kinds == 0)
         read_capacities(topology, root);
     add_group(topology, topology->kind_of, &topology->kinds, &topology->allowed); /* all of one kind, or the rest */
-    for (uint32_t cpu = 0; cpu < KOLO_CPUS_MAX; cpu++)
-        if (kolo_cpu_set_has(&topology->allowed, cpu))
-            topology->kind[topology->kind_of[cpu]].cpus++;
 }
 
 /* Caches. */
@@ -160,7 +157,6 @@ static void read_caches(kolo_topology *topology, const char *root, uint32_t cpu)
             kind->l1d_bytes = smallest_known(kind->l1d_bytes, bytes);
         } else if (level == 2) {
             kind->l2_bytes = smallest_known(kind->l2_bytes, bytes);
-            kind->l2_cpus = kolo_cpu_set_count(&sharers);
         } else if (level == 3) {
             topology->l3_bytes = smallest_known(topology->l3_bytes, bytes);
             add_group(topology, topology->l3_of, &topology->l3_domains, &sharers);

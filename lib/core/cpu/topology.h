@@ -14,9 +14,7 @@
 
 /* Cores of one kind on a hybrid machine. */
 typedef struct kolo_core_kind {
-    uint32_t cpus;      /* allowed ones */
-    uint32_t l2_cpus;   /* that share one L2; 0: unknown, here and below */
-    uint64_t l1d_bytes; /* of one core */
+    uint64_t l1d_bytes; /* of one core; 0: unknown, here and below */
     uint64_t l2_bytes;  /* of one L2 */
 } kolo_core_kind;
 

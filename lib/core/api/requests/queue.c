@@ -53,9 +53,7 @@ static void trace_request(kolo_trace_kind kind, const kolo_request *request, int
         return;
     const struct kolo_transfer *transfer = request->transfer;
     const bool sends = transfer && transfer->sends;
-    const kolo_collective what = !transfer ? request->descriptor ? request->descriptor->collective : KOLO_COLLECTIVES
-                                 : sends   ? KOLO_SEND
-                                           : KOLO_RECV;
+    const kolo_collective what = !transfer ? request->descriptor->collective : sends ? KOLO_SEND : KOLO_RECV;
     const uint64_t count = !transfer ? request->call.count
                            : sends   ? transfer->sending.count
                                      : transfer->receiving.count;

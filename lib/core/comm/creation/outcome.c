@@ -189,11 +189,11 @@ static int fail_as_told(const struct kolo_job *job, int status) {
 
 /* Ranks of other versions write their rank plus one (16 bits), version (24) and layout (24), now and in later ones. */
 
-int kolo_job_announce_version(const struct kolo_job *job, struct kolo_job_header *header) {
-    const uint32_t version = header->version, layout = header->layout;
+int kolo_job_announce_version(const struct kolo_job *job) {
+    const uint32_t version = job->header->version, layout = job->header->layout;
     const uint64_t self = (uint64_t)KOLO_LAYOUT << 40 | (uint64_t)KOLO_VERSION_WORD << 16 | (job->rank + 1);
     KOLO_POINT("job.estranging");
-    kolo_compare_and_swap(&header->other_version, 0, self); /* pairs with version_failure */
+    kolo_compare_and_swap(&job->header->other_version, 0, self); /* pairs with version_failure */
     KOLO_POINT("job.estranged");
     return kolo_fail(KOLO_ERR_VERSION,
                      "rank %u has kolo %s (layout %u), rank 0 has " KOLO_VERSION_FORMAT

@@ -81,7 +81,7 @@ bool kolo_job_is_complete(const struct kolo_job *job);
 uint64_t kolo_job_completed(const struct kolo_job *job);
 
 /* A rank of another version than the header's calls this: writes that into the header, and returns KOLO_ERR_VERSION. */
-int kolo_job_announce_version(const struct kolo_job *job, struct kolo_job_header *header);
+int kolo_job_announce_version(const struct kolo_job *job);
 
 /* Returns the rank at fault, once this rank's creation has failed. */
 uint32_t kolo_job_culprit(const struct kolo_job *job);

@@ -56,9 +56,9 @@ static int fill_file(struct kolo_job *job) {
 }
 
 /* Checks a header that another rank wrote. Returns 0, 1 if it is not written yet, or an error. */
-static int check_header(const struct kolo_job *job, struct kolo_job_header *header) {
-    uint64_t magic = kolo_load_acquire(&header->magic); /* pairs with fill_file */
-    const uint32_t version = header->version, layout = header->layout, ranks = header->ranks;
+static int check_header(const struct kolo_job *job) {
+    const uint64_t magic = kolo_load_acquire(&job->header->magic); /* pairs with fill_file */
+    const uint32_t version = job->header->version, layout = job->header->layout, ranks = job->header->ranks;
     if (magic == 0)
         return 1;
     if (magic != KOLO_JOB_MAGIC)
@@ -66,7 +66,7 @@ static int check_header(const struct kolo_job *job, struct kolo_job_header *head
                          job->global_rank, job->path[0] ? job->path : "the inherited descriptor's file", magic,
                          job->path[0] ? "choose another KOLO_JOB" : "start the program with kolorun");
     if (layout != KOLO_LAYOUT || version != KOLO_VERSION_WORD)
-        return kolo_job_announce_version(job, header);
+        return kolo_job_announce_version(job);
     if (ranks != job->ranks)
         return kolo_fail(KOLO_ERR_MISMATCH,
                          "rank %u was created with size %u, rank 0 with size %u: start all ranks of a job with one "
@@ -299,7 +299,7 @@ static int fill_inherited(struct kolo_job *job) {
     rc = map_file(job);
     if (rc < 0)
         return rc;
-    rc = check_header(job, job->header);
+    rc = check_header(job);
     if (rc == KOLO_ERR_VERSION) /* not a file to write into */
         unmap_file(job);
     return rc > 0
@@ -332,7 +332,7 @@ static int try_attach(struct kolo_job *job) {
         rc = try_map(job);
     if (rc < 0 || !job->header)
         return rc < 0 ? rc : 1;
-    rc = check_header(job, job->header);
+    rc = check_header(job);
     if (rc == 0 && job->bytes < kolo_layout_job_bytes(job->ranks))
         rc = kolo_fail(KOLO_ERR_VERSION,
                        "rank %u: the job file is cut short: something else has written to it; start the job again",

@@ -27,7 +27,6 @@ void kolo_heap_add(struct kolo_heap *heap, const struct kolo_region *region) {
         index++;
     heap->regions[index] = *region;
     heap->live++;
-    heap->common += region->parts == 1;
     heap->bytes += region->part_bytes;
 }
 
@@ -45,7 +44,6 @@ static void end(struct kolo_region *region, bool keeps_memory) {
 
 void kolo_heap_remove(struct kolo_heap *heap, uint32_t index, bool keeps_memory) {
     heap->live--;
-    heap->common -= heap->regions[index].parts == 1;
     heap->bytes -= heap->regions[index].part_bytes;
     end(&heap->regions[index], keeps_memory);
 }

@@ -13,9 +13,8 @@
 struct kolo_heap {
     struct kolo_region *regions; /* base is NULL where an index is free */
     uint32_t capacity;
-    uint32_t live;   /* buffers that are not freed */
-    uint32_t common; /* of those, buffers of which all ranks have the same memory */
-    uint64_t bytes;  /* of this rank's parts of them */
+    uint32_t live;  /* buffers that are not freed */
+    uint64_t bytes; /* of this rank's parts of them */
 };
 
 /* Makes room for one region more. KOLO_ERR_SYSTEM: out of memory. */

@@ -35,7 +35,6 @@ enum kolo_wide_mark {
 };
 
 enum {
-    KOLO_WIDE_WORDS_F32 = KOLO_WIDE_DIGITS_F32 + KOLO_WIDE_MARKS,
     KOLO_WIDE_WORDS_F64 = KOLO_WIDE_DIGITS_F64 + KOLO_WIDE_MARKS,
     KOLO_WIDE_ADDITIONS_MAX = 1 << 29 /* between carries: leaves room for two sums to become one */
 };
