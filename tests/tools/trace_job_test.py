@@ -69,6 +69,7 @@ class Contents(Job):
                     calls = [arguments for _, _, name, arguments in slices if name == "allreduce"]
                     self.assertEqual([8, 1 << 20, 1 << 20], sorted(call["bytes"] for call in calls))
                     self.assertEqual({"f32"}, {call["dtype"] for call in calls})
+                self.assertIn('"function in the background"', self.show("-o", "-"))
                 self.assertEqual([], [process for process in self.summary()["processes"] if process.get("damage")])
 
     def test_calls_count_as_in_the_statistics(self):

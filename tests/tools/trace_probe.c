@@ -46,6 +46,8 @@ static void run_all(kolo_comm *comm) {
     kolo_trace_end();
     check(kolo_iallreduce(comm, data, result, COUNT, KOLO_F32, KOLO_MAX, &request));
     check(kolo_request_wait(request));
+    check(kolo_irun(comm, free, NULL, &request));
+    check(kolo_request_wait(request));
     check(kolo_sendrecv(comm, data, 16, (rank + 1) % ranks, 7, result, 16, (rank + ranks - 1) % ranks, 7, KOLO_F32,
                         NULL));
     check(kolo_comm_split(comm, rank % 2, rank, &group));

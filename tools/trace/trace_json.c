@@ -245,7 +245,8 @@ static void put_request(timeline *line, const trace_request *request) {
         put_head(line, end ? 'e' : 'b', request->process, 0,
                  !end || done_ns < request->issue_ns ? request->issue_ns : done_ns);
         fprintf(line->to, ",\"id\":\"%d.%" PRIu64 "\",\"cat\":\"request\",\"name\":\"%s in the background\"%s}",
-                request->process, request->number, trace_collective_name(request->collective),
+                request->process, request->number,
+                request->collective == KOLO_COLLECTIVES ? "function" : trace_collective_name(request->collective),
                 end && !request->done_ns ? ",\"args\":{\"unfinished\":true}" : "");
     }
 }

@@ -25,7 +25,7 @@ static int call_at_once(const char *name, kolo_comm *comm, void (*function)(void
 }
 
 int kolo_irun(kolo_comm *comm, void (*function)(void *argument), void *argument, kolo_request **request) {
-    static const struct kolo_descriptor descriptor = {.function = "kolo_irun"};
+    static const struct kolo_descriptor descriptor = {.function = "kolo_irun", .collective = KOLO_COLLECTIVES};
     const struct kolo_arguments call = {.recv = argument, .function = function};
     kolo_request *made;
     if (comm && !function)
