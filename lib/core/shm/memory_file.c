@@ -83,7 +83,7 @@ static void wrap(struct parcel *parcel, const void *message, size_t bytes) {
     parcel->message.msg_iov = &parcel->part;
     parcel->message.msg_iovlen = 1;
     parcel->message.msg_control = &parcel->control;
-    parcel->message.msg_controllen = sizeof parcel->control;
+    parcel->message.msg_controllen = CMSG_LEN(sizeof(int)); /* CMSG_SPACE has room for a second descriptor */
 }
 
 int kolo_socket_open(int type) {
