@@ -100,7 +100,7 @@ int kolo_comm_shrink(kolo_comm *comm, kolo_comm **shrunk) {
     kolo_queue_join(comm);
     kolo_comm_break(comm);
     kolo_lanes_break(comm);
-    kolo_comm *made, *broken = comm;
+    kolo_comm *made = NULL, *broken = comm;
     /* A rank that ends while the new communicator is prepared breaks it. The loop tries again, with one rank fewer. */
     do {
         rc = kolo_shrink_run(broken, &made);
