@@ -132,6 +132,20 @@ static void test_options(void **state) {
     assert_int_equal(resolve(&settings, &options, several), KOLO_ERR_ARG);
 }
 
+/* Each variable counts in a job's name, however long those before it are. */
+static void test_job_names(void **state) {
+    (void)state;
+    char id[160] = "TORCHELASTIC_RUN_ID=";
+    for (size_t bytes = strlen(id); bytes + 1 < sizeof id; id[bytes++] = 'a') {
+        const char *const one[] = {TORCHRUN, "LOCAL_WORLD_SIZE=4", id, NULL};
+        const char *const other[] = {"MASTER_PORT=1", TORCHRUN, "LOCAL_WORLD_SIZE=4", id, NULL};
+        struct kolo_settings settings[2];
+        assert_int_equal(resolve(&settings[0], NULL, one), 0);
+        assert_int_equal(resolve(&settings[1], NULL, other), 0);
+        assert_string_not_equal(settings[0].place.job, settings[1].place.job);
+    }
+}
+
 static void test_net(void **state) {
     (void)state;
     static const char *const given[] = {
@@ -232,8 +246,9 @@ static void test_rank_order(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_examples),  cmocka_unit_test(test_options),    cmocka_unit_test(test_net),
-        cmocka_unit_test(test_algorithm), cmocka_unit_test(test_rank_order), cmocka_unit_test(test_slot_bytes),
+        cmocka_unit_test(test_examples),   cmocka_unit_test(test_options),   cmocka_unit_test(test_job_names),
+        cmocka_unit_test(test_net),        cmocka_unit_test(test_algorithm), cmocka_unit_test(test_rank_order),
+        cmocka_unit_test(test_slot_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

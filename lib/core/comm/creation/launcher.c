@@ -71,20 +71,26 @@ static void read_integer(int *rc, const char *variable, int64_t low, int64_t hig
         *rc = kolo_integer_parse(variable, text, low, high, value);
 }
 
-/* Appends those characters of `text` that may be in a file name, and a hash of all of it if that does not fit. */
+static uint64_t hash_after(uint64_t hash, const char *text) { /* FNV-1a */
+    for (; *text; text++)
+        hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+/* Appends those characters of `text` that may be in a file name, or a hash of it if they do not fit. A job that has no
+ * room for one more hash ends in a hash, in place of which comes that of the job and `text`. */
 static void append_job(char *job, const char *text) {
     size_t used = strlen(job);
-    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-    bool fits = used + strlen(text) + 2 < KOLO_JOB_NAME_BYTES - 20;
-    if (used)
+    const bool fits = used + strlen(text) + 2 < KOLO_JOB_NAME_BYTES - 20, is_full = used + 18 >= KOLO_JOB_NAME_BYTES;
+    const uint64_t hash = hash_after(hash_after(UINT64_C(0xcbf29ce484222325), is_full ? job : ""), text);
+    if (is_full)
+        used -= 16;
+    else if (used)
         job[used++] = '-';
-    for (; *text; text++) {
-        hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-        if (fits)
-            job[used++] = isalnum((unsigned char)*text) ? *text : '_';
-    }
+    for (; fits && *text; text++)
+        job[used++] = isalnum((unsigned char)*text) ? *text : '_';
     job[used] = '\0';
-    if (!fits && used + 17 < KOLO_JOB_NAME_BYTES)
+    if (!fits)
         snprintf(job + used, KOLO_JOB_NAME_BYTES - used, "%016" PRIx64, hash);
 }
 
