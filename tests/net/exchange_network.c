@@ -83,6 +83,9 @@ bool deliver(struct send *send) {
     if (send->over)
         free(send->copy);
     kolo_exchange_arrived(states[send->to][send->lane], send->from, &frame);
+    frame.bytes = 0;
+    CHECK(!send->over || kolo_exchange_place(states[send->to][send->lane], send->from, &frame, &where) != 0,
+          "node %u takes more of kind %u part %u of ticket %" PRIu64, send->to, frame.kind, frame.part, frame.ticket);
     return true;
 }
 

@@ -9,6 +9,8 @@
 #include "comm/step/call_key.h"
 #include "sync/point.h"
 
+#define COMPLETE (UINT64_MAX / 2) /* in kolo_flight.arrived: more than any message has */
+
 /* Up to this size every node sends to every other at once. That takes one crossing, and the way by owners two. */
 #define ONESHOT_BYTES_MAX ((size_t)32 << 10) /* that a node sends in all */
 /* Above this size data goes to owners and back (mesh). Up to it, where a oneshot exchange would send too much, data
@@ -183,8 +185,9 @@ void kolo_exchange_arrived(struct kolo_exchange_state *state, uint32_t node, con
     size_t bytes = 0;
     flight->algorithm->locate(flight, message, &base, &bytes);
     *arrived += frame->bytes;
-    if (*arrived < bytes)
+    if (*arrived != bytes)
         return;
+    *arrived = COMPLETE; /* kolo_exchange_place refuses more of it */
     KOLO_POINT("exchange.arrived");
     flight->awaited--;
     flight->from[node].missing--;
