@@ -347,18 +347,17 @@ static int carry(struct kolo_rounds *rounds) {
     return rc == 0 ? kolo_round_receive(rounds) : rc;
 }
 
-/* Whether a failure is the end of other nodes, which a tolerant table goes on without. */
-static bool is_loss(const struct kolo_rounds *rounds) {
-    kolo_failure failure = {.failure_bytes = sizeof failure};
-    return kolo_table_is_tolerant(&rounds->view) && kolo_comm_failure(rounds->leaders, &failure) == 0 &&
-           (failure.status == KOLO_ERR_PEER_DEAD || failure.status == KOLO_ERR_TIMEOUT);
+/* Whether a failure is the end of other nodes, which a tolerant table goes on without. A round that has failed here is
+ * over, even if another node ends as well: it lacks some updates, or has applied some. */
+static bool is_loss(const struct kolo_rounds *rounds, int rc) {
+    return kolo_table_is_tolerant(&rounds->view) && (rc == KOLO_ERR_PEER_DEAD || rc == KOLO_ERR_TIMEOUT);
 }
 
 /* Works until the round is over here. Begins again each time that a node is lost. */
 static int do_round(struct kolo_rounds *rounds) {
     rounds->is_over = rounds->is_cut_off = false;
     int rc = carry(rounds);
-    while (rc < 0 && !rounds->is_cut_off && is_loss(rounds)) {
+    while (!rounds->is_cut_off && is_loss(rounds, rc)) {
         rc = kolo_round_go_on(rounds);
         if (rc < 0)
             continue;
