@@ -467,7 +467,7 @@ static void spread(struct world *world, bool blocks) {
     if (blocks)
         qsort(groups, ranks, sizeof *groups, compare);
     CHECK(kolo_nodes_make(&world->places, groups, ranks) == 0 && world->places.nodes == world->nodes, "nodes");
-    CHECK(kolo_subtrees_make(&world->subtrees, &world->places) == 0, "subtrees");
+    CHECK(kolo_subtrees_make(&world->subtrees, &world->places, KOLO_RANKS_MAX) == 0, "subtrees");
 }
 
 /* Worlds by ranks; returns how many, and adds to *aligned of how many each node is a subtree. */

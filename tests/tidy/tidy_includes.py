@@ -17,7 +17,7 @@ SEEN_OF_CORE = {
         "algo/fusion/apply.h", "algo/fusion/many.h", "algo/registry.h", "comm/channels/rings.h", "comm/comm.h",
         "comm/creation/options.h", "comm/creation/other_nodes.h", "comm/creation/rendezvous.h", "comm/failure/failure.h",
         "comm/ranks.h", "comm/step/call_key.h", "comm/step/progress.h", "cpu/fpenv.h", "plan/plan.h",
-        "shm/layout.h"},
+        "reduce/reducer.h", "shm/layout.h"},
     "table": {
         "api/buffers.h", "api/other_parts.h", "api/requests/queue.h", "api/sharing.h", "api/tools/watch.h",
         "comm/comm.h", "comm/failure/failure.h", "comm/failure/process.h", "comm/failure/watchdog.h", "comm/observer.h",

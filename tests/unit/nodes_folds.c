@@ -234,7 +234,7 @@ static void check_subtrees(const uint32_t *groups, uint32_t ranks) {
     struct kolo_subtrees *subtrees;
     rank_hashes(hashes, ranks);
     assert_int_equal(kolo_nodes_make(&nodes, groups, ranks), 0);
-    assert_int_equal(kolo_subtrees_make(&subtrees, &nodes), 0);
+    assert_int_equal(kolo_subtrees_make(&subtrees, &nodes, KOLO_RANKS_MAX), 0);
     const bool is_same = tree_by_nodes(&nodes, hashes) == tree(hashes, ranks);
     assert_int_equal(subtrees == NULL, is_same);
     if (subtrees) {
@@ -248,7 +248,7 @@ static void check_subtrees(const uint32_t *groups, uint32_t ranks) {
         assert_true(most <= KOLO_SUBTREES_OF_NODE_MAX);
     }
     free(subtrees);
-    assert_int_equal(kolo_subtrees_make_single(&subtrees, &nodes), 0);
+    assert_int_equal(kolo_subtrees_make(&subtrees, &nodes, 1), 0);
     assert_int_equal(subtrees->count, ranks);
     for (uint32_t rank = 0; rank < ranks; rank++) {
         const struct kolo_subtree *each = &subtrees->each[rank];

@@ -98,9 +98,9 @@ static int extend(struct kolo_remote_ranks *remote, kolo_comm *comm) {
     comm->internode = internode;
     comm->nodes = &internode->nodes;
     comm->node = internode->node;
-    int rc = kolo_subtrees_make(&internode->subtrees, &internode->nodes);
+    int rc = kolo_subtrees_make(&internode->subtrees, &internode->nodes, KOLO_RANKS_MAX);
     if (rc == 0)
-        rc = kolo_subtrees_make_single(&internode->inputs, &internode->nodes);
+        rc = kolo_subtrees_make(&internode->inputs, &internode->nodes, 1);
     for (int kind = 0; rc == 0 && kind < KOLO_PREFIXES_KINDS; kind++)
         rc = kolo_prefixes_make(&internode->prefixes[kind], &internode->nodes, internode->node, kind);
     return rc;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/status.h"
+#include "reduce/reducer.h"
 
 /* A tree of 2^k ranks leaves at most one left half of each of k sizes on the stack, and the last rank. */
 _Static_assert(1 << (KOLO_SUBTREES_STACK_MAX - 1) == KOLO_RANKS_MAX, "the stack is high enough");
@@ -16,11 +17,10 @@ static bool is_on_one_node(const struct kolo_nodes *nodes, uint32_t first, uint3
     return true;
 }
 
-/* Adds the largest subtrees of `ranks` ranks from `first` on. Those ranks are a subtree themselves. */
+/* Adds the largest subtrees, of `most` ranks at most, of `ranks` ranks from `first` on, which are a subtree. */
 static void add(struct kolo_subtrees *subtrees, const struct kolo_nodes *nodes, uint32_t *places, uint32_t first,
-                uint32_t ranks) {
-    uint32_t left = 1;
-    if (is_on_one_node(nodes, first, ranks)) {
+                uint32_t ranks, uint32_t most) {
+    if (ranks <= most && is_on_one_node(nodes, first, ranks)) {
         const uint32_t node = nodes->node_of[first], place = places[node]++;
         subtrees->each[subtrees->count++] = (struct kolo_subtree){
             .node = node, .place = place, .local = kolo_nodes_local_rank(nodes, first), .ranks = ranks};
@@ -28,10 +28,9 @@ static void add(struct kolo_subtrees *subtrees, const struct kolo_nodes *nodes, 
             subtrees->count_max = place + 1;
         return;
     }
-    while (left < ranks - left)
-        left *= 2;
-    add(subtrees, nodes, places, first, left);
-    add(subtrees, nodes, places, first + left, ranks - left);
+    const uint32_t left = kolo_tree_left(ranks);
+    add(subtrees, nodes, places, first, left, most);
+    add(subtrees, nodes, places, first + left, ranks - left, most);
     subtrees->each[subtrees->count - 1].joins++;
 }
 
@@ -54,7 +53,7 @@ static int out_of_memory(const struct kolo_nodes *nodes) {
     return kolo_fail(KOLO_ERR_SYSTEM, "out of memory for %u ranks", nodes->size);
 }
 
-int kolo_subtrees_make(struct kolo_subtrees **result, const struct kolo_nodes *nodes) {
+int kolo_subtrees_make(struct kolo_subtrees **result, const struct kolo_nodes *nodes, uint32_t most) {
     struct kolo_subtrees *subtrees = calloc(1, sizeof *subtrees + nodes->size * sizeof *subtrees->each);
     uint32_t *places = calloc(nodes->nodes, sizeof *places);
     *result = NULL;
@@ -63,28 +62,12 @@ int kolo_subtrees_make(struct kolo_subtrees **result, const struct kolo_nodes *n
         free(places);
         return out_of_memory(nodes);
     }
-    add(subtrees, nodes, places, 0, nodes->size);
+    add(subtrees, nodes, places, 0, nodes->size, most);
     free(places);
-    if (is_tree_of_nodes(subtrees))
+    if (most > 1 && is_tree_of_nodes(subtrees))
         free(subtrees);
     else
         *result = subtrees;
-    return 0;
-}
-
-int kolo_subtrees_make_single(struct kolo_subtrees **result, const struct kolo_nodes *nodes) {
-    struct kolo_subtrees *subtrees = calloc(1, sizeof *subtrees + nodes->size * sizeof *subtrees->each);
-    if (!subtrees)
-        return out_of_memory(nodes);
-    subtrees->count = nodes->size;
-    for (uint32_t rank = 0; rank < nodes->size; rank++) {
-        const uint32_t local = kolo_nodes_local_rank(nodes, rank);
-        subtrees->each[rank] =
-            (struct kolo_subtree){.node = nodes->node_of[rank], .place = local, .local = local, .ranks = 1};
-        if (subtrees->count_max < local + 1)
-            subtrees->count_max = local + 1;
-    }
-    *result = subtrees;
     return 0;
 }
 

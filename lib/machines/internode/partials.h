@@ -40,12 +40,10 @@ struct kolo_subtrees {
 #define KOLO_SUBTREES_OF_NODE_MAX (KOLO_RANKS_MAX / 2)
 
 /* The caller frees *subtrees, which is NULL where none are needed: each node's ranks are one subtree, and the canonical
- * tree over the nodes joins these in the same way. KOLO_ERR_SYSTEM: out of memory. */
-int kolo_subtrees_make(struct kolo_subtrees **subtrees, const struct kolo_nodes *nodes);
-
-/* Each rank as a subtree of its own, in their order, without `joins`: for an op that needs all inputs at once (is_whole
- * in reduce/reducer.h). *subtrees is never NULL. */
-int kolo_subtrees_make_single(struct kolo_subtrees **subtrees, const struct kolo_nodes *nodes);
+ * tree over the nodes joins these in the same way. A subtree has `most` ranks at most. With 1 each rank is one, for an
+ * op that needs all inputs at once (is_whole in reduce/reducer.h), and *subtrees is not NULL. KOLO_ERR_SYSTEM: out of
+ * memory. */
+int kolo_subtrees_make(struct kolo_subtrees **subtrees, const struct kolo_nodes *nodes, uint32_t most);
 
 /* SINGLE: each term is one rank's input, for an op that needs all inputs at once. */
 enum { KOLO_PREFIXES_BY_NODE, KOLO_PREFIXES_BY_RANK, KOLO_PREFIXES_SINGLE, KOLO_PREFIXES_KINDS };
