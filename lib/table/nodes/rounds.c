@@ -201,7 +201,8 @@ static int exchange_notices(struct kolo_rounds *rounds) {
         rounds->told[i] = rounds->notice;
         rounds->told[i].bytes = rounds->peer[i].to;
     }
-    const int rc = kolo_alltoall(rounds->leaders, rounds->told, rounds->heard, KOLO_NOTICE_WORDS, KOLO_U64);
+    const int rc =
+        kolo_alltoall(rounds->leaders, rounds->told, rounds->heard, sizeof rounds->notice / sizeof(uint64_t), KOLO_U64);
     if (rc < 0)
         return rc;
     for (uint32_t i = 0; i < rounds->peers; i++)
@@ -438,10 +439,6 @@ static int allocate(struct kolo_table *table, struct kolo_rounds *rounds) {
     *view = *table;
     view->liveness = &rounds->liveness;
     view->is_service = true;
-    view->named = NULL;
-    view->sums = NULL;
-    view->list = NULL;
-    view->rounds = NULL;
     view->folded = calloc(table->workers + 1, sizeof *view->folded);
     view->sum = malloc(sum_bytes);
     view->made = malloc(table->version_bytes);
@@ -454,7 +451,6 @@ static int allocate(struct kolo_table *table, struct kolo_rounds *rounds) {
     view->waiter.check = check;
     view->waiter.work = NULL;
     view->waiter.owner = rounds;
-    view->waiter.trace = table->comm->waiter.trace;
     kolo_store_relaxed(&view->waiter.timeout_ns, (uint64_t)KOLO_NEVER_NS);
     int rc = kolo_liveness_create(&rounds->liveness, table->ranks, table->rank);
     rounds->liveness.members = table->comm->liveness.members;

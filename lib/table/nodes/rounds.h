@@ -55,8 +55,6 @@ struct kolo_round_notice {
     uint64_t rate_set, rate;                 /* of kolo_rate_get */
 };
 
-enum { KOLO_NOTICE_WORDS = sizeof(struct kolo_round_notice) / sizeof(uint64_t) };
-
 struct kolo_round_message {
     uint8_t *bytes;
     size_t used, room;

@@ -23,14 +23,10 @@
 #include "table/nodes/outbox.h"
 #include "table/shard.h"
 
-enum { STATE_WORDS = 4 };
-
 /* The state that a node tells the others. */
 struct state {
     uint64_t node, round, applied, rerouted;
 };
-
-static_assert(sizeof(struct state) == STATE_WORDS * sizeof(uint64_t), "words");
 
 static const struct state *state_of(const struct state *states, uint32_t count, uint32_t node) {
     for (uint32_t i = 0; i < count; i++)
@@ -238,7 +234,7 @@ int kolo_round_go_on(struct kolo_rounds *rounds) {
         return KOLO_ERR_SYSTEM;
     const struct state own = {
         .node = rounds->view.node, .round = rounds->round, .applied = rounds->applied, .rerouted = rounds->rerouted};
-    rc = kolo_allgather(left, &own, states, STATE_WORDS, KOLO_U64);
+    rc = kolo_allgather(left, &own, states, sizeof own / sizeof(uint64_t), KOLO_U64);
     KOLO_POINT("rounds.stated");
     if (rc == 0)
         rc = resume(rounds, states, count);
