@@ -43,7 +43,7 @@ static void come_in(int family, const struct kolo_secret *secret) {
     struct kolo_address bound;
     struct kolo_listener *listener = open_listener(family, secret, &bound);
     struct client client = make_client(&bound, secret, 3);
-    client.self = (struct kolo_introduction){.role = KOLO_ROLE_DATA,
+    client.self = (struct kolo_introduction){.role = KOLO_ROLE_LINK,
                                              .rank = 3,
                                              .size = 7,
                                              .node = 2,

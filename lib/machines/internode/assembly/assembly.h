@@ -11,8 +11,8 @@
  *   3. Each node's ranks meet in shared memory. A rank that is no leader then sends READY, and closes its connection as
  *      soon as the others can see in shared memory whether it lives; until then rank 0 watches it.
  *   4. Each leader opens a listener at its own address once all ranks of its node are attached, tells rank 0 that
- *      address, and gets those of all leaders. Node i connects to nodes 0 .. i - 1, as CONTROL and then as DATA for
- *      each stream of each lane, with a key derived from secret and session, and answers the others' connections.
+ *      address, and gets those of all leaders. Node i connects to nodes 0 .. i - 1, by the control stream and
+ *      then the data streams of each lane, with a key derived from secret and session, and answers the others.
  *   5. Each leader makes all that it needs to begin with, tells rank 0 that it is ready, and goes on when rank 0 says
  *      that all leaders are. KOLO_NET_SILENCE_MS begins only then: a leader that is linked already may wait for long.
  *      The leader keeps its listener, and answers there only if the communicator is to be shrunk

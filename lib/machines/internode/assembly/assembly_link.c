@@ -122,24 +122,6 @@ static int *place_of(const struct meeting *meeting, uint32_t node, uint32_t sock
     return &meeting->fds[node * meeting->sockets + socket];
 }
 
-/* The side that connects says which socket it is by its role and its number among those of that role. */
-static void introduce(const struct meeting *meeting, uint32_t socket, struct kolo_introduction *who) {
-    const uint32_t streams = meeting->membership->terms.net.streams, lane = socket / (1 + streams),
-                   within = socket % (1 + streams);
-    who->role = within ? KOLO_ROLE_DATA : KOLO_ROLE_CONTROL;
-    who->stream = within ? lane * streams + within - 1 : lane;
-}
-
-/* Returns meeting->sockets where no such socket exists. */
-static uint32_t socket_of(const struct meeting *meeting, const struct kolo_introduction *who) {
-    const struct kolo_net_settings *net = &meeting->membership->terms.net;
-    if (who->role == KOLO_ROLE_CONTROL && who->stream < net->lanes)
-        return who->stream * (1 + net->streams);
-    if (who->role == KOLO_ROLE_DATA && who->stream < net->lanes * net->streams)
-        return who->stream / net->streams * (1 + net->streams) + 1 + who->stream % net->streams;
-    return meeting->sockets;
-}
-
 /* Tells all ranks which node's address cannot be reached: rank 0 knows only which ranks wait. */
 static int fail_unreached(const struct meeting *meeting, uint32_t node) {
     char text[KOLO_ADDRESS_TEXT_BYTES];
@@ -158,13 +140,13 @@ static int connect_to(struct meeting *meeting, uint32_t node, uint32_t socket) {
         .to = listener_of(meeting, node),
         .from = kolo_address_is_any(&meeting->own) ? NULL : &meeting->own,
         .secret = &meeting->key,
-        .self = {.rank = assembly->rank, .size = assembly->size, .node = meeting->membership->node},
+        .self = {.role = KOLO_ROLE_LINK, .rank = assembly->rank, .size = assembly->size, .stream = socket},
         .awake = &assembly->awake,
         .deadline_ns = assembly->deadline_ns,
         .reach_ns = left_ns / 4 * 3 < REACH_NS ? left_ns / 4 * 3 : REACH_NS, /* in time for all to hear of it */
         .alert_fd = assembly->peers[0].fd,
     };
-    introduce(meeting, socket, &wanted.self);
+    wanted.self.node = meeting->membership->node;
     memcpy(wanted.self.session, meeting->membership->session, sizeof wanted.self.session);
     const int rc = kolo_connect(&wanted, place_of(meeting, node, socket));
     struct kolo_assembly_message message;
@@ -185,11 +167,11 @@ static int connect_to(struct meeting *meeting, uint32_t node, uint32_t socket) {
 static int keep(void *owner, int fd, const struct kolo_introduction *who) {
     struct meeting *meeting = owner;
     const struct kolo_membership *membership = meeting->membership;
-    const uint32_t socket = socket_of(meeting, who);
-    if (!who->foreign && socket < meeting->sockets && who->size == meeting->assembly->size &&
-        memcmp(who->session, membership->session, sizeof who->session) == 0 && who->node > membership->node &&
-        who->node < membership->nodes.nodes && who->rank == leader(meeting, who->node)) {
-        int *place = place_of(meeting, who->node, socket);
+    if (!who->foreign && who->role == KOLO_ROLE_LINK && who->stream < meeting->sockets &&
+        who->size == meeting->assembly->size && memcmp(who->session, membership->session, sizeof who->session) == 0 &&
+        who->node > membership->node && who->node < membership->nodes.nodes &&
+        who->rank == leader(meeting, who->node)) {
+        int *place = place_of(meeting, who->node, who->stream);
         const bool is_new = *place < 0;
         if (!is_new)
             close(*place);

@@ -23,7 +23,7 @@
 #include "kolo.h"
 #include "net/connect/secret.h"
 
-#define KOLO_WIRE_LAYOUT        6u /* changes with every change to what processes on different machines send each other */
+#define KOLO_WIRE_LAYOUT        7u /* changes with every change to what processes on different machines send each other */
 #define KOLO_HANDSHAKE_BYTES    64
 #define KOLO_INTRODUCTION_BYTES 256
 #define KOLO_VERDICT_BYTES      64
@@ -31,16 +31,15 @@
 #define KOLO_NET_JOB_BYTES      128
 
 /* The purposes of a connection. */
-enum { KOLO_ROLE_JOIN = 1, KOLO_ROLE_CONTROL = 2, KOLO_ROLE_DATA = 3, KOLO_ROLE_SHRINK = 4 };
+enum { KOLO_ROLE_JOIN = 1, KOLO_ROLE_LINK = 2, KOLO_ROLE_SHRINK = 3 };
 
 /* The connector's description of itself. */
 struct kolo_introduction {
     uint32_t role;
     uint32_t rank, size;                 /* of all */
-    uint32_t node;                       /* CONTROL, DATA, SHRINK: the connector's node */
-    uint32_t stream;                     /* CONTROL, DATA: number among the streams of that role, from 0 */
-    uint8_t session[KOLO_SESSION_BYTES]; /* CONTROL, DATA, SHRINK: which creation; JOIN: random, to recognise a rank
-                                            that comes again */
+    uint32_t node;                       /* LINK, SHRINK: the connector's node */
+    uint32_t stream;                     /* LINK: which of the sockets between the two nodes, from 0 */
+    uint8_t session[KOLO_SESSION_BYTES]; /* LINK, SHRINK: which creation; JOIN: random, for a rank that comes again */
     char job[KOLO_NET_JOB_BYTES];        /* name of the job; "" where ranks have none */
 
     bool foreign; /* set by the listener: the connector is of another version, `version`, and gets no further answer */
