@@ -303,16 +303,9 @@ static int push_rows(struct kolo_table *table, const uint64_t *ids, size_t count
     return rc;
 }
 
-int kolo_access_push(struct kolo_table *table, uint64_t first, uint64_t rows, const void *updates) {
+int kolo_access_push(struct kolo_table *table, const uint64_t *ids, uint64_t first, size_t count, const void *updates) {
     const uint32_t callers_fpenv = kolo_fpenv_enter();
-    const int rc = push(table, first, rows, updates);
-    kolo_fpenv_leave(callers_fpenv);
-    return rc;
-}
-
-int kolo_access_push_rows(struct kolo_table *table, const uint64_t *ids, size_t count, const void *updates) {
-    const uint32_t callers_fpenv = kolo_fpenv_enter();
-    const int rc = push_rows(table, ids, count, updates);
+    const int rc = ids ? push_rows(table, ids, count, updates) : push(table, first, count, updates);
     kolo_fpenv_leave(callers_fpenv);
     return rc;
 }

@@ -21,8 +21,8 @@ static inline bool kolo_access_pull_one(struct kolo_table *table, uint64_t row, 
     return true;
 }
 
-int kolo_access_push(struct kolo_table *table, uint64_t first, uint64_t rows, const void *updates);
-int kolo_access_push_rows(struct kolo_table *table, const uint64_t *ids, size_t count, const void *updates);
+/* Pushes updates of those rows. */
+int kolo_access_push(struct kolo_table *table, const uint64_t *ids, uint64_t first, size_t count, const void *updates);
 
 /* Sets rows, with state of zeros. No other rank uses the table meanwhile. */
 void kolo_access_set(struct kolo_table *table, uint64_t first, uint64_t rows, const void *values);

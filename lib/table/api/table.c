@@ -60,49 +60,40 @@ static inline int check_ids(const char *function, const kolo_table *table, const
     return 0;
 }
 
-/* Make a pull or a push of several rows, and put it into the trace. ids: NULL: of rows from `first` on. */
-static int pull_traced(kolo_table *table, const uint64_t *ids, uint64_t first, uint64_t rows, void *values) {
-    kolo_trace_span_begin(KOLO_TRACE_PULL, table->comm->waiter.trace, 0, rows, ids ? 0 : first);
-    const int rc = kolo_access_pull(table, ids, first, rows, values);
-    kolo_trace_span_end(KOLO_TRACE_PULL, rc);
-    return rc;
-}
-
+/* Makes a push of several rows, and puts it into the trace. ids: NULL: of rows from `first` on. */
 static int push_traced(kolo_table *table, const uint64_t *ids, uint64_t first, uint64_t rows, const void *updates) {
     kolo_trace_span_begin(KOLO_TRACE_PUSH, table->comm->waiter.trace, 0, rows, ids ? 0 : first);
-    const int rc =
-        ids ? kolo_access_push_rows(table, ids, rows, updates) : kolo_access_push(table, first, rows, updates);
+    const int rc = kolo_access_push(table, ids, first, rows, updates);
     kolo_trace_span_end(KOLO_TRACE_PUSH, rc);
     return rc;
 }
 
-/* This is kept out of the callers, so that the shortest calls save no registers. */
-static __attribute__((noinline)) int pull(kolo_table *table, uint64_t first, uint64_t rows, void *values) {
-    static const char function[] = "kolo_table_pull";
+/* Does the same for a pull. It is kept out of the callers, so that the shortest calls save no registers. */
+static __attribute__((noinline)) int pull(kolo_table *table, bool by_ids, const uint64_t *ids, uint64_t first,
+                                          size_t count, void *values) {
+    const char *function = by_ids ? "kolo_table_pull_rows" : "kolo_table_pull";
     int rc = kolo_table_check(function, table);
     if (rc == 0)
-        rc = check_range(function, table, first, rows, values);
-    return rc < 0 || rows == 0 ? rc : pull_traced(table, NULL, first, rows, values);
-}
-
-static __attribute__((noinline)) int pull_rows(kolo_table *table, const uint64_t *ids, size_t count, void *values) {
-    static const char function[] = "kolo_table_pull_rows";
-    int rc = kolo_table_check(function, table);
-    if (rc == 0)
-        rc = check_ids(function, table, ids, count, values);
-    return rc < 0 ? rc : pull_traced(table, ids, 0, count, values);
+        rc = by_ids ? check_ids(function, table, ids, count, values)
+                    : check_range(function, table, first, count, values);
+    if (rc < 0 || (count == 0 && !by_ids))
+        return rc;
+    kolo_trace_span_begin(KOLO_TRACE_PULL, table->comm->waiter.trace, 0, count, first);
+    rc = kolo_access_pull(table, ids, first, count, values);
+    kolo_trace_span_end(KOLO_TRACE_PULL, rc);
+    return rc;
 }
 
 int kolo_table_pull(kolo_table *table, uint64_t first, uint64_t rows, void *values) {
     if (rows == 1 && kolo_table_is_usable(table) && kolo_access_pull_one(table, first, values))
         return 0;
-    return pull(table, first, rows, values);
+    return pull(table, false, NULL, first, rows, values);
 }
 
 int kolo_table_pull_rows(kolo_table *table, const uint64_t *ids, size_t count, void *values) {
     if (count == 1 && ids && kolo_table_is_usable(table) && kolo_access_pull_one(table, ids[0], values))
         return 0;
-    return pull_rows(table, ids, count, values);
+    return pull(table, true, ids, 0, count, values);
 }
 
 int kolo_table_push(kolo_table *table, uint64_t first, uint64_t rows, const void *updates) {

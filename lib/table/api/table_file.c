@@ -87,10 +87,6 @@ static uint64_t checksum_of(const struct kolo_table *table, const uint8_t *body,
     return checksum_on(sum, body, bytes);
 }
 
-static size_t saved_bytes(const struct kolo_table *table, size_t count) {
-    return kolo_version_pending(&table->rule, count);
-}
-
 /* Calls `each` for all pieces, with their places in the body. Returns the body's bytes. */
 static size_t for_each_piece(struct kolo_table *table, uint8_t *body,
                              void (*each)(struct kolo_table *table, uint64_t piece, size_t count, uint8_t *saved)) {
@@ -98,20 +94,20 @@ static size_t for_each_piece(struct kolo_table *table, uint8_t *body,
     for (struct kolo_walk walk = kolo_walk_rows(&table->pieces, 0, table->pieces.rows); kolo_walk_next(&walk);) {
         if (each)
             each(table, walk.piece, walk.count, body + at);
-        at += saved_bytes(table, walk.count);
+        at += kolo_version_pending(&table->rule, walk.count);
     }
     return at;
 }
 
 static void copy_out(struct kolo_table *table, uint64_t piece, size_t count, uint8_t *saved) {
-    const size_t all = kolo_version_bytes(&table->rule, count), saved_all = saved_bytes(table, count);
+    const size_t all = kolo_version_bytes(&table->rule, count), saved_all = kolo_version_pending(&table->rule, count);
     const size_t bytes = all < saved_all ? all : saved_all;
     memset(saved + bytes, 0, saved_all - bytes);
     kolo_versions_read(table, kolo_piece_memory(table, piece), all, saved, bytes);
 }
 
 static void copy_in(struct kolo_table *table, uint64_t piece, size_t count, uint8_t *saved) {
-    const size_t all = kolo_version_bytes(&table->rule, count), saved_all = saved_bytes(table, count);
+    const size_t all = kolo_version_bytes(&table->rule, count), saved_all = kolo_version_pending(&table->rule, count);
     memcpy(kolo_version_current(table, piece, all), saved, all < saved_all ? all : saved_all);
 }
 
@@ -340,54 +336,41 @@ static int refuse(const struct kolo_table *table, const char *path, const char *
                        "%s is of a table with %s %" PRIu64 ", and this one has %" PRIu64, path, what, theirs, ours);
 }
 
-static int check_file(struct kolo_table *table, const char *path, const uint8_t *file, size_t bytes) {
+static int check_file(const struct kolo_table *table, const struct file_header *ours, const char *path,
+                      const uint8_t *file, size_t bytes) {
     struct file_header theirs;
-    const struct file_header ours = describe(table);
     if (bytes >= sizeof theirs)
         memcpy(&theirs, file, sizeof theirs);
     if (bytes < sizeof theirs || theirs.magic != MAGIC)
         return KOLO_REFUSE(table->comm, "kolo_table_load", "%s is no file of kolo_table_save", path);
-    if (theirs.rows != ours.rows)
-        return refuse(table, path, "rows", theirs.rows, ours.rows);
-    if (theirs.elements != ours.elements)
-        return refuse(table, path, "elements", theirs.elements, ours.elements);
-    if (theirs.dtype != ours.dtype)
-        return refuse(table, path, "dtype", theirs.dtype, ours.dtype);
-    if (theirs.rule != ours.rule)
-        return refuse(table, path, "rule", theirs.rule, ours.rule);
-    if (theirs.pieces != ours.pieces || theirs.piece_columns != ours.piece_columns)
-        return refuse(table, path, "elements of a piece (split_bytes)", theirs.piece_columns, ours.piece_columns);
-    if (theirs.state_bytes != ours.state_bytes || theirs.body_bytes != ours.body_bytes)
-        return refuse(table, path, "bytes of state", theirs.state_bytes, ours.state_bytes);
-    if (bytes != sizeof ours + ours.body_bytes ||
-        checksum_of(table, file + sizeof ours, ours.body_bytes) != theirs.checksum)
+    if (theirs.rows != ours->rows)
+        return refuse(table, path, "rows", theirs.rows, ours->rows);
+    if (theirs.elements != ours->elements)
+        return refuse(table, path, "elements", theirs.elements, ours->elements);
+    if (theirs.dtype != ours->dtype)
+        return refuse(table, path, "dtype", theirs.dtype, ours->dtype);
+    if (theirs.rule != ours->rule)
+        return refuse(table, path, "rule", theirs.rule, ours->rule);
+    if (theirs.pieces != ours->pieces || theirs.piece_columns != ours->piece_columns)
+        return refuse(table, path, "elements of a piece (split_bytes)", theirs.piece_columns, ours->piece_columns);
+    if (theirs.state_bytes != ours->state_bytes || theirs.body_bytes != ours->body_bytes)
+        return refuse(table, path, "bytes of state", theirs.state_bytes, ours->state_bytes);
+    if (bytes != sizeof theirs + ours->body_bytes ||
+        checksum_of(table, file + sizeof theirs, ours->body_bytes) != theirs.checksum)
         return KOLO_REFUSE(table->comm, "kolo_table_load", "%s is damaged%s", path,
                            table->pieces.per_row ? "" : ", or of a table with other row_columns");
     return 0;
 }
 
-/* Reads the file, for the caller to free; NULL, with *rc set, where that fails. Of a file that is longer than the
- * table's it reads `bytes_max` bytes. */
-static uint8_t *read_file(const struct kolo_table *table, const char *path, size_t bytes_max, size_t *bytes, int *rc) {
-    uint8_t *file = malloc(bytes_max);
-    const ssize_t got = file ? kolo_file_read(path, (char *)file, bytes_max) : -ENOMEM;
-    *bytes = got < 0 ? 0 : (size_t)got;
-    *rc = 0;
-    if (got >= 0)
-        return file;
-    *rc = KOLO_FAIL_IN(table->comm, "kolo_table_load", file ? KOLO_ERR_ARG : KOLO_ERR_SYSTEM, "%s: %s", path,
-                       strerror((int)-got));
-    free(file);
-    return NULL;
-}
-
 /* Reads the file and checks it; NULL, with *rc set, where it is not to be loaded. */
 static uint8_t *read_checked(struct kolo_table *table, const char *path, int *rc) {
     const struct file_header ours = describe(table);
-    size_t bytes;
-    uint8_t *file = read_file(table, path, sizeof ours + ours.body_bytes + 1, &bytes, rc);
-    if (*rc == 0)
-        *rc = check_file(table, path, file, bytes);
+    const size_t bytes_max = sizeof ours + ours.body_bytes + 1; /* so that a longer file is told */
+    uint8_t *file = malloc(bytes_max);
+    const ssize_t got = file ? kolo_file_read(path, (char *)file, bytes_max) : -ENOMEM;
+    *rc = got < 0 ? KOLO_FAIL_IN(table->comm, "kolo_table_load", file ? KOLO_ERR_ARG : KOLO_ERR_SYSTEM, "%s: %s", path,
+                                 strerror((int)-got))
+                  : check_file(table, &ours, path, file, (size_t)got);
     if (*rc == 0)
         return file;
     free(file);
