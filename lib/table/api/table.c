@@ -223,7 +223,7 @@ static int initialize_nodes(kolo_table *table, const uint8_t *values, int root, 
     uint8_t *buffer = malloc(room);
     if (!buffer)
         rc = KOLO_FAIL_IN(table->comm, "kolo_table_initialize", KOLO_ERR_SYSTEM, "out of memory");
-    rc = kolo_table_agree_on("kolo_table_initialize", table, KOLO_CALL_TABLE_INITIALIZE, root, rc);
+    rc = kolo_table_agree("kolo_table_initialize", table->comm, table, KOLO_CALL_TABLE_INITIALIZE, root, rc);
     for (uint64_t first = 0, end; rc == 0 && first < pieces->rows; first = end) {
         const uint64_t begin = kolo_pieces_row_element(pieces, first);
         for (end = first + 1; end < pieces->rows; end++)
@@ -252,7 +252,7 @@ int kolo_table_initialize(kolo_table *table, const void *values, int root) {
         return initialize_nodes(table, is_root ? values : NULL, root, rc);
     if (is_root && rc == 0)
         kolo_access_set(table, 0, table->pieces.rows, values);
-    return kolo_table_agree_on(__func__, table, KOLO_CALL_TABLE_INITIALIZE, root, rc);
+    return kolo_table_agree(__func__, table->comm, table, KOLO_CALL_TABLE_INITIALIZE, root, rc);
 }
 
 static const struct kolo_sized sized_stats = KOLO_SIZED(kolo_table_stats, stats_bytes, net_sent_bytes);

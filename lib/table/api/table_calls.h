@@ -16,12 +16,9 @@ static inline int kolo_table_check(const char *function, const kolo_table *table
 }
 
 /* Agrees on the status of a part of `function`, among all ranks of the communicator: 0 if all have succeeded, else the
- * same status on all. The communicator stays usable. */
-int kolo_table_agree(const char *function, kolo_comm *comm, int rc);
-
-/* Does the same for a call about this table: KOLO_CALL_TABLE_INITIALIZE with its root, or KOLO_CALL_TABLE_LOAD. Ranks
- * that name different tables, calls or roots get KOLO_ERR_MISMATCH. */
-int kolo_table_agree_on(const char *function, const kolo_table *table, unsigned what, int root, int rc);
+ * same status on all. The communicator stays usable. `what`: KOLO_CALL_TABLE_*. Ranks that name different tables (NULL:
+ * one that is being made), calls or roots get KOLO_ERR_MISMATCH. */
+int kolo_table_agree(const char *function, kolo_comm *comm, const kolo_table *table, unsigned what, int root, int rc);
 
 /* Ends the making of a table, whose status on this rank is `rc`. Returns 0 if this node has the table. */
 int kolo_table_conclude(struct kolo_table *table, int rc);

@@ -116,19 +116,11 @@ static struct kolo_items items_of(const kolo_table_options *options) {
         .count = OPTIONS + (options->row_columns ? options->rows : 0), .item = item_of, .context = options};
 }
 
-static int agree(const char *caller, kolo_comm *comm, unsigned what, int root, uint64_t table, int rc) {
-    struct kolo_call_key key = kolo_call_key_of(KOLO_TABLE, table);
+int kolo_table_agree(const char *caller, kolo_comm *comm, const kolo_table *table, unsigned what, int root, int rc) {
+    struct kolo_call_key key = kolo_call_key_of(KOLO_TABLE, table ? table->made_in_call : 0);
     key.op = (uint8_t)what;
     key.root = (uint16_t)root;
     return kolo_status_meet(comm, caller, key, rc);
-}
-
-int kolo_table_agree(const char *caller, kolo_comm *comm, int rc) {
-    return agree(caller, comm, KOLO_CALL_TABLE_CREATE, 0, 0, rc);
-}
-
-int kolo_table_agree_on(const char *caller, const kolo_table *table, unsigned what, int root, int rc) {
-    return agree(caller, table->comm, what, root, table->made_in_call, rc);
 }
 
 /* Places the pieces: by stride, or one behind the other. *bytes is the size of all. */
@@ -289,7 +281,7 @@ static int meet(struct kolo_table *table) {
         begin = table->pushes + table->rank * bytes;
     }
     int rc = kolo_table_is_worker(table) ? kolo_region_populate(function, begin, bytes) : 0;
-    rc = kolo_table_agree(function, table->comm, rc);
+    rc = kolo_table_agree(function, table->comm, NULL, KOLO_CALL_TABLE_CREATE, 0, rc);
     return table->nodes ? rc : kolo_table_conclude(table, rc);
 }
 
@@ -346,7 +338,7 @@ static int make(struct kolo_table *table) {
         rc = lay_out_pushes(table, &pushes_bytes);
     if (rc == 0)
         rc = allocate(table);
-    rc = kolo_table_agree(function, table->comm, rc);
+    rc = kolo_table_agree(function, table->comm, NULL, KOLO_CALL_TABLE_CREATE, 0, rc);
     return rc < 0 ? rc : share(table, pieces_bytes, pushes_bytes);
 }
 
@@ -373,7 +365,7 @@ int kolo_table_create(kolo_comm *comm, const kolo_table_options *options, kolo_t
     struct kolo_table *table = calloc(1, sizeof *table);
     if (rc == 0 && !table)
         rc = KOLO_FAIL_IN(comm, function, KOLO_ERR_SYSTEM, "out of memory");
-    rc = kolo_table_agree(function, comm, rc);
+    rc = kolo_table_agree(function, comm, NULL, KOLO_CALL_TABLE_CREATE, 0, rc);
     const struct kolo_items items = items_of(&read);
     if (rc == 0)
         rc = kolo_items_agree(comm, function, &items);

@@ -403,11 +403,11 @@ int kolo_table_load(kolo_table *table, const char *path) {
         rc = KOLO_REFUSE(table->comm, __func__, "path is %s", path ? "empty" : "NULL");
     else if (table->rank == 0)
         file = read_checked(table, path, &rc);
-    rc = kolo_table_agree_on(__func__, table, KOLO_CALL_TABLE_LOAD, 0, rc);
+    rc = kolo_table_agree(__func__, table->comm, table, KOLO_CALL_TABLE_LOAD, 0, rc);
     if (rc == 0 && table->nodes)
         rc = agree_on_file(table, file);
     if (rc == 0 && file)
         for_each_piece(table, file + sizeof(struct file_header), copy_in);
     free(file);
-    return rc < 0 ? rc : kolo_table_agree_on(__func__, table, KOLO_CALL_TABLE_LOAD, 0, 0);
+    return rc < 0 ? rc : kolo_table_agree(__func__, table->comm, table, KOLO_CALL_TABLE_LOAD, 0, 0);
 }

@@ -495,7 +495,7 @@ int kolo_rounds_start(struct kolo_table *table) {
         return rc;
     if (leads)
         rc = make(table, leaders);
-    rc = kolo_table_conclude(table, kolo_table_agree("kolo_table_create", comm, rc));
+    rc = kolo_table_conclude(table, kolo_table_agree("kolo_table_create", comm, NULL, KOLO_CALL_TABLE_CREATE, 0, rc));
     if (!leads)
         return rc;
     if (table->rounds && table->rounds->has_thread)
