@@ -22,18 +22,11 @@ static bool has_steps(kolo_table_rule kind) {
 }
 
 void kolo_rule_init(struct kolo_rule *rule, const kolo_table_options *options, const kolo_reducer *reducer) {
-    *rule = (struct kolo_rule){.kind = options->rule,
+    *rule = (struct kolo_rule){.options = *options,
+                               .kind = options->rule,
                                .dtype = options->dtype,
                                .is_plain_sum = options->rule == KOLO_TABLE_ADD && options->dtype == KOLO_F32,
-                               .function = options->function,
-                               .context = options->context,
                                .element_bytes = kolo_dtype_bytes(options->dtype),
-                               .function_bytes = options->state_bytes,
-                               .momentum = options->momentum,
-                               .beta1 = options->beta1,
-                               .beta2 = options->beta2,
-                               .epsilon = options->epsilon,
-                               .weight_decay = options->weight_decay,
                                .steps = reducer->steps,
                                .steps_type = options->dtype == KOLO_F64 ? KOLO_STEPS_F64 : KOLO_STEPS_F32,
                                .sum = &reducer->kernels[options->dtype][KOLO_SUM]};
@@ -78,12 +71,12 @@ int kolo_rule_check(const kolo_table_options *options, uint32_t global_rank) {
 
 size_t kolo_rule_state_bytes(const struct kolo_rule *rule, size_t count) {
     size_t bytes = 0;
-    if (rule->kind == KOLO_TABLE_ADAGRAD || (rule->kind == KOLO_TABLE_SGD && rule->momentum != 0))
+    if (rule->kind == KOLO_TABLE_ADAGRAD || (rule->kind == KOLO_TABLE_SGD && rule->options.momentum != 0))
         bytes = count * real_bytes(rule);
     else if (rule->kind == KOLO_TABLE_ADAM)
         bytes = sizeof(uint64_t) + 2 * count * real_bytes(rule);
     else if (rule->kind == KOLO_TABLE_FUNCTION)
-        bytes = rule->function_bytes;
+        bytes = rule->options.state_bytes;
     return (bytes + 7) & ~(size_t)7;
 }
 
@@ -96,19 +89,21 @@ struct step {
 
 /* Makes the next step of a piece of `count` elements, with its state, in which the step is counted. */
 static struct step next_step(const struct kolo_rule *rule, double learning_rate, size_t count, uint8_t *state) {
-    struct step step = {.function = rule->steps->sgd[rule->steps_type],
-                        .factors = {.scale = 1,
-                                    .decay = rule->weight_decay,
-                                    .rate = -learning_rate,
-                                    .momentum = rule->momentum,
-                                    .kept = rule->momentum, /* of zeros at first: the first update becomes the buffer */
-                                    .undamped = 1,
-                                    .has_momentum = rule->momentum != 0,
-                                    .shrink = 1,
-                                    .beta1_rest = 1 - rule->beta1,
-                                    .beta2 = rule->beta2,
-                                    .beta2_rest = 1 - rule->beta2,
-                                    .epsilon = rule->epsilon}};
+    const kolo_table_options *options = &rule->options;
+    struct step step = {
+        .function = rule->steps->sgd[rule->steps_type],
+        .factors = {.scale = 1,
+                    .decay = options->weight_decay,
+                    .rate = -learning_rate,
+                    .momentum = options->momentum,
+                    .kept = options->momentum, /* of zeros at first: the first update becomes the buffer */
+                    .undamped = 1,
+                    .has_momentum = options->momentum != 0,
+                    .shrink = 1,
+                    .beta1_rest = 1 - options->beta1,
+                    .beta2 = options->beta2,
+                    .beta2_rest = 1 - options->beta2,
+                    .epsilon = options->epsilon}};
     if (rule->kind == KOLO_TABLE_ADAGRAD) {
         step.function = rule->steps->adagrad[rule->steps_type];
         step.first = state;
@@ -118,8 +113,8 @@ static struct step next_step(const struct kolo_rule *rule, double learning_rate,
         number++;
         memcpy(state, &number, sizeof number);
         step.function = rule->steps->adam[rule->steps_type];
-        step.factors.rate = -(learning_rate / (1 - kolo_steps_power(rule->beta1, number)));
-        step.factors.bias2_root = kolo_steps_root(1 - kolo_steps_power(rule->beta2, number));
+        step.factors.rate = -(learning_rate / (1 - kolo_steps_power(options->beta1, number)));
+        step.factors.bias2_root = kolo_steps_root(1 - kolo_steps_power(options->beta2, number));
         step.first = state + sizeof number;
         step.second = step.first + count * real_bytes(rule);
     } else if (step.factors.has_momentum) {
@@ -158,7 +153,8 @@ void kolo_rule_apply(const struct kolo_rule *rule, double learning_rate, const s
     memcpy(to->values, from->values, bytes);
     memcpy(to->state, from->state, kolo_rule_state_bytes(rule, piece->count));
     if (rule->kind == KOLO_TABLE_FUNCTION) {
-        rule->function(rule->context, piece->row, piece->first, piece->count, update, to->values, to->state);
+        rule->options.function(rule->options.context, piece->row, piece->first, piece->count, update, to->values,
+                               to->state);
         return;
     }
     const struct step step = next_step(rule, learning_rate, piece->count, to->state);

@@ -17,13 +17,11 @@
 #include "table/rows/pieces.h"
 
 struct kolo_rule {
+    kolo_table_options options;
     kolo_table_rule kind;
     kolo_dtype dtype;
-    kolo_table_function function;
-    void *context;
-    bool is_plain_sum;                    /* ADD of F32 */
-    size_t element_bytes, function_bytes; /* the latter: of state, of FUNCTION */
-    double momentum, beta1, beta2, epsilon, weight_decay;
+    bool is_plain_sum; /* ADD of F32 */
+    size_t element_bytes;
     const kolo_steps *steps; /* SGD, ADAGRAD, ADAM */
     unsigned steps_type;     /* KOLO_STEPS_F32 or F64: what they compute in */
     size_t pending_bytes;    /* several nodes: of an element of what is pending (table/nodes/outbox.h); else 0 */
