@@ -262,20 +262,14 @@ bool kolo_clocks_help(kolo_waiter *waiter) {
     return true;
 }
 
-/* Waits for the workers that are behind `clock`. */
-static int wait_for_workers(struct kolo_table *table, uint64_t clock) {
-    int rc = 0;
-    for (uint32_t worker = 0; worker < table->workers && rc == 0; worker++)
-        rc = kolo_wait_worker(table, worker, clock);
-    return rc;
-}
-
 /* Waits until the promise of the staleness holds. is_all: waits also until this worker's pushes have come to other
  * nodes, where that needs no other worker, and, with unbounded staleness, until the pushes of workers that have ended
  * are applied. */
 static int catch_up(struct kolo_table *table, bool is_all) {
     const uint64_t staleness = (uint64_t)table->options.staleness;
-    int rc = table->clock > staleness ? wait_for_workers(table, table->clock - staleness) : 0;
+    int rc = 0;
+    for (uint32_t worker = 0; worker < table->workers && rc == 0 && table->clock > staleness; worker++)
+        rc = kolo_wait_worker(table, worker, table->clock - staleness);
     const bool is_bounded = table->options.staleness != KOLO_STALENESS_UNBOUNDED, is_of_all = is_bounded || is_all;
     for (uint32_t i = 0; i < table->shards && rc == 0 && (is_of_all || table->has_queued); i++)
         rc = kolo_shard_settle(table, (table->rank + i) % table->shards, !is_of_all);

@@ -234,9 +234,11 @@ static void test_too_large(void **unused) {
     }
     const kolo_table_options differ = options_of(3, 0, columns);
     assert_int_equal(kolo_pieces_create(&pieces, &differ, 2), KOLO_ERR_ARG);
+    kolo_pieces_destroy(&pieces);
     const size_t most = SIZE_MAX / 1024 / sizeof(float), halves[] = {most / 2, most - most / 2, 1};
     kolo_table_options sum = options_of(3, 0, halves);
     assert_int_equal(kolo_pieces_create(&pieces, &sum, 2), KOLO_ERR_ARG);
+    kolo_pieces_destroy(&pieces);
     sum.rows = 2; /* as large as can be */
     pieces = create(&sum, 2);
     assert_int_equal(pieces.elements, most);

@@ -12,8 +12,7 @@
 /* The memory for a table is several times as large: versions, state, padding, the workers' updates. */
 static const uint64_t bytes_max = SIZE_MAX / 1024;
 
-static int out_of_memory(struct kolo_pieces *pieces) {
-    kolo_pieces_destroy(pieces);
+static int out_of_memory(const struct kolo_pieces *pieces) {
     return kolo_fail(KOLO_ERR_SYSTEM, "kolo_table_create: out of memory for the placement of %" PRIu64 " rows",
                      pieces->rows);
 }
@@ -51,11 +50,9 @@ static int cut_by_row(struct kolo_pieces *pieces, const kolo_table_options *opti
         return out_of_memory(pieces);
     for (uint64_t row = 0; row < options->rows; row++) {
         const size_t columns = options->row_columns[row];
-        if (columns > elements_max - pieces->elements) {
-            kolo_pieces_destroy(pieces);
+        if (columns > elements_max - pieces->elements)
             return kolo_fail(KOLO_ERR_ARG,
                              "kolo_table_create: rows 0 to %" PRIu64 " of row_columns: more than memory can hold", row);
-        }
         pieces->elements += columns;
         pieces->pieces += pieces_of(columns, split);
         pieces->first_element[row + 1] = pieces->elements;
@@ -187,8 +184,6 @@ void kolo_pieces_destroy(struct kolo_pieces *pieces) {
     free(pieces->first_element);
     free(pieces->range_ends);
     free(pieces->shard_of);
-    pieces->first_piece = pieces->first_element = pieces->range_ends = NULL;
-    pieces->shard_of = NULL;
 }
 
 /* The number of those of ends[0 .. count-1], which never fall, that are `value` or less. */
@@ -205,8 +200,6 @@ static uint64_t ends_up_to(const uint64_t *ends, uint64_t count, uint64_t value)
 }
 
 uint32_t kolo_piece_shard_slowly(const struct kolo_pieces *pieces, uint64_t piece) {
-    if (pieces->shards == 1)
-        return 0;
     if (pieces->placement == KOLO_PLACEMENT_RANGE)
         return (uint32_t)ends_up_to(pieces->range_ends, pieces->shards, piece);
     return pieces->shard_of ? pieces->shard_of[piece] : (uint32_t)(piece % pieces->shards);

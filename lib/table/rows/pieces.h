@@ -35,7 +35,7 @@ struct kolo_piece {
 enum { KOLO_SHARDS_MAX = 1 << 16 };
 
 /* The caller has checked `options`; `shards` is from 1 to KOLO_SHARDS_MAX. KOLO_ERR_ARG: the table is larger than
- * memory can be. KOLO_ERR_SYSTEM: out of memory. */
+ * memory can be. KOLO_ERR_SYSTEM: out of memory. The caller destroys the pieces in any case. */
 int kolo_pieces_create(struct kolo_pieces *pieces, const kolo_table_options *options, uint32_t shards);
 void kolo_pieces_destroy(struct kolo_pieces *pieces);
 

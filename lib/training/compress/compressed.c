@@ -1,6 +1,7 @@
 /* Compressed messages: encode, exchange, decode. */
 #include "training/compress/compressed.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -131,14 +132,10 @@ static void encode_signs(const kolo_training_kernels *kernels, uint8_t *part, co
     }
 }
 
-static bool is_finite(float x) {
-    return x - x == 0;
-}
-
 /* Zeroes infinite elements and NaN. One exists only if the largest element is one. */
 static void remove_strange(float *residual, size_t count) {
     for (size_t i = 0; i < count; i++)
-        if (!is_finite(residual[i]))
+        if (!isfinite(residual[i]))
             residual[i] = 0;
 }
 
@@ -158,7 +155,7 @@ static void encode_largest(struct kolo_compressed *compressed, uint8_t *part, co
         kolo_topk_choose(compressed->kernels, indices, chosen, owed, tensor->count, compressed->work);
     for (size_t i = 0; i < chosen; i++) {
         memcpy(&values[i], owed + (size_t)indices[i] * sizeof *values, sizeof *values);
-        all_finite &= is_finite(values[i]);
+        all_finite &= isfinite(values[i]) != 0;
         if (residual)
             residual[indices[i]] = 0;
     }

@@ -10,9 +10,8 @@
 enum {
     SAMPLES = 4096,
     SAMPLED_MIN = 8 * SAMPLES, /* elements of a tensor for which sampling pays */
-    DIGIT_BITS = 11,
-    DIGITS = 3, /* of the 31 bits below the sign, the last one of 9 bits */
-    BINS = 1 << DIGIT_BITS,
+    DIGITS = 3,
+    BINS = 1 << 11, /* of the longest digit */
     MAGNITUDE_BITS = 31,
     INFINITE = 0x7f800000 /* the magnitude; NaNs are above it, */
 };
@@ -35,18 +34,13 @@ static inline uint32_t magnitude_of(const struct candidates *among, size_t i) {
     return bits > INFINITE ? INFINITE + 1 : bits; /* and alike */
 }
 
-/* Returns the lowest bit of the digit. */
-static uint32_t digit_shift(int digit) {
-    const int shift = MAGNITUDE_BITS - (digit + 1) * DIGIT_BITS;
-    return shift > 0 ? (uint32_t)shift : 0;
-}
-
 /* Returns the k-th largest magnitude. *equal becomes the number of elements of that magnitude among the k. */
 static uint32_t find_kth(const struct candidates *among, size_t k, size_t *equal) {
-    uint32_t found = 0, known_from = MAGNITUDE_BITS; /* the bits from known_from on are found */
+    static const uint32_t shifts[DIGITS] = {20, 9, 0}; /* each digit's lowest bit */
+    uint32_t found = 0, known_from = MAGNITUDE_BITS;   /* the bits from known_from on are found */
     for (int digit = 0; digit < DIGITS; digit++) {
         uint32_t bins[BINS] = {0};
-        const uint32_t shift = digit_shift(digit), mask = (1u << (known_from - shift)) - 1;
+        const uint32_t shift = shifts[digit], mask = (1u << (known_from - shift)) - 1;
         for (size_t i = 0; i < among->count; i++) {
             const uint32_t magnitude = magnitude_of(among, i);
             if ((magnitude ^ found) >> known_from == 0)
