@@ -28,11 +28,10 @@
 /* A range of the tensors in their agreed order, which go out in one message. */
 struct kolo_bucket {
     const struct kolo_buckets *buckets;
-    size_t first, count;   /* in `order` and `list` */
-    size_t compressed_at;  /* of a compressed message, see compressed.h */
-    size_t missing;        /* tensors of the bucket that are not ready in this step */
-    bool is_encoded;       /* the compressed message is made: issuing it may have failed */
-    kolo_request *request; /* of the bucket's message in flight; NULL: none is */
+    struct kolo_compressed_bucket range; /* see compressed.h */
+    size_t missing;                      /* tensors of the bucket that are not ready in this step */
+    bool is_encoded;                     /* the compressed message is made: issuing it may have failed */
+    kolo_request *request;               /* of the bucket's message in flight; NULL: none is */
 };
 
 struct kolo_buckets {
@@ -158,7 +157,7 @@ static void begin_step(struct kolo_buckets *buckets) {
     buckets->nseen = 0;
     buckets->issued = 0;
     for (size_t i = 0; i < buckets->nbuckets; i++)
-        buckets->bucket[i].missing = buckets->bucket[i].count;
+        buckets->bucket[i].missing = buckets->bucket[i].range.count;
 }
 
 /* Divides `order` into buckets. */
@@ -169,8 +168,8 @@ static void divide(struct kolo_buckets *buckets) {
         const uint32_t tensor = buckets->order[place];
         const size_t more = buckets->tensors[tensor].count * buckets->element_bytes;
         if (place == 0 || more > buckets->options.bucket_bytes || bytes > buckets->options.bucket_bytes - more) {
-            buckets->bucket[buckets->nbuckets++] =
-                (struct kolo_bucket){.buckets = buckets, .first = place, .compressed_at = compressed_at};
+            buckets->bucket[buckets->nbuckets++] = (struct kolo_bucket){
+                .buckets = buckets, .range = {buckets->list + place, buckets->order + place, 0, compressed_at}};
             bytes = 0;
         }
         bytes += more;
@@ -178,7 +177,7 @@ static void divide(struct kolo_buckets *buckets) {
             compressed_at += kolo_compressed_bytes(&buckets->compressed, buckets->tensors[tensor].count);
         buckets->list[place] = buckets->tensors[tensor];
         buckets->bucket_of[tensor] = (uint32_t)buckets->nbuckets - 1;
-        buckets->bucket[buckets->nbuckets - 1].count++;
+        buckets->bucket[buckets->nbuckets - 1].range.count++;
     }
 }
 
@@ -222,14 +221,6 @@ int kolo_bucket_create(kolo_comm *comm, const kolo_tensor *tensors, size_t ntens
 
 enum { SETTINGS = 4 };
 
-static struct kolo_compressed_bucket compressed_bucket(const struct kolo_buckets *buckets,
-                                                       const struct kolo_bucket *bucket) {
-    return (struct kolo_compressed_bucket){.tensors = buckets->list + bucket->first,
-                                           .order = buckets->order + bucket->first,
-                                           .count = bucket->count,
-                                           .at = bucket->compressed_at};
-}
-
 static bool is_compressed(const struct kolo_buckets *buckets) {
     return buckets->options.compression != KOLO_COMPRESSION_NONE;
 }
@@ -239,31 +230,31 @@ static struct kolo_item item_of(const void *context, size_t index) {
     const struct kolo_bucket *bucket = context;
     const struct kolo_buckets *buckets = bucket->buckets;
     if (index >= SETTINGS) {
-        const size_t place = bucket->first + index - SETTINGS;
-        return kolo_item_of_list("tensors", buckets->order[place], ".count", buckets->list[place].count);
+        const size_t place = index - SETTINGS;
+        return kolo_item_of_list("tensors", bucket->range.order[place], ".count", bucket->range.tensors[place].count);
     }
     const kolo_op op = buckets->options.op; /* that of kolo_op_create is a number of this process alone */
     const double share = buckets->options.compression == KOLO_COMPRESSION_TOPK ? buckets->options.compression_share : 0;
     const struct kolo_item settings[SETTINGS] = {
         kolo_item_named("compression", KOLO_NAME_COMPRESSION, buckets->options.compression),
         kolo_item_named("op", KOLO_NAME_OP, op < KOLO_OPS_OWN ? op : KOLO_OPS_OWN),
-        kolo_item_real("compression_share", share), kolo_item_number("tensors of the bucket", bucket->count)};
+        kolo_item_real("compression_share", share), kolo_item_number("tensors of the bucket", bucket->range.count)};
     return settings[index];
 }
 
 /* Packs a bucket, all tensors of which are ready, and issues its message: the tensors themselves, or their compressed
  * form. Waits for no rank. On success bucket->request is set. */
 static int issue_one(struct kolo_buckets *buckets, struct kolo_bucket *bucket) {
-    const struct kolo_items items = {SETTINGS + bucket->count, item_of, bucket};
+    const struct kolo_compressed_bucket *range = &bucket->range;
+    const struct kolo_items items = {SETTINGS + range->count, item_of, bucket};
     if (is_compressed(buckets)) {
-        const struct kolo_compressed_bucket compressed = compressed_bucket(buckets, bucket);
         if (!bucket->is_encoded)
-            kolo_compressed_encode(&buckets->compressed, &compressed);
+            kolo_compressed_encode(&buckets->compressed, range);
         bucket->is_encoded = true;
-        return kolo_compressed_issue(&buckets->compressed, buckets->comm, &compressed, items, &bucket->request);
+        return kolo_compressed_issue(&buckets->compressed, buckets->comm, range, items, &bucket->request);
     }
     struct kolo_arguments call =
-        WITH_TENSORS(buckets->list + bucket->first, bucket->count, buckets->options.dtype, buckets->options.op);
+        WITH_TENSORS(range->tensors, range->count, buckets->options.dtype, buckets->options.op);
     call.items = items;
     return kolo_path_issue(KOLO_ALLREDUCE_MANY, "kolo_iallreduce_many", buckets->comm, &call, &bucket->request);
 }
@@ -274,10 +265,8 @@ static int take_one(struct kolo_buckets *buckets, struct kolo_bucket *bucket) {
     bucket->request = NULL;
     bucket->is_encoded = false;
     const int rc = kolo_request_wait(request);
-    if (rc == 0 && is_compressed(buckets)) {
-        const struct kolo_compressed_bucket compressed = compressed_bucket(buckets, bucket);
-        kolo_compressed_read(&buckets->compressed, &compressed);
-    }
+    if (rc == 0 && is_compressed(buckets))
+        kolo_compressed_read(&buckets->compressed, &bucket->range);
     return rc;
 }
 
