@@ -15,10 +15,6 @@ void kolo_message_queue_append(struct kolo_message_queue *queue, struct kolo_que
     queue->last = message;
 }
 
-static void remove_first(struct kolo_message_queue *queue) {
-    queue->first = queue->first->next;
-}
-
 static bool make_messages(struct kolo_engine *engine) {
     if (engine->messages_count == engine->messages_max) {
         const uint32_t max = engine->messages_max ? engine->messages_max * 2 : 64;
@@ -72,7 +68,7 @@ void kolo_message_release(struct kolo_engine *engine, struct kolo_queued_message
 void kolo_message_queue_drop(struct kolo_engine *engine, struct kolo_message_queue *queue) {
     while (queue->first) {
         struct kolo_queued_message *message = queue->first;
-        remove_first(queue);
+        queue->first = message->next;
         message->cut = true;
         settle_message(engine, message);
     }
@@ -104,7 +100,7 @@ static void send_next_piece(struct kolo_stream *stream, struct kolo_message_queu
     message->begun_bytes += frame.bytes;
     message->cut = message->begun_bytes == message->frame.bytes;
     if (message->cut)
-        remove_first(queue);
+        queue->first = message->next;
     start_sending(stream);
 }
 

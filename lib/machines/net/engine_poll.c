@@ -10,11 +10,6 @@
 #include "net/engine_state.h"
 #include "sync/point.h"
 
-/* The backend's own array: the eventfd, then each stream at its index, -1 where there is nothing to wait for. */
-static struct pollfd *polled_of(const struct kolo_engine *engine) {
-    return engine->moving;
-}
-
 static bool can_receive(const struct kolo_stream *stream) {
     return stream->receiving && stream->readable;
 }
@@ -23,6 +18,7 @@ static bool can_send(const struct kolo_stream *stream) {
     return stream->sending && stream->writable;
 }
 
+/* engine->moving: the eventfd, then each stream at its index, -1 where there is nothing to wait for. */
 static int poll_open(struct kolo_engine *engine) {
     engine->moving = calloc((size_t)engine->streams_max + 1, sizeof(struct pollfd));
     return engine->moving ? 0 : -ENOMEM;
@@ -85,7 +81,7 @@ static int poll_submit(struct kolo_engine *engine) {
 }
 
 static void poll_reap(struct kolo_engine *engine) {
-    struct pollfd *wake = &polled_of(engine)[0];
+    struct pollfd *wake = engine->moving;
     if (wake->revents) {
         uint64_t wakes;
         wake->revents = 0;
@@ -102,7 +98,7 @@ static void poll_reap(struct kolo_engine *engine) {
 }
 
 static int poll_wait(struct kolo_engine *engine, int64_t wait_ns) {
-    struct pollfd *polled = polled_of(engine);
+    struct pollfd *polled = engine->moving;
     polled[0] = (struct pollfd){.fd = engine->wake_fd, .events = POLLIN};
     for (uint32_t i = 0; i < engine->streams_count; i++) {
         const struct kolo_stream *stream = engine->streams[i];

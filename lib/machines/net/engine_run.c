@@ -21,11 +21,9 @@
 enum { HEARTBEATS_PER_SILENCE = 4, PROBES_PER_SILENCE = 5, KEEPALIVE_S_MAX = 32767 };
 enum { LOSSES = 3 }; /* one after another: what the kernel has sent so often for nothing has no path */
 
-#define REAP_NS                                                                                                        \
-    INT64_C(2000000000) /* operations on sockets that are shut end at once; this bounds the wait if one does not */
-#define GRACE_NS                                                                                                       \
-    INT64_C(500000000) /* a neighbour that closes one stream without having left closes all, or something is wrong */
-#define NEWS_NS INT64_C(100000000) /* a failure that breaks connections is told by the control stream within that */
+#define REAP_NS  INT64_C(2000000000) /* bounds the wait for operations on sockets that are shut, which end at once */
+#define GRACE_NS INT64_C(500000000)  /* a neighbour that closes a stream without having left closes all within that */
+#define NEWS_NS  INT64_C(100000000)  /* a failure that breaks connections is told by the control stream within that */
 
 static bool is_held(const struct kolo_stream *stream) {
     return kolo_input_is_held(stream) && !stream->receiving;
@@ -267,16 +265,12 @@ static uint32_t piece_bytes(const struct kolo_neighbour *neighbour, uint32_t byt
     return share > KOLO_STRIPE_BYTES ? (uint32_t)share : (uint32_t)KOLO_STRIPE_BYTES;
 }
 
-static int no_memory(void) {
-    return kolo_fail_system(ENOMEM, "cannot queue a message");
-}
-
 int kolo_engine_send(kolo_engine *engine, uint32_t node, const struct kolo_frame *frame, const void *payload) {
     struct kolo_neighbour *neighbour = &engine->neighbours[node];
     struct kolo_queued_message *message = kolo_message_take(engine, node, frame);
     const bool is_control = frame->kind < KOLO_FRAME_DATA;
     if (!message)
-        return no_memory();
+        return kolo_fail_system(ENOMEM, "cannot queue a message");
     message->payload = payload;
     message->piece_bytes = is_control ? frame->bytes : piece_bytes(neighbour, frame->bytes);
     if (neighbour->ended || (engine->data_stopped && !is_control)) {
@@ -295,7 +289,7 @@ int kolo_engine_tell(kolo_engine *engine, uint32_t node, const struct kolo_frame
         return 0;
     struct kolo_queued_message *message = kolo_message_take(engine, node, frame);
     if (!message)
-        return no_memory();
+        return kolo_fail_system(ENOMEM, "cannot queue a message");
     if (frame->bytes)
         memcpy(message->control, payload, frame->bytes);
     message->payload = message->control;
