@@ -199,8 +199,7 @@ static struct kolo_order order_of(uint32_t node, uint32_t ticket) {
         order.collective = KOLO_SCAN;
         order.kernel = kernel_of(ticket);
         order.count = count_of(ticket);
-        order.prefixes = internodes[node].prefixes[0];
-        order.stride = BLOCK_MAX;
+        order.scan = layout_of(node, ticket);
     } else {
         order.moves = moves_of(ticket);
         order.key = key_of(&order.moves);

@@ -109,7 +109,7 @@ static void note_progress(struct kolo_exchange_state *state, struct kolo_flight 
 }
 
 static uint32_t parts_of(const struct kolo_exchange_state *state, const struct kolo_order *order) {
-    if (order->prefixes)
+    if (order->scan.prefixes)
         return state->ranks;
     if (order->moves.end)
         return kolo_nodes_local_size(&state->comm->internode->nodes, state->node) *
@@ -259,7 +259,7 @@ int kolo_exchange_create(struct kolo_exchange_state **result, kolo_comm *comm, u
     const uint32_t locals = kolo_nodes_local_size(&internode->nodes, state->node);
     const uint32_t moves =
         locals * KOLO_MOVES_BLOCKS_MAX < KOLO_MOVES_MAX ? locals * KOLO_MOVES_BLOCKS_MAX : KOLO_MOVES_MAX;
-    state->parts_max = moves > state->ranks ? moves : state->ranks; /* a subtree has one rank at least */
+    const uint32_t parts_max = moves > state->ranks ? moves : state->ranks; /* a subtree has one rank at least */
     state->sources = calloc(state->ranks, sizeof *state->sources);
     state->pieces = calloc((size_t)state->nodes * KOLO_HALF_PIECE_COUNT, sizeof *state->pieces);
     state->neighbours = calloc(state->nodes, sizeof *state->neighbours);
@@ -270,7 +270,7 @@ int kolo_exchange_create(struct kolo_exchange_state **result, kolo_comm *comm, u
         struct kolo_flight *flight = &state->flights[i];
         flight->state = state;
         flight->from = calloc(state->nodes, sizeof *flight->from);
-        flight->arrived = calloc((size_t)KOLO_EXCHANGE_MESSAGES * state->parts_max, sizeof *flight->arrived);
+        flight->arrived = calloc((size_t)KOLO_EXCHANGE_MESSAGES * parts_max, sizeof *flight->arrived);
         complete &= flight->from && flight->arrived;
     }
     state->box_bytes = comm->segment.slot_bytes;

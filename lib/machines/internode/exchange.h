@@ -46,8 +46,7 @@ struct kolo_order {
     uint8_t *result;         /* of the dtype; of a broadcast, the root's input */
     uint32_t root;           /* node that broadcasts, or gets what is reduced */
     struct kolo_moves moves; /* of blocks */
-    const struct kolo_prefixes *prefixes; /* of a scan */
-    size_t stride;                        /* of a scan, see internode/hierarchy/ticket_layout.h */
+    struct kolo_scan_layout scan;
 };
 
 /* The call that an exchange was of. */
@@ -141,11 +140,10 @@ struct kolo_exchange_state {
     kolo_engine *engine;
     uint32_t lane;
     uint32_t node, nodes;
-    uint32_t ranks;     /* of all nodes */
-    uint32_t parts_max; /* of any flight */
-    uint64_t begun;     /* tickets: the next one of this lane to begin */
-    uint64_t done;      /* the first ticket of this lane that is not over */
-    uint8_t *boxes;     /* [KOLO_SLOTS][nodes] of box_bytes */
+    uint32_t ranks; /* of all nodes */
+    uint64_t begun; /* tickets: the next one of this lane to begin */
+    uint64_t done;  /* the first ticket of this lane that is not over */
+    uint8_t *boxes; /* [KOLO_SLOTS][nodes] of box_bytes */
     size_t box_bytes, boxes_bytes;
     const void **sources; /* [ranks] */
     float *pieces;        /* [nodes][KOLO_HALF_PIECE_COUNT], see exchange_mesh.c */

@@ -24,7 +24,6 @@
 
 struct kolo_proxy {
     kolo_comm *comm;
-    uint32_t lane;
     struct kolo_shared_lane *shared;
     kolo_engine *engine;
     struct kolo_exchange_state *exchange;
@@ -38,7 +37,6 @@ struct kolo_proxy {
     kolo_bell *bell;            /* the bell by which the thread sleeps */
     kolo_atomic_u64 wanted;     /* threads that wait to drive in place of the proxy's own, see take_from_thread */
     kolo_atomic_u64 driven;     /* 1: a thread drives, and owns all that follows */
-    uint64_t begun;             /* the next ticket to begin */
     kolo_waiter bell_ringer;    /* for kolo_publish */
     int64_t look_ns;            /* when to look next at the failure word */
     int64_t spin_ns;
@@ -239,29 +237,28 @@ static uint64_t all_bytes(const struct kolo_proxy *proxy) {
 
 /* Notes for the trace that the next exchange begins. */
 static void trace_begin(struct kolo_proxy *proxy) {
-    proxy->traced_begins[proxy->begun % KOLO_SLOTS] = kolo_trace_ticks();
-    if (proxy->begun == proxy->exchange->done)
+    proxy->traced_begins[proxy->exchange->begun % KOLO_SLOTS] = kolo_trace_ticks();
+    if (proxy->exchange->begun == proxy->exchange->done)
         proxy->traced_bytes = all_bytes(proxy);
 }
 
 static bool begin_ordered(struct kolo_proxy *proxy) {
+    struct kolo_exchange_state *exchange = proxy->exchange;
     const uint64_t ordered = kolo_load_acquire(&proxy->ordered); /* pairs with kolo_proxy_order */
-    const uint64_t before = proxy->begun;
-    for (; proxy->begun < ordered && !proxy->broken; proxy->begun += proxy->comm->internode->lanes) {
-        if (!kolo_exchange_may_begin(proxy->exchange, proxy->begun))
-            break;
+    const uint64_t before = exchange->begun;
+    while (exchange->begun < ordered && !proxy->broken && kolo_exchange_may_begin(exchange, exchange->begun)) {
         if (kolo_traces())
             trace_begin(proxy);
-        kolo_exchange_begin(proxy->exchange, &proxy->orders[proxy->begun % KOLO_SLOTS]);
+        kolo_exchange_begin(exchange, &proxy->orders[exchange->begun % KOLO_SLOTS]);
     }
-    if (proxy->begun > before) {
+    if (exchange->begun > before) {
         KOLO_POINT("proxy.begun");
         kolo_engine_resume(proxy->engine);
         report_trouble(proxy);
     }
     if (before < ordered)
         check_ended(proxy);
-    return proxy->begun > before;
+    return exchange->begun > before;
 }
 
 /* Shows in the message of ranks that wait until the deadline which node is late. */
@@ -283,7 +280,7 @@ static void show_counts(struct kolo_proxy *proxy) {
 static void trace_exchanges(struct kolo_proxy *proxy, uint64_t first, uint64_t done) {
     const uint32_t lanes = proxy->comm->internode->lanes;
     const uint64_t bytes = all_bytes(proxy);
-    first += (proxy->lane + lanes - first % lanes) % lanes;
+    first += (proxy->exchange->lane + lanes - first % lanes) % lanes;
     if (first >= done)
         return;
     kolo_trace_write(kolo_trace_head(KOLO_TRACE_EXCHANGE, 0, 0, 0, proxy->comm->waiter.trace, -1),
@@ -311,7 +308,8 @@ static bool publish_done(struct kolo_proxy *proxy) {
 static uint64_t awaited_call(const struct kolo_proxy *proxy) {
     const struct kolo_shared_signal *own = &proxy->comm->segment.signals[proxy->comm->rank];
     const uint64_t ended = kolo_load_acquire(&own->ended), calls = kolo_load_acquire(&own->calls);
-    const bool all_begun = kolo_load_acquire(&proxy->ordered) <= proxy->begun; /* pairs with kolo_proxy_order */
+    const bool all_begun =
+        kolo_load_acquire(&proxy->ordered) <= proxy->exchange->begun; /* pairs with kolo_proxy_order */
     return proxy->exchange->heard_count > 0 && ended == calls && all_begun ? calls + 1 : 0;
 }
 
@@ -554,7 +552,7 @@ static int add_streams(struct kolo_proxy *proxy, int *fds) {
     const uint32_t each = 1 + proxy->comm->origin.net.streams;
     int rc = 0;
     for (uint32_t node = 0; node < internode->nodes.nodes; node++) {
-        int *own = fds + (node * internode->lanes + proxy->lane) * each;
+        int *own = fds + (node * internode->lanes + proxy->exchange->lane) * each;
         for (uint32_t i = 0; rc == 0 && node != internode->node && i < each; i++) {
             rc = kolo_engine_add(proxy->engine, node, own[i]);
             own[i] = -1; /* closed where that failed */
@@ -612,9 +610,7 @@ int kolo_proxy_create(struct kolo_proxy **result, kolo_comm *comm, uint32_t lane
     if (!proxy)
         return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
     proxy->comm = comm;
-    proxy->lane = lane;
     proxy->listening = -1;
-    proxy->begun = lane;
     proxy->shared = &comm->segment.internode->lanes[lane];
     proxy->clock.asks = lane == 0 && internode->node != 0 && kolo_trace_is_first();
     proxy->bell_ringer.publisher_fences = comm->waiter.publisher_fences;

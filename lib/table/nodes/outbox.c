@@ -36,14 +36,10 @@ void kolo_outbox_note(struct kolo_table *table, const struct kolo_writing *writi
     const size_t count = writing->what.count, bytes = count * table->rule.pending_bytes;
     kolo_outbox_tell(table, writing->piece);
     const bool is_foreign = kolo_table_is_foreign(table, kolo_piece_shard(&table->pieces, writing->piece));
-    if (!is_foreign)
-        set(made, 0, NULL, 0);
-    else if (!word_at(old))
-        set(made, 1, update, bytes);
-    else {
-        set(made, 1, old + sizeof(uint64_t), bytes);
+    const bool has_pending = word_at(old);
+    set(made, is_foreign, has_pending ? old + sizeof(uint64_t) : update, bytes);
+    if (is_foreign && has_pending)
         kolo_rule_combine(&table->rule, made + sizeof(uint64_t), update, count);
-    }
 }
 
 /* Begins a version with values and state as they are. */
@@ -81,19 +77,15 @@ void kolo_outbox_receive(struct kolo_table *table, uint64_t piece, const void *f
     const size_t state = kolo_rule_state_bytes(&table->rule, writing.what.count);
     const uint8_t *old = pending_of(table, &writing, writing.old);
     const uint64_t word = word_at(old);
-    uint8_t *made = writing.made;
+    /* The rule reads one version and makes another, so that the piece that has come is laid out as a version. */
+    uint8_t *made = writing.made, *came = word ? table->came : made;
+    memcpy(came, from, values);
+    memcpy(came + aligned, (const uint8_t *)from + values, state);
     if (word) {
-        /* The rule reads one version and makes another, so that the piece that has come is laid out as a version. */
-        uint8_t *came = table->came;
-        memcpy(came, from, values);
-        memcpy(came + aligned, (const uint8_t *)from + values, state);
         const struct kolo_version old_version = {.values = came, .state = came + aligned};
         const struct kolo_version new_version = {.values = made, .state = made + aligned};
         kolo_rule_apply(&table->rule, kolo_table_learning_rate(table), &writing.what, old + sizeof word, &old_version,
                         &new_version);
-    } else {
-        memcpy(made, from, values);
-        memcpy(made + aligned, (const uint8_t *)from + values, state);
     }
     set(pending_of(table, &writing, made), word, old + sizeof word, writing.what.count * table->rule.pending_bytes);
     KOLO_POINT("outbox.receiving");

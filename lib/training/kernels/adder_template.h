@@ -179,11 +179,11 @@ static void open_first_window(struct window *window, const unsigned char *block)
         open_window(window, biased - (window->is_f64 ? 1023 : 127));
 }
 
-static void add_singly(struct window *window, const unsigned char *block) {
+static void add_singly(const struct window *window, const unsigned char *values, size_t bytes) {
     if (window->is_f64)
-        kolo_training_kernels_portable.add_f64(window->words, block, BLOCK_BYTES / sizeof(double));
+        kolo_training_kernels_portable.add_f64(window->words, values, bytes / sizeof(double));
     else
-        kolo_training_kernels_portable.add_f32(window->words, block, BLOCK_BYTES / sizeof(float));
+        kolo_training_kernels_portable.add_f32(window->words, values, bytes / sizeof(float));
 }
 
 /* Adds the rests of single values to the digits. */
@@ -252,7 +252,7 @@ static __attribute__((noinline)) void add_otherwise(bool is_f64, struct window *
     const int biased = largest_exponent(window, first), bias = is_f64 ? 1023 : 127;
     struct trial again;
     if (!has_window(is_f64, biased)) {
-        add_singly(window, block);
+        add_singly(window, block, BLOCK_BYTES);
         return;
     }
     if (!window->levels || biased - bias > window->top || biased - bias < window->top - FALL_MAX) {
@@ -283,10 +283,7 @@ static ALWAYS_INLINE void add(bool is_f64, int64_t *words, const unsigned char *
     for (; bytes - at >= BLOCK_BYTES; at += BLOCK_BYTES)
         add_block(is_f64, &window, values + at);
     flush(&window);
-    if (is_f64)
-        kolo_training_kernels_portable.add_f64(words, values + at, (bytes - at) / sizeof(double));
-    else
-        kolo_training_kernels_portable.add_f32(words, values + at, (bytes - at) / sizeof(float));
+    add_singly(&window, values + at, bytes - at);
 }
 
 static void add_f32(int64_t *words, const void *values, size_t count) {

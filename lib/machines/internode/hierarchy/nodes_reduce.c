@@ -29,12 +29,12 @@
 struct hierarchy {
     kolo_comm *comm;
     const struct kolo_message *message;
-    kolo_collective collective;       /* ALLREDUCE, REDUCE or REDUCE_SCATTER */
-    size_t chunk_count;               /* elements */
-    bool straight;                    /* see above */
-    bool applies;                     /* the program's function takes the result, and not `recv` */
-    struct kolo_tensor_cursor *shown; /* of a list of tensors, as is the next; NULL: there is none */
-    struct kolo_tensor_cursor *taken;
+    kolo_collective collective; /* ALLREDUCE, REDUCE or REDUCE_SCATTER */
+    size_t chunk_count;         /* elements */
+    bool straight;              /* see above */
+    bool applies;               /* the program's function takes the result, and not `recv` */
+    bool has_tensors;           /* a list of them, which these two go through: */
+    struct kolo_tensor_cursor shown, taken;
     const struct kolo_subtrees *subtrees; /* NULL: the node's ranks are folded as one */
 };
 
@@ -119,7 +119,7 @@ static void show_blocks(const struct hierarchy *h, const struct piece *piece, ui
 }
 
 static void show(void *context, size_t ticket) {
-    const struct hierarchy *h = context;
+    struct hierarchy *h = context;
     kolo_comm *comm = h->comm;
     const size_t element_bytes = h->message->kernel->element_bytes;
     const struct piece piece = piece_at(h, ticket);
@@ -129,8 +129,8 @@ static void show(void *context, size_t ticket) {
     if (is_scattered(h)) {
         show_blocks(h, &piece, slot);
         comm->stats.sent_bytes += piece.count * element_bytes;
-    } else if (h->shown) {
-        kolo_tensor_cursor_pack(h->shown, h->message->tensors_first + piece.first, piece.count, slot);
+    } else if (h->has_tensors) {
+        kolo_tensor_cursor_pack(&h->shown, h->message->tensors_first + piece.first, piece.count, slot);
         comm->stats.sent_bytes += (piece.count - own_count) * element_bytes;
     } else if (comm->size > 1) {
         const uint8_t *send = h->message->send + piece.first * element_bytes;
@@ -166,7 +166,7 @@ static void fold(void *context, size_t ticket) {
     size_t own, own_count = slice_at(h, piece.count, &own);
     for (uint32_t rank = 0; rank < comm->size; rank++)
         comm->call.sources[rank] = kolo_slot(comm, rank, ticket) + own * kernel->element_bytes;
-    if (!is_scattered(h) && !h->shown)
+    if (!is_scattered(h) && !h->has_tensors)
         comm->call.sources[comm->rank] = h->message->send + (piece.first + own) * kernel->element_bytes;
     if (own_count && !h->straight)
         fold_own(h, ticket, piece.count, own, own_count);
@@ -206,7 +206,7 @@ static void apply_piece(const struct hierarchy *h, size_t first, size_t count, c
 }
 
 /* Copies what the result of the piece has for this rank; returns how many elements. */
-static size_t take_result(const struct hierarchy *h, const struct piece *piece, const uint8_t *result) {
+static size_t take_result(struct hierarchy *h, const struct piece *piece, const uint8_t *result) {
     kolo_comm *comm = h->comm;
     const size_t element_bytes = h->message->kernel->element_bytes;
     struct overlap own = {.first = piece->first, .count = piece->count};
@@ -217,8 +217,8 @@ static size_t take_result(const struct hierarchy *h, const struct piece *piece, 
         own = overlap_of(h, piece, local, &at);
     if (own.count && h->applies)
         apply_piece(h, own.first, own.count, result + own.place * element_bytes);
-    else if (h->taken)
-        kolo_tensor_cursor_unpack(h->taken, h->message->tensors_first + own.first, own.count, result);
+    else if (h->has_tensors)
+        kolo_tensor_cursor_unpack(&h->taken, h->message->tensors_first + own.first, own.count, result);
     else if (own.count && !h->straight)
         kolo_copy(h->message->recv + own.first * element_bytes, result + own.place * element_bytes,
                   own.count * element_bytes);
@@ -226,7 +226,7 @@ static size_t take_result(const struct hierarchy *h, const struct piece *piece, 
 }
 
 static int take(void *context, size_t ticket) {
-    const struct hierarchy *h = context;
+    struct hierarchy *h = context;
     kolo_comm *comm = h->comm;
     const struct piece piece = piece_at(h, ticket);
     if (h->collective == KOLO_ALLREDUCE || piece.node == comm->internode->node) {
@@ -279,13 +279,10 @@ int kolo_nodes_reduce(kolo_comm *comm, const struct kolo_descriptor *descriptor,
                           .collective = descriptor->has_root                               ? KOLO_REDUCE
                                         : descriptor->send != WHOLE || descriptor->applies ? KOLO_REDUCE_SCATTER
                                                                                            : KOLO_ALLREDUCE,
-                          .applies = descriptor->applies};
-    struct kolo_tensor_cursor shown, taken;
-    if (descriptor->has_tensors) {
-        shown = taken = kolo_tensor_cursor_make(message->tensors, kernel->element_bytes);
-        h.shown = &shown;
-        h.taken = &taken;
-    }
+                          .applies = descriptor->applies,
+                          .has_tensors = descriptor->has_tensors};
+    if (h.has_tensors)
+        h.shown = h.taken = kolo_tensor_cursor_make(message->tensors, kernel->element_bytes);
     if (kolo_internode_by_rank(comm, kernel) && (message->count || is_scattered(&h)) && rounds(comm->reducer, kernel))
         h.subtrees = comm->internode->subtrees;
     if (kernel->is_whole)
@@ -293,7 +290,7 @@ int kolo_nodes_reduce(kolo_comm *comm, const struct kolo_descriptor *descriptor,
     h.chunk_count = chunk_count_of(&h);
     if (h.chunk_count == 0)
         return kolo_nodes_refuse(comm, kernel, h.subtrees->count_max * (size_t)kernel->acc_bytes);
-    h.straight = !is_scattered(&h) && !h.shown && comm->size == 1 && kernel->acc_bytes == kernel->element_bytes;
+    h.straight = !is_scattered(&h) && !h.has_tensors && comm->size == 1 && kernel->acc_bytes == kernel->element_bytes;
     return kolo_tickets_run(comm, &steps, &h, count_tickets(&h), comm->size > 1);
 }
 

@@ -80,11 +80,8 @@ static void fold(void *context, size_t ticket) {
 static struct kolo_order order(void *context, size_t ticket) {
     const struct scan *s = context;
     size_t first;
-    return (struct kolo_order){.collective = KOLO_SCAN,
-                               .kernel = s->layout.kernel,
-                               .count = chunk_at(s, ticket, &first),
-                               .prefixes = s->layout.prefixes,
-                               .stride = s->layout.stride};
+    return (struct kolo_order){
+        .collective = KOLO_SCAN, .kernel = s->layout.kernel, .count = chunk_at(s, ticket, &first), .scan = s->layout};
 }
 
 /* The place for the next part. */

@@ -54,8 +54,7 @@ struct kolo_relay {
     kolo_comm *comm;
     kolo_engine *engine;
     struct kolo_shared_relay *shared;
-    kolo_waiter ringer; /* for kolo_publish */
-    uint32_t all, nodes;
+    kolo_waiter ringer;        /* for kolo_publish */
     struct pair *pairs;        /* [local ranks][all ranks] */
     struct outgoing *outgoing; /* [local ranks] */
     struct incoming *incoming; /* [all ranks] */
@@ -69,7 +68,7 @@ struct kolo_relay {
 };
 
 static struct pair *pair_of(struct kolo_relay *relay, uint32_t local, uint32_t other) {
-    return &relay->pairs[(size_t)local * relay->all + other];
+    return &relay->pairs[(size_t)local * relay->comm->nodes->size + other];
 }
 
 static uint32_t place_of(uint64_t chunk) {
@@ -129,7 +128,8 @@ static void talk(struct kolo_relay *relay) {
 /* Begins to send chunks of a large message to a node to which all chunks of the rank's earlier ones have gone. Returns
  * how many chunks these were. */
 static uint64_t begin_stream(struct kolo_relay *relay, uint32_t local, uint32_t to, size_t bytes, uint64_t before) {
-    uint64_t *gone = &relay->chunks[(size_t)local * relay->nodes + relay->comm->nodes->node_of[to]];
+    const struct kolo_nodes *nodes = relay->comm->nodes;
+    uint64_t *gone = &relay->chunks[(size_t)local * nodes->nodes + nodes->node_of[to]];
     const uint64_t before_there = *gone;
     relay->outgoing[local] = (struct outgoing){.is_under_way = true,
                                                .to = to,
@@ -278,7 +278,7 @@ static void serve_pair(struct kolo_relay *relay, uint32_t local, uint32_t other)
 
 static void serve_rank(struct kolo_relay *relay, uint32_t local) {
     kolo_atomic_u64 *news = relay->comm->segment.mailboxes[local].news;
-    for (uint32_t word = 0; word * 64 < relay->all; word++)
+    for (uint32_t word = 0; word * 64 < relay->comm->nodes->size; word++)
         for (uint64_t bits = kolo_load_relaxed(&news[word]) ? kolo_take_bits(&news[word]) : 0; bits; bits &= bits - 1)
             serve_pair(relay, local, word * 64 + (uint32_t)__builtin_ctzll(bits));
 }
@@ -304,7 +304,7 @@ void kolo_relay_serve(struct kolo_relay *relay) {
 /* Incoming messages. */
 
 static bool is_of(const struct kolo_relay *relay, uint64_t rank, uint32_t node) {
-    return rank < relay->all && relay->comm->nodes->node_of[rank] == node;
+    return rank < relay->comm->nodes->size && relay->comm->nodes->node_of[rank] == node;
 }
 
 /* Reads a message's fields; false where they are not valid. */
@@ -322,17 +322,12 @@ static bool read_message(const struct kolo_frame *frame, const uint8_t *payload,
     return frame->bytes - PAYLOAD_AT == (*bytes > KOLO_CELL_PAYLOAD ? 0 : *bytes);
 }
 
-/* Gives memory to the messages that come from a rank. */
-static int provide(struct kolo_relay *relay, struct pair *pair, struct kolo_shared_ring *ring, uint32_t from,
-                   bool streams) {
+/* Gives memory to the stream of a rank. */
+static int provide_stream(struct kolo_relay *relay, uint32_t from) {
     struct incoming *in = &relay->incoming[from];
-    int rc = pair && !pair->has_ring ? kolo_segment_provide(ring, sizeof *ring) : 0;
-    if (pair && rc == 0)
-        pair->has_ring = true;
-    if (rc == 0 && streams && !in->has_stream) {
-        rc = kolo_segment_provide(&relay->comm->segment.streams[from], sizeof *relay->comm->segment.streams);
-        in->has_stream = rc == 0;
-    }
+    struct kolo_shared_stream *stream = &relay->comm->segment.streams[from];
+    const int rc = in->has_stream ? 0 : kolo_segment_provide(stream, sizeof *stream);
+    in->has_stream = rc == 0;
     return rc;
 }
 
@@ -352,7 +347,10 @@ static int take_message(struct kolo_relay *relay, const struct kolo_frame *frame
         return KOLO_ERR_VERSION;
     const bool is_first = !pair->has_ring;
     const bool streams = bytes > KOLO_CELL_PAYLOAD && envelope.chunks_before != KOLO_NOT_STREAMED;
-    const int rc = provide(relay, pair, ring, from, streams);
+    int rc = is_first ? kolo_segment_provide(ring, sizeof *ring) : 0;
+    pair->has_ring = rc == 0;
+    if (rc == 0 && streams)
+        rc = provide_stream(relay, from);
     if (rc < 0)
         return rc;
     if (frame->stamp > kolo_load_acquire(&ring->taken) + KOLO_CELLS ||
@@ -391,7 +389,7 @@ static int take_served(struct kolo_relay *relay, const struct kolo_frame *frame,
                        struct pair *pair) {
     if (!pair->has_ring || kolo_load_relaxed(&ring->served) == pair->asked)
         return KOLO_ERR_VERSION;
-    const int rc = provide(relay, pair, ring, frame->part, true);
+    const int rc = provide_stream(relay, frame->part);
     if (rc == 0 && !may_begin(relay, frame->part, frame->stamp))
         return KOLO_ERR_VERSION;
     if (rc == 0)
@@ -435,7 +433,7 @@ int kolo_relay_place(struct kolo_relay *relay, uint32_t node, const struct kolo_
     if (!relay->comm->segment.rings || !is_of(relay, frame->part, node) ||
         !is_of(relay, frame->ticket, relay->comm->node) || frame->offset)
         return KOLO_ERR_VERSION;
-    const int rc = provide(relay, NULL, NULL, frame->part, true);
+    const int rc = provide_stream(relay, frame->part);
     if (rc < 0)
         return rc;
     struct kolo_shared_stream *stream = &relay->comm->segment.streams[frame->part];
@@ -501,7 +499,7 @@ bool kolo_relay_look(struct kolo_relay *relay, uint64_t awaited, struct kolo_fai
                                                   .detail = has_left ? 0 : ending.code};
             return true;
         }
-        for (uint32_t node = 0; node < relay->nodes; node++)
+        for (uint32_t node = 0; node < comm->nodes->nodes; node++)
             if (node != comm->node)
                 tell(relay, node, (struct kolo_frame){.kind = KOLO_FRAME_PROGRESS, .key.count = LEFT, .ticket = rank},
                      NULL);
@@ -562,12 +560,10 @@ int kolo_relay_create(struct kolo_relay **result, kolo_comm *comm, kolo_engine *
     relay->engine = engine;
     relay->shared = &comm->segment.internode->relay;
     relay->ringer.publisher_fences = comm->waiter.publisher_fences;
-    relay->all = comm->nodes->size;
-    relay->nodes = comm->nodes->nodes;
-    relay->pairs = calloc((size_t)comm->size * relay->all, sizeof *relay->pairs);
+    relay->pairs = calloc((size_t)comm->size * comm->nodes->size, sizeof *relay->pairs);
     relay->outgoing = calloc(comm->size, sizeof *relay->outgoing);
-    relay->incoming = calloc(relay->all, sizeof *relay->incoming);
-    relay->chunks = calloc((size_t)comm->size * relay->nodes, sizeof *relay->chunks);
+    relay->incoming = calloc(comm->nodes->size, sizeof *relay->incoming);
+    relay->chunks = calloc((size_t)comm->size * comm->nodes->nodes, sizeof *relay->chunks);
     if (!relay->pairs || !relay->outgoing || !relay->incoming || !relay->chunks ||
         kolo_liveness_create(&relay->liveness, comm->size, comm->rank) < 0) {
         kolo_relay_free(relay);
