@@ -188,7 +188,8 @@ KOLO_API int kolo_table_clock(kolo_table *table);
  * slowest worker is near enough. Unbounded, also what is in other workers' queues: where two workers have ended, one
  * while it was applying a push of the other, that stays in its queue until somebody pushes to that shard, saves, or
  * calls this. On several machines what this worker has pushed to rows of others is applied there when that clock has
- * ended for all; unbounded, it blocks until it is on all machines. Errors as kolo_table_clock. */
+ * ended for all; unbounded, it blocks until it is on all machines. Errors as kolo_table_clock, but KOLO_ERR_TIMEOUT
+ * breaks nothing where it is for the file of kolo_table_save. */
 KOLO_API int kolo_table_wait(kolo_table *table);
 
 /* A server's part: applies what is pushed until all workers have left or ended. On a worker KOLO_ERR_ARG. */
@@ -235,12 +236,13 @@ KOLO_API int kolo_table_get_stats(const kolo_table *table, kolo_table_stats *sta
  * and one has copied the table; then training goes on, while a thread of that one writes the file. Nobody sees a file
  * that is not complete: it gets its name at the end. kolo_table_wait, and the next save, wait for that; kolo_table_wait
  * returns what went wrong in the first save that has failed since its last call. Servers go on with kolo_table_serve.
- *     KOLO_ERR_TIMEOUT: a worker did not come; until it is called again, with success, this worker can push nothing and
- * end no clock (KOLO_ERR_STATE). On the one that saves also where a rank that applies updates is stopped: then this
- * save is over for all, as kolo_table_wait tells the others. KOLO_ERR_PEER_DEAD: the worker that saved has ended; there
- * is no new file. KOLO_ERR_ARG, KOLO_ERR_SYSTEM, KOLO_ERR_NO_SPACE. KOLO_ERR_UNSUPPORTED: on several machines, with
- * staleness unbounded. There a worker of the first machine that has workers writes the file (none does if these leave
- * in this clock without saving), and kolo_table_wait tells that machine's workers alone what went wrong. */
+ *     KOLO_ERR_TIMEOUT: a worker did not come, or the last file is not written yet; until it is called again, with
+ * success, this worker can push nothing and end no clock (KOLO_ERR_STATE). Nothing is broken. On the one that saves
+ * also where a rank that applies updates is stopped: then this save is over for all, as kolo_table_wait tells the
+ * others. KOLO_ERR_PEER_DEAD: the worker that saved has ended; there is no new file. KOLO_ERR_ARG, also on a server.
+ * KOLO_ERR_SYSTEM, KOLO_ERR_NO_SPACE. KOLO_ERR_UNSUPPORTED: on several machines, with staleness unbounded. There a
+ * worker of the first machine that has workers writes the file (none does if these leave in this clock without
+ * saving), and kolo_table_wait tells that machine's workers alone what went wrong. */
 KOLO_API int kolo_table_save(kolo_table *table, const char *path);
 
 /* Sets rows and state to what a table of the same rows, columns, dtype, rule and split_bytes has saved, whatever its

@@ -58,6 +58,7 @@ struct kolo_table {
     bool is_broken;
     bool is_saving;                   /* the last save is not known to be written */
     bool is_coming;                   /* the last save is not copied */
+    bool has_come;                    /* this worker has said so to the others */
     uint64_t saves;                   /* calls of kolo_table_save */
     uint32_t saver;                   /* the worker that does the last save */
     struct kolo_table_saving *saving; /* the save that this rank's thread writes; NULL: none */

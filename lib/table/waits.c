@@ -154,15 +154,18 @@ static int find_disconnected(struct kolo_table *table) {
 static int check(kolo_waiter *waiter, const struct kolo_wait *wait) {
     struct kolo_table *table = waiter->owner;
     kolo_comm *comm = table->comm;
-    if (wait->bell == &table->header->saver_bell && wait->peer == table->rank)
+    const bool awaits_saver = wait->bell == &table->header->saver_bell;
+    if (awaits_saver && wait->peer == table->rank)
         return find_interrupt(table); /* a thread of this rank writes a file */
+    const uint32_t peer = awaited(table, wait);
     if (wait->bell == &table->header->bell)
-        kolo_show_relaxed(&table->self->waits_for, awaited(table, wait) + 1);
-    const bool awaits_nodes = wait->flag == &table->header->arrived;
-    if (!kolo_table_is_tolerant(table)) {
-        const int rc =
-            fail_with_communicator(table, wait, kolo_table_is_worker(table) && !awaits_nodes ? wait->waited_ns : 0);
-        if (rc < 0 || !table->nodes || kolo_wait_reached(wait))
+        kolo_show_relaxed(&table->self->waits_for, peer + 1);
+    const bool awaits_nodes = wait->flag == &table->header->arrived, is_strict = !kolo_table_is_tolerant(table);
+    const bool awaits_save = awaits_saver || wait->flag == &table->members[peer].saves; /* which breaks nothing */
+    if (is_strict) {
+        const bool has_limit = kolo_table_is_worker(table) && !awaits_nodes && !awaits_save;
+        const int rc = fail_with_communicator(table, wait, has_limit ? wait->waited_ns : 0);
+        if (rc < 0 || (!table->nodes && !awaits_save) || kolo_wait_reached(wait))
             return rc;
     }
     int rc = find_interrupt(table);
@@ -175,10 +178,10 @@ static int check(kolo_waiter *waiter, const struct kolo_wait *wait) {
         return rc;
     if (kolo_table_is_synchronous(table) && dead_workers(table) > (uint32_t)table->options.backup_workers)
         return fail_with_communicator(table, wait, 0);
-    if (wait->bell == &table->header->saver_bell &&
-        kolo_load_acquire(&table->members[wait->peer].state) != KOLO_TABLE_PRESENT && !kolo_wait_reached(wait))
+    if (awaits_saver && kolo_load_acquire(&table->members[peer].state) != KOLO_TABLE_PRESENT &&
+        !kolo_wait_reached(wait))
         return kolo_fail(KOLO_ERR_PEER_DEAD, "rank %u: rank %u ended while it saved the table", comm->global_rank,
-                         kolo_rank_global(comm, wait->peer));
+                         kolo_rank_global(comm, peer));
     if (wait->waited_ns < kolo_waiter_timeout_ns(waiter) || kolo_wait_reached(wait))
         return 0;
     if (awaits_nodes)
@@ -186,7 +189,9 @@ static int check(kolo_waiter *waiter, const struct kolo_wait *wait) {
                          "rank %u: other nodes did not come: clock %" PRIu64
                          " of the table has not ended there; this rank is at %" PRIu64,
                          comm->global_rank, kolo_load_acquire(&table->header->arrived), table->clock);
-    const uint32_t peer = awaited(table, wait);
+    if (awaits_saver)
+        return kolo_fail(KOLO_ERR_TIMEOUT, "rank %u: rank %u has not saved the table yet", comm->global_rank,
+                         kolo_rank_global(comm, peer));
     return kolo_fail(KOLO_ERR_TIMEOUT,
                      "rank %u: rank %u did not come: it is at clock %" PRIu64 " of the table, this rank at %" PRIu64,
                      comm->global_rank, kolo_rank_global(comm, peer), kolo_table_clock_of(table, peer), table->clock);

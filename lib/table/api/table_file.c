@@ -266,7 +266,7 @@ static int come(struct kolo_table *table) {
     if (rc < 0)
         return rc;
     table->saves++;
-    table->is_coming = true;
+    table->has_come = true;
     KOLO_POINT("table_file.coming");
     kolo_publish(&table->waiter, &table->self->saves, table->saves, &table->self->bell);
     return 0;
@@ -297,7 +297,8 @@ int kolo_table_save(kolo_table *table, const char *path) {
     if (table->nodes && table->options.staleness == KOLO_STALENESS_UNBOUNDED)
         return KOLO_FAIL_IN(table->comm, __func__, KOLO_ERR_UNSUPPORTED,
                             "the table is on several nodes, and its staleness unbounded");
-    if (!table->is_coming)
+    table->is_coming = true;
+    if (!table->has_come)
         rc = come(table);
     for (uint32_t worker = 0; worker < table->workers && rc == 0; worker++)
         rc = kolo_wait_for(table, &table->members[worker].saves, table->saves, &table->members[worker].bell, worker);
@@ -308,9 +309,9 @@ int kolo_table_save(kolo_table *table, const char *path) {
     const bool is_elsewhere = table->saver == ELSEWHERE;
     if (rc == 0 && !is_elsewhere)
         rc = save_or_wait(table, path);
-    /* After a time-out this worker has come all the same: the others rely on it to push nothing, and it can only come
-     * again. */
+    /* After a time-out the others rely on this worker to push nothing, and it can only come again. */
     table->is_coming = table->is_coming && rc == KOLO_ERR_TIMEOUT;
+    table->has_come = table->has_come && table->is_coming;
     table->is_saving = table->is_saving || (rc == 0 && !is_elsewhere);
     return rc;
 }
