@@ -9,6 +9,9 @@
 #include "comm/failure/watchdog.h"
 #include "sync/point.h"
 
+/* How much longer a worker waits for other nodes: by then its leader's thread has named the node that is late. */
+#define NODES_GRACE_NS (1000 * KOLO_NS_PER_MS)
+
 static void call(struct kolo_table *table, uint32_t rank) {
     struct kolo_shared_table_rank *server = &table->members[rank];
     kolo_fetch_add(&server->events, 1);
@@ -83,6 +86,8 @@ static uint32_t holder_of(const struct kolo_table *table, uint32_t shard) {
 static uint32_t awaited(const struct kolo_table *table, const struct kolo_wait *wait) {
     if (wait->bell == &table->header->bell || wait->flag == &table->self->events)
         return slowest(table);
+    if (wait->flag == &table->header->arrived)
+        return 0; /* the leader, whose thread goes through the rounds */
     const uint32_t shard = table->awaits_shard;
     return shard != KOLO_NO_WAIT && wait->bell == &table->shard[shard].bell ? holder_of(table, shard) : wait->peer;
 }
@@ -162,9 +167,9 @@ static int check(kolo_waiter *waiter, const struct kolo_wait *wait) {
         kolo_show_relaxed(&table->self->waits_for, peer + 1);
     const bool awaits_nodes = wait->flag == &table->header->arrived, is_strict = !kolo_table_is_tolerant(table);
     const bool awaits_save = awaits_saver || wait->flag == &table->members[peer].saves; /* which breaks nothing */
+    const int64_t waited_ns = wait->waited_ns - (awaits_nodes && is_strict ? NODES_GRACE_NS : 0);
     if (is_strict) {
-        const bool has_limit = kolo_table_is_worker(table) && !awaits_nodes && !awaits_save;
-        const int rc = fail_with_communicator(table, wait, has_limit ? wait->waited_ns : 0);
+        const int rc = fail_with_communicator(table, wait, kolo_table_is_worker(table) && !awaits_save ? waited_ns : 0);
         if (rc < 0 || (!table->nodes && !awaits_save) || kolo_wait_reached(wait))
             return rc;
     }
@@ -182,7 +187,7 @@ static int check(kolo_waiter *waiter, const struct kolo_wait *wait) {
         !kolo_wait_reached(wait))
         return kolo_fail(KOLO_ERR_PEER_DEAD, "rank %u: rank %u ended while it saved the table", comm->global_rank,
                          kolo_rank_global(comm, peer));
-    if (wait->waited_ns < kolo_waiter_timeout_ns(waiter) || kolo_wait_reached(wait))
+    if (waited_ns < kolo_waiter_timeout_ns(waiter) || kolo_wait_reached(wait))
         return 0;
     if (awaits_nodes)
         return kolo_fail(KOLO_ERR_TIMEOUT,

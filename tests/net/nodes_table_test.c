@@ -230,6 +230,39 @@ static void run_layout(const int *layout, int ranks) {
     }
 }
 
+/* The last rank, which is alone on its node, does not end its clock in time: all name it, and nobody goes on. */
+static void be_late(struct rank *rank) {
+    const struct setup *setup = rank->team->argument;
+    const kolo_table_options options = table_options_of(4, 4, 0);
+    const int last = rank->ranks - 1;
+    nodes_place(&rank->options, setup->node_of[rank->rank]);
+    kolo_table *table = NULL;
+    if (!expect_status(rank, kolo_comm_create(&rank->comm, &rank->options), 0, "kolo_comm_create") ||
+        !(table = table_make(rank, &options)))
+        return;
+    for (int64_t ms = 0; rank->rank == last && ms < patience_ms(5000) && counter_add(0) < (uint64_t)last; ms++)
+        sleep_ms(1);
+    expect_timely(rank, rank->comm, kolo_table_clock(table), KOLO_ERR_TIMEOUT, last, "kolo_table_clock");
+    counter_add(1);
+    expect_status(rank, kolo_table_clock(table), KOLO_ERR_STATE, "kolo_table_clock of a broken table");
+    expect_status(rank, kolo_barrier(rank->comm), KOLO_ERR_STATE, "kolo_barrier");
+    kolo_table_destroy(table);
+    kolo_comm_destroy(rank->comm);
+    rank->comm = NULL;
+}
+
+static void run_late(void) {
+    static const int layouts[][NODES_MAX] = {{1, 1}, {2, 1}, {1, 2, 1}};
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+        struct setup setup;
+        const int ranks = nodes_lay_out(layouts[i], setup.node_of);
+        nodes_meet_at("127.0.0.1");
+        if (wants_ranks(ranks))
+            harness_run(&(struct team){
+                .ranks = ranks, .creates_itself = true, .timeout_ms = 1000, .run = be_late, .argument = &setup});
+    }
+}
+
 /* KOLO_NET_ORDER is the all-reduce's: tables have the same bits with either. */
 static void run_orders(const int *layout) {
     const struct table_setup setup = {.part = nodes_record_bits, .options = table_options_of(20, 30, 0)};
@@ -255,6 +288,8 @@ int main(int argc, char **argv) {
     }
     if (wants_ranks(6) && !arguments.calls)
         run_orders(layouts[2]);
+    if (!arguments.calls)
+        run_late();
     if (!arguments.threads) /* which cannot be killed one by one */
         run_losses();
     return harness_end();

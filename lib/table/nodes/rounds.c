@@ -194,9 +194,19 @@ static struct kolo_round_notice make_notice(const struct kolo_rounds *rounds) {
     return notice;
 }
 
+/* Strict tables: the exchanges have the limit of the calls in which this node's workers wait for them. A node without
+ * workers waits for as long as those of others compute. */
+static void limit_exchanges(struct kolo_rounds *rounds) {
+    kolo_comm_info info = {.info_bytes = sizeof info};
+    kolo_comm_query(rounds->view.comm, &info);
+    kolo_comm_set_timeout(rounds->leaders, kolo_table_has_workers(&rounds->view) ? info.timeout_ms : 0);
+}
+
 /* Exchanges notices with the other nodes, and with them the lengths of the messages. */
 static int exchange_notices(struct kolo_rounds *rounds) {
     struct kolo_table *table = &rounds->view;
+    if (!kolo_table_is_tolerant(table))
+        limit_exchanges(rounds);
     for (uint32_t i = 0; i < rounds->peers; i++) {
         rounds->told[i] = rounds->notice;
         rounds->told[i].bytes = rounds->peer[i].to;
@@ -392,6 +402,18 @@ static void tell_failure(struct kolo_rounds *rounds, int status) {
                                                      .reporter = rounds->self});
 }
 
+/* Breaks the table's communicator, too, where a node did not come to an exchange of a strict table in time. */
+static void publish_late(const struct kolo_rounds *rounds, const kolo_failure *failure) {
+    const struct kolo_nodes *nodes = rounds->view.nodes;
+    const uint32_t late = rounds->peer[failure->rank].node, reporter = rounds->peer[failure->reporter].node;
+    kolo_failure_relay(rounds->view.comm,
+                       &(struct kolo_failure_report){.status = KOLO_ERR_TIMEOUT,
+                                                     .cause = failure->cause,
+                                                     .node = late + 1,
+                                                     .rank = kolo_nodes_rank(nodes, late, 0),
+                                                     .reporter = kolo_nodes_rank(nodes, reporter, 0)});
+}
+
 static void end(struct kolo_rounds *rounds, int status) {
     struct kolo_table *table = &rounds->view;
     struct kolo_shared_table_header *header = table->header;
@@ -403,6 +425,8 @@ static void end(struct kolo_rounds *rounds, int status) {
         culprit = (uint32_t)failure.rank >= rounds->peers
                       ? 0
                       : kolo_nodes_rank(table->nodes, rounds->peer[failure.rank].node, 0) + 1;
+    if (failure.status == KOLO_ERR_TIMEOUT && culprit && !kolo_table_is_tolerant(table))
+        publish_late(rounds, &failure);
     kolo_store_relaxed(&header->status, (uint64_t)-status);
     kolo_store_relaxed(&header->culprit, culprit | (culprit && rounds->refused ? KOLO_ROUNDS_REFUSED : 0));
     kolo_publish(&table->waiter, &header->ended, status < 0 ? KOLO_ROUNDS_FAILED : KOLO_ROUNDS_OVER,

@@ -27,6 +27,8 @@
  *   an exchange, for want of    all get SYSTEM
  *   memory
  *
+ * With strict tables a node that does not come to an exchange in time breaks the communicator: all get TIMEOUT.
+ *
  * The rounds end with the one in which no worker is left on any node. */
 #pragma once
 
