@@ -187,7 +187,7 @@ static int check(kolo_waiter *waiter, const struct kolo_wait *wait) {
         !kolo_wait_reached(wait))
         return kolo_fail(KOLO_ERR_PEER_DEAD, "rank %u: rank %u ended while it saved the table", comm->global_rank,
                          kolo_rank_global(comm, peer));
-    if (waited_ns < kolo_waiter_timeout_ns(waiter) || kolo_wait_reached(wait))
+    if (waited_ns < kolo_waiter_timeout_ns(&comm->waiter) || kolo_wait_reached(wait)) /* the limit may have changed */
         return 0;
     if (awaits_nodes)
         return kolo_fail(KOLO_ERR_TIMEOUT,

@@ -1,5 +1,6 @@
 /* Tables: what is pushed is applied once, in every mode, placement and shape, and is there when the clocks say so; rows
  * are never torn; staleness 0 gives the bits of an all-reduce of the updates with the same rule. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -154,6 +155,36 @@ static void serve_nothing(struct rank *rank) {
     expect(rank, rc == 0, "%s: %s", rank->rank ? "kolo_table_serve" : "kolo_table_clock", kolo_error_message());
     kolo_table_destroy(table);
     kolo_barrier(rank->comm);
+}
+
+static void *set_limit(void *comm) {
+    sleep_ms(50);
+    kolo_comm_set_timeout(comm, 100);
+    return NULL;
+}
+
+/* Waits for a while until some rank is done. */
+static void hesitate(void) {
+    for (int64_t ms = 0; ms < patience_ms(5000) && counter_add(0) == 0; ms++)
+        sleep_ms(1);
+}
+
+/* A wait that goes on has the limit that another thread sets. */
+static void limit_meanwhile(struct rank *rank) {
+    const kolo_table_options options = table_options_of(1, 1, 1);
+    kolo_table *table = table_make(rank, &options);
+    pthread_t thread;
+    if (!table)
+        return;
+    if (rank->rank > 0) {
+        hesitate();
+    } else if (pthread_create(&thread, NULL, set_limit, rank->comm) == 0) {
+        expect_status(rank, kolo_table_clock(table), 0, "kolo_table_clock");
+        expect_status(rank, kolo_table_clock(table), KOLO_ERR_TIMEOUT, "kolo_table_clock without rank 1");
+        counter_add(1);
+        pthread_join(thread, NULL);
+    }
+    kolo_table_destroy(table);
 }
 
 /* Queues of which a size_t does not hold the bytes. */
@@ -379,6 +410,7 @@ static void run_waits(void) {
     harness_run(&(struct team){.ranks = 3, .run = leave_early});
     for (int i = 0; i < 2; i++)
         harness_run(&(struct team){.ranks = 3, .run = serve_nothing, .argument = &stalenesses[i]});
+    harness_run(&(struct team){.ranks = 2, .run = limit_meanwhile});
     harness_run(&(struct team){.ranks = 2, .run = refuse_queues});
     harness_run(&(struct team){.ranks = 3, .run = refuse_differences});
     harness_run(&(struct team){.ranks = 3, .run = push_after_timeout});
