@@ -168,6 +168,7 @@ static int check(kolo_waiter *waiter, const struct kolo_wait *wait) {
     const bool awaits_nodes = wait->flag == &table->header->arrived, is_strict = !kolo_table_is_tolerant(table);
     const bool awaits_save = awaits_saver || wait->flag == &table->members[peer].saves; /* which breaks nothing */
     const int64_t waited_ns = wait->waited_ns - (awaits_nodes && is_strict ? NODES_GRACE_NS : 0);
+    kolo_liveness_look_at(&comm->liveness, peer, 1); /* all that watch it may be waiting in other tables */
     if (is_strict) {
         const int rc = fail_with_communicator(table, wait, kolo_table_is_worker(table) && !awaits_save ? waited_ns : 0);
         if (rc < 0 || (!table->nodes && !awaits_save) || kolo_wait_reached(wait))

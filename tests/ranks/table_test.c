@@ -1,6 +1,7 @@
 /* Tables: what is pushed is applied once, in every mode, placement and shape, and is there when the clocks say so; rows
  * are never torn; staleness 0 gives the bits of an all-reduce of the updates with the same rule. */
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -185,6 +186,26 @@ static void limit_meanwhile(struct rank *rank) {
         pthread_join(thread, NULL);
     }
     kolo_table_destroy(table);
+}
+
+/* The last rank ends, and those that watch it wait for rank 1 in another table: rank 0, which waits for it, looks. */
+static void end_unwatched(struct rank *rank) {
+    const kolo_table_options options = table_options_of(1, 1, 1);
+    kolo_table *const first = table_make(rank, &options), *const second = table_make(rank, &options);
+    kolo_barrier(rank->comm);
+    if (!first || !second || rank->rank == rank->ranks - 1)
+        raise(SIGKILL);
+    kolo_table_destroy(rank->rank ? first : second);
+    if (rank->rank == 1)
+        hesitate();
+    const int64_t begin_ns = now_ns();
+    for (int clock = 0; clock < 2; clock++)
+        expect_status(rank, kolo_table_clock(rank->rank ? second : first), 0, "kolo_table_clock");
+    if (rank->rank == 0) {
+        expect_prompt(rank, now_ns() - begin_ns, 1000, "a wait for a rank that has ended");
+        counter_add(1);
+    }
+    kolo_table_destroy(rank->rank ? second : first);
 }
 
 /* Queues of which a size_t does not hold the bytes. */
@@ -411,6 +432,8 @@ static void run_waits(void) {
     for (int i = 0; i < 2; i++)
         harness_run(&(struct team){.ranks = 3, .run = serve_nothing, .argument = &stalenesses[i]});
     harness_run(&(struct team){.ranks = 2, .run = limit_meanwhile});
+    if (!arguments.threads)
+        harness_run(&(struct team){.ranks = 11, .victim = 11, .run = end_unwatched});
     harness_run(&(struct team){.ranks = 2, .run = refuse_queues});
     harness_run(&(struct team){.ranks = 3, .run = refuse_differences});
     harness_run(&(struct team){.ranks = 3, .run = push_after_timeout});
