@@ -152,6 +152,8 @@ static void serve_nothing(struct rank *rank) {
     kolo_table *table = table_make(rank, &options);
     if (!table)
         return;
+    if (rank->rank)
+        refused(rank, kolo_table_save(table, "none"), "this rank is a server of the table");
     const int rc = rank->rank ? kolo_table_serve(table) : kolo_table_clock(table);
     expect(rank, rc == 0, "%s: %s", rank->rank ? "kolo_table_serve" : "kolo_table_clock", kolo_error_message());
     kolo_table_destroy(table);

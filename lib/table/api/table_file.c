@@ -294,6 +294,8 @@ int kolo_table_save(kolo_table *table, const char *path) {
         return rc;
     if (!path || !*path)
         return KOLO_REFUSE(table->comm, __func__, "path is %s", path ? "empty" : "NULL");
+    if (!kolo_table_is_worker(table))
+        return KOLO_REFUSE(table->comm, __func__, "this rank is a server of the table, and not a worker");
     if (table->nodes && table->options.staleness == KOLO_STALENESS_UNBOUNDED)
         return KOLO_FAIL_IN(table->comm, __func__, KOLO_ERR_UNSUPPORTED,
                             "the table is on several nodes, and its staleness unbounded");
