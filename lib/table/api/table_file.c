@@ -139,6 +139,8 @@ static int write_file(struct kolo_table_saving *saving) {
 static void *run(void *argument) {
     struct kolo_table_saving *saving = argument;
     saving->status = write_file(saving);
+    free(saving->file);
+    saving->file = NULL;
     struct kolo_shared_table_header *header = saving->table->header;
     KOLO_POINT("table_file.written");
     kolo_publish(&saving->table->waiter, &header->written, saving->number << STATUS_BITS | (uint64_t)-saving->status,
