@@ -383,11 +383,12 @@ static int do_round(struct kolo_rounds *rounds) {
  * late would take the one that leaves first for the culprit. */
 static void tell_failure(struct kolo_rounds *rounds, int status) {
     const struct kolo_table *table = &rounds->view;
-    struct kolo_failure_report report = {.rank = table->comm->global_rank, .cause = KOLO_CAUSE_FAILED};
+    struct kolo_failure_report report = {.rank = table->comm->global_rank, .cause = KOLO_CAUSE_FAILED}, found;
     KOLO_POINT("rounds.failing");
     if (rounds->peers == 1)
         return;
-    kolo_failure_collect(table->comm, &report);
+    if (kolo_failure_collect(table->comm, &found) && found.status == status)
+        report = found;
     const uint32_t node = table->nodes->node_of[report.rank];
     uint32_t culprit = 0;
     while (culprit < rounds->peers && rounds->peer[culprit].node != node)
