@@ -146,6 +146,11 @@ static void test_assign_and_add(void **unused) {
             memcpy(sum, old, bytes);
             kolo_rule_combine(&rule, sum, update, piece.count);
             assert_memory_equal(sum, due, bytes);
+            if (!rule.is_plain_sum)
+                continue;
+            kolo_rule_add_short(&(struct kolo_version){old, NULL}, &(struct kolo_version){sum, NULL}, update,
+                                piece.count);
+            assert_memory_equal(sum, due, bytes);
         }
     versions_destroy(&versions);
 }

@@ -55,6 +55,7 @@ static inline void kolo_rule_add_short(const struct kolo_version *from, const st
         memcpy(&value, (const uint8_t *)from->values + i, sizeof value);
         memcpy(&addend, (const uint8_t *)update + i, sizeof addend);
         value += addend;
+        value = __builtin_expect(value == value, 1) ? value : __builtin_nanf(""); /* as the kernels do it */
         memcpy((uint8_t *)to->values + i, &value, sizeof value);
     }
 }
