@@ -162,7 +162,7 @@ int kolo_new_file_name(struct kolo_new_file *file) {
     close(file->fd);
     const int error = sync_folder(file);
     pthread_sigmask(SIG_SETMASK, &file->signals, NULL);
-    return error ? fail_system(file, error) : 0;
+    return error ? fail(file, error, "it is there, but its folder is not on the disk yet: %s", strerror(error)) : 0;
 }
 
 void kolo_new_file_drop(struct kolo_new_file *file) {

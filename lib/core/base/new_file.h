@@ -25,7 +25,8 @@ struct kolo_new_file {
  * takes, or what the umask leaves. Returns 0 or a negative errno with the message; then there is no file. */
 int kolo_new_file_write(struct kolo_new_file *file, const char *path, mode_t mode, const void *bytes, size_t count);
 
-/* Gives the file its name, also on the disk. Returns what kolo_new_file_write returns; on failure there is no file. */
+/* Gives the file its name, also on the disk. Returns what kolo_new_file_write returns; on failure there is no file,
+ * unless the message says that it is there: then its name may not be on the disk. */
 int kolo_new_file_name(struct kolo_new_file *file);
 
 /* Removes the file instead of naming it. */
