@@ -16,13 +16,22 @@ enum { ROWS = 30, COLUMNS = 50, BEFORE = 5, AFTER = 6 };
 
 static char path[64];
 
-static _Atomic bool is_slow; /* this process's disk: files are on it when an event is set */
+/* Of this process's file systems: files are on the disk when an event is set; there are no modes, nor folders on the
+ * disk. */
+static _Atomic bool is_slow, is_poor;
 
 /* In place of the C library's, which the library calls. */
+int fchmod(int fd, mode_t mode) {
+    errno = EPERM;
+    return is_poor ? -1 : (int)syscall(SYS_fchmod, fd, mode);
+}
+
 int fsync(int fd) {
+    struct stat found;
     while (is_slow && event_ns() == 0)
         sleep_ms(1);
-    return (int)syscall(SYS_fsync, fd);
+    errno = EIO;
+    return is_poor && fstat(fd, &found) == 0 && S_ISDIR(found.st_mode) ? -1 : (int)syscall(SYS_fsync, fd);
 }
 
 struct setup {
@@ -238,6 +247,24 @@ static void save_and_leave(struct rank *rank) {
     kolo_table_destroy(table);
 }
 
+/* A file takes the place of another one though its mode cannot be set, nor its folder written to the disk. */
+static void save_poorly(struct rank *rank) {
+    const kolo_table_options options = options_of(&(struct setup){.staleness = 0});
+    kolo_table *table = table_make(rank, &options);
+    if (!table)
+        return;
+    for (int way = 0; way < 2; way++) {
+        is_poor = way > 0;
+        expect_status(rank, kolo_table_save(table, path), 0, "kolo_table_save");
+        if (expect_status(rank, kolo_table_wait(table), way ? KOLO_ERR_SYSTEM : 0, "kolo_table_wait") && way)
+            expect_message(rank, "kolo_table_wait", path, "it is there, but its folder", NULL);
+        expect_status(rank, kolo_table_load(table, path), 0, "kolo_table_load");
+    }
+    is_poor = false;
+    unlink(path);
+    kolo_table_destroy(table);
+}
+
 /* Rank 0 comes late, and its disk is slow: waits of rank 1 for that end at the limit, and break nothing. Rank 1 is held
  * back then until it has saved. */
 static void save_slowly(struct rank *rank) {
@@ -373,6 +400,7 @@ int main(int argc, char **argv) {
     if (wants_ranks(1)) {
         harness_run(&(struct team){.ranks = 1, .run = load_other_lengths});
         harness_run(&(struct team){.ranks = 1, .run = save_and_leave});
+        harness_run(&(struct team){.ranks = 1, .run = save_poorly});
     }
     for (int ranks = 1; ranks <= 2; ranks++)
         for (int saves = 0; saves < 2 && wants_ranks(ranks); saves++)

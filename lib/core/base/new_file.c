@@ -122,8 +122,9 @@ static int write_beside(struct kolo_new_file *file, const char *path, mode_t mod
     rc = create(file, mode);
     if (rc < 0)
         return rc;
-    if ((is_old && fchmod(file->fd, old.st_mode & mode) < 0) || write_all(file->fd, bytes, count) < 0 ||
-        fsync(file->fd) < 0) {
+    const bool lacks_mode = is_old && fchmod(file->fd, old.st_mode & mode) < 0 && errno != EPERM && errno != ENOTSUP &&
+                            errno != ENOSYS; /* which say that the file system has no modes */
+    if (lacks_mode || write_all(file->fd, bytes, count) < 0 || fsync(file->fd) < 0) {
         rc = fail_system(file, errno);
         kolo_new_file_drop(file);
     }
