@@ -35,7 +35,8 @@
  * so do the other machines: the first of them takes over the rows that were the other's. What they had pushed is
  * applied once; what the lost machine's own workers had pushed and had not travelled is lost.
  *
- * One thread at a time uses a table of a rank.
+ * One thread at a time uses a table of a rank. A table's calls are also calls on its communicator: meanwhile no other
+ * thread uses that, and a progress thread has nothing to carry out there.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -124,9 +125,9 @@ typedef struct kolo_table_options {
 KOLO_API int kolo_table_create(kolo_comm *comm, const kolo_table_options *options, kolo_table **table);
 
 /* Leaves the table: this worker is not waited for any more. What it has pushed is applied first; staleness 0: what it
- * has pushed in this clock is not. Waits for no clock, and for no rank that has ended; but on several machines the
- * lowest rank of each blocks until all workers have left or ended. Each rank calls it when it likes. NULL is fine.
- * Always 0. */
+ * has pushed in this clock is not. Waits for no clock, and for no rank that has ended, but for the file that this rank
+ * is writing; on several machines the lowest rank of each blocks until all workers have left or ended. Each rank calls
+ * it when it likes. NULL is fine. Always 0. */
 KOLO_API int kolo_table_destroy(kolo_table *table);
 
 /* Sets all rows to values[], one row behind the other, of rank `root`; elsewhere values is not used. State becomes
@@ -138,7 +139,8 @@ KOLO_API int kolo_table_initialize(kolo_table *table, const void *values, int ro
 /* values = rows first .. first + rows - 1, one behind the other. Waits for nobody, but that with staleness > 0 this
  * rank's own pushes are applied first, if they are in a queue. There is no pull in the background: each machine has a
  * copy of the rows, so that a pull only copies memory. KOLO_ERR_ARG: no such rows, or NULL. KOLO_ERR_STATE: the
- * table is broken, or inherited through fork. KOLO_ERR_TIMEOUT: a rank that applies updates is stopped. */
+ * table is broken, or inherited through fork. KOLO_ERR_TIMEOUT: a rank that applies updates is stopped.
+ * KOLO_ERR_ABORTED, and on several machines KOLO_ERR_PEER_DEAD, which break the table. */
 KOLO_API int kolo_table_pull(kolo_table *table, uint64_t first, uint64_t rows, void *values);
 
 /* The rows `ids[0 .. count-1]`, in any order, one behind the other; a row may be named several times. */
@@ -149,10 +151,10 @@ KOLO_API int kolo_table_pull_rows(kolo_table *table, const uint64_t *ids, size_t
  * some pieces of it are applied and others are not.
  *     So pushes need no second form in the background: if another rank is writing the shard, updates go into a queue,
  * which that rank empties. While a queue is full the call waits, or empties it itself.
- *     KOLO_ERR_ARG, KOLO_ERR_STATE as above. KOLO_ERR_TIMEOUT: a rank that applies updates is stopped.
- * KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM: there is no memory for a queue (staleness > 0). In these two cases some pieces
- * are pushed, and others are not. The same statuses where there is no memory for what is pushed in this clock
- * (staleness 0), or for the list of rows: nothing is pushed. A server pushes nothing: KOLO_ERR_ARG. */
+ *     KOLO_ERR_ARG, KOLO_ERR_STATE as above. KOLO_ERR_TIMEOUT, KOLO_ERR_ABORTED, KOLO_ERR_PEER_DEAD as above, and
+ * KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM, where there is no memory for a queue: with staleness > 0 some pieces are pushed,
+ * and others are not. Where there is no memory for what is pushed in this clock (staleness 0), or for the list of rows,
+ * nothing is pushed. A server pushes nothing: KOLO_ERR_ARG. */
 KOLO_API int kolo_table_push(kolo_table *table, uint64_t first, uint64_t rows, const void *updates);
 
 /* The same for the rows `ids[0 .. count-1]`; the updates of a row that is named several times are summed first, in
