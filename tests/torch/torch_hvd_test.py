@@ -282,8 +282,12 @@ class Optimizers(unittest.TestCase):
         if hvd.rank() == 1:
             model(rows_of(1, 0), 0).backward()
             optimizer.step()
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+        optimizer = hvd.DistributedOptimizer(optimizer)
         hvd.broadcast_optimizer_state(optimizer, root_rank=1)
         self.assertEqual(0.05, optimizer.param_groups[0]["lr"])
+        scheduler.step()
+        self.assertEqual(0.025, optimizer.param_groups[0]["lr"])
         moments = hvd.allgather(torch.cat([state["exp_avg"].double().reshape(1, -1) for state in optimizer.state.values()], 1))
         self.assertTrue((moments == moments[0]).all())
         self.assertGreater(moments.abs().sum(), 0)

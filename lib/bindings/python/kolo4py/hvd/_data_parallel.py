@@ -125,10 +125,10 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer,
     if backward_passes_per_step < 1:
         raise kolo.ArgumentError(f"backward_passes_per_step is {backward_passes_per_step}: it has to be 1 or more")
     kind = type(optimizer)
-    made: Any = object.__new__(type(kind.__name__, (_Distributed, kind), {}))
-    # All but what a learning-rate scheduler has put in the place of `step`.
-    vars(made).update({name: value for name, value in vars(optimizer).items() if name != "step"})
     bucket_bytes = int(os.environ.get("HOROVOD_FUSION_THRESHOLD", BUCKET_BYTES))
+    made: Any = optimizer  # itself, since a learning-rate scheduler may have it
     made._reducer = Reducer(_names(optimizer, named_parameters), compression, op, gradient_predivide_factor,
                             backward_passes_per_step, sparse_as_dense, bucket_bytes)
+    made.__class__ = type(kind.__name__, (_Distributed, kind), {})
+    vars(made).pop("step", None)  # what a scheduler has put in its place
     return made
