@@ -101,9 +101,11 @@ class Tensors(unittest.TestCase):
         own = torch.sparse_coo_tensor(indices, torch.arange(6.0).view(3, 2) * hvd.rank(), (5, 2))
         total = rank_sum(lambda rank: torch.sparse_coo_tensor(torch.tensor([[0, rank + 1, 0]]),
                                                               torch.arange(6.0).view(3, 2) * rank, (5, 2)).to_dense())
+        changed = own.clone()
+        self.assertIs(changed, hvd.allreduce_(changed))
         for found, expected in ((hvd.sparse_allreduce_async(own, "own", hvd.Sum)(), total),
                                 (hvd.synchronize(hvd.sparse_allreduce_async(own)), total / hvd.size()),
-                                (hvd.allreduce(own, op=hvd.Sum), total), (hvd.allreduce_(own.clone()), total / hvd.size())):
+                                (hvd.allreduce(own, op=hvd.Sum), total), (changed, total / hvd.size())):
             self.assertTrue(found.is_sparse)
             torch.testing.assert_close(found.to_dense(), expected)
         with (self.assertRaisesRegex(kolo.ArgumentError, "rank 1's sparse tensor has the sizes") if hvd.size() > 1

@@ -141,7 +141,10 @@ def _sparse_allreduce(x: torch.Tensor, out: Optional[torch.Tensor], op: str, pre
     def finish(indices: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
         total = torch.sparse_coo_tensor(indices.t(), values, x.shape, **CHECKED).coalesce()
         result = _scaled(total, postscale / comm.size if op == Average else postscale)
-        return result if out is None else out.detach().copy_(result)
+        if out is None:
+            return result
+        with torch.no_grad():  # a sparse tensor's detach() is another tensor, with other entries
+            return out.copy_(result)
 
     return Handle(requests, finish, (), True)
 
