@@ -47,9 +47,9 @@ class Tensors(unittest.TestCase):
             torch.testing.assert_close(found, total / hvd.size(), rtol=1e-2, atol=0)
         self.assertTrue(torch.equal(torch.arange(5.0) + hvd.rank(), x), "the argument has changed")
         self.assertEqual(rank_sum(lambda rank: rank), hvd.allreduce(torch.tensor(hvd.rank()), op=hvd.Sum).item())
-        whole = torch.arange(5) + hvd.rank()  # integers are scaled too, and cut off
+        whole = (1 << 40) + torch.arange(5) + hvd.rank()  # integers are scaled too, and cut off
         scaled = hvd.allreduce(whole, op=hvd.Sum, prescale_factor=2.0, postscale_factor=0.5)
-        self.assertTrue(torch.equal(total.long(), scaled), scaled)
+        self.assertTrue(torch.equal(hvd.size() * (1 << 40) + total.long(), scaled), scaled)
         for pattern, call in (("Adasum is not in kolo", lambda: hvd.allreduce(x, op=hvd.Adasum)),
                               ("both op and average", lambda: hvd.allreduce(x, average=True, op=hvd.Sum)),
                               ("'avg' cannot be done with bool", lambda: hvd.allreduce(x > 0)),

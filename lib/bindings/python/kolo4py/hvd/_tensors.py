@@ -89,8 +89,10 @@ def checked_op(op: Optional[str], average: Optional[bool] = None) -> str:
 
 
 def _scaled(x: torch.Tensor, factor: float) -> torch.Tensor:
-    """Of the same type: integers are cut off."""
-    return x if factor == 1 else (x * factor).to(x.dtype)
+    """Of the same type: integers are multiplied as float64, and cut off."""
+    if factor == 1:
+        return x
+    return ((x if x.is_floating_point() or x.is_complex() else x.double()) * factor).to(x.dtype)
 
 
 def _allreduce(tensor: torch.Tensor, out: Optional[torch.Tensor], op: str, compression: Type[Compressor], prescale: float,
