@@ -136,6 +136,23 @@ class Compiled(OperatorsTest):
             for one, other in zip(eager, arguments):
                 self.assert_same(one, other)
 
+    def test_rank_that_drops_results(self):
+        """It takes part in the calls, for which the other ranks wait."""
+        def function(x):
+            outs = [x * 2, x.new_empty(size, *x.shape), x.new_empty(2, 3), x.new_empty(x.shape), x.new_empty(size, *x.shape)]
+            made = [operator(x, number) for operator in (run.all_reduce, run.all_gather, run.reduce_scatter, run.all_to_all)]
+            run.all_reduce_(outs[0], number)
+            run.all_gather_into(outs[1], x, number)
+            run.reduce_scatter_into(outs[2], x, number)
+            run.all_to_all_into(outs[3], x, number)
+            run.gather_into(outs[4], x, number, 0)
+            return x + 1 if drops else (made, outs)
+
+        number, size, drops = self.number, comm.size, comm.rank == 0
+        begun = comm.stats["calls"]
+        torch.compile(function, fullgraph=True, backend="aot_eager")(torch.ones(2 * size, 3))
+        self.assertEqual(begun + 9, comm.stats["calls"])
+
     def test_operators_are_described_right(self):
         """PyTorch's own checks of schema, mutation and shapes for tracing."""
         x = torch.ones(2 * comm.size, 3)

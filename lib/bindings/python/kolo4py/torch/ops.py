@@ -154,5 +154,9 @@ def _(input: torch.Tensor, comm: int) -> torch.Tensor:
     return torch.empty_like(input, memory_format=torch.contiguous_format)
 
 
-for _name in ("all_reduce_", "all_gather_into", "reduce_scatter_into", "all_to_all_into", "gather_into"):
+_INTO = ("all_reduce_", "all_gather_into", "reduce_scatter_into", "all_to_all_into", "gather_into")
+for _name in _INTO:
     torch.library.register_fake(f"kolo::{_name}", lambda *_arguments, **_options: None)
+
+for _name in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", *_INTO):  # others wait for a rank that drops a result
+    torch.fx.node.has_side_effect(getattr(torch.ops.kolo, _name).default)
