@@ -14,8 +14,8 @@ same parameters, which become those of rank 0; a module's buffers stay each rank
 Gradients and parameters lie in one flat piece of memory each: p.grad is a view of this rank's own gradients, not of the
 mean. Parameters without a gradient in a step count as having 0. A bucket of gradients is on its way as soon as it and all
 before it are complete, in an order that the first step learns; its parameters change before backward() has returned. So
-nothing else may use them in a backward pass once their own gradients are there; with overlap=False all of it happens in
-step().
+nothing else may use them in a backward pass once their own gradients are there, and nothing change those before step();
+with overlap=False all of it happens in step().
 
 A failure, such as a rank that dies, is one of kolo's exceptions, with the rank: go on from what was saved."""
 
@@ -73,7 +73,7 @@ class _Flat:
         self.segment_of = [segment for segment, (first, end) in enumerate(runs) for _ in range(first, end)]
         self.gradients = _memory(comm, self.count, self.dtype, False)
         self.values = _memory(comm, self.count, self.dtype, shared)
-        self.views = [self._view(self.gradients, index) for index in range(len(parameters))]
+        self.views = [self._view(self.gradients, index).data for index in range(len(parameters))]  # with versions of their own
         self._take_values(shared)
         self.item_bytes = item_bytes
         self.missing = self._all_missing()
@@ -299,7 +299,7 @@ class FusedOptimizer(torch.optim.Optimizer):
         self._hooks: "List[Any]" = []
         super().__init__(params, defaults)
         self._overlap, self._accumulates = overlap, False
-        self._arrived: "Set[torch.Tensor]" = set()  # since the last step, not counting those in no_sync
+        self._arrived: "Dict[torch.Tensor, int]" = {}  # versions of gradients since the last step, but for those in no_sync
         own = [parameter for listed in self.param_groups for parameter in listed["params"]]
         _check(own, bucket_bytes, clip_norm, skip_nonfinite)
         self.sharded_state = sharded_state
@@ -393,10 +393,24 @@ class FusedOptimizer(torch.optim.Optimizer):
             return
         if not self._arrived:
             self._apply_settings()
-        self._arrived.add(parameter)
+        self._arrived[parameter] = place.gradient._version
         flat.missing[place.segment] -= 1
         if not flat.missing[place.segment]:
             self._order.arrive(flat, place.segment)
+
+    def _take_gradient(self, parameter: torch.Tensor) -> None:
+        """As the program has left it before step()."""
+        place, gradient = self._places[parameter], parameter.grad
+        if place.segment in place.flat.begun:
+            version = self._arrived.get(parameter)
+            if version is not None and (gradient is not place.gradient or gradient._version != version):
+                raise RuntimeError(f"the gradient of {self._names[parameter]} was changed between backward() and step(), "
+                                   "while it travelled: use clip_norm or skip_nonfinite, or make the optimizer with "
+                                   "overlap=False")
+        elif gradient is None:
+            place.gradient.zero_()
+        elif gradient is not place.gradient:
+            place.gradient.copy_(gradient)  # which the program has set
 
     @torch.no_grad()
     def step(self, closure: "Optional[Callable[[], Any]]" = None) -> Any:
@@ -406,11 +420,8 @@ class FusedOptimizer(torch.optim.Optimizer):
             with torch.enable_grad():
                 loss = closure()
         self._apply_settings()
-        for parameter, place in self._places.items():
-            if parameter.grad is None and place.segment not in place.flat.begun:
-                place.gradient.zero_()
-            elif parameter.grad is not None and parameter.grad.data_ptr() != place.gradient.data_ptr():
-                place.gradient.copy_(parameter.grad)  # which the program has set
+        for parameter in self._places:
+            self._take_gradient(parameter)
         if self._overlap:
             self._order.begin_rest()
         for flat in self._flats:
@@ -419,6 +430,12 @@ class FusedOptimizer(torch.optim.Optimizer):
             self._order.end_step()
         self._arrived.clear()
         return loss
+
+    @property
+    def _step_supports_amp_scaling(self) -> bool:
+        """What a GradScaler asks before a step."""
+        raise RuntimeError("a GradScaler changes gradients that travel, and lets one rank alone skip a step: make the optimizer "
+                           "with skip_nonfinite instead")
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """With set_to_none=False gradients that no backward pass writes count as 0, too; it is slower."""
