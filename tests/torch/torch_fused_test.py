@@ -185,6 +185,10 @@ def with_odd_gradients():
     with check.assertRaisesRegex(RuntimeError, "on their way"):
         optimizer.zero_grad()
     optimizer.step()
+    model.frozen.requires_grad_()
+    loss_of(model, *own(rows(0))).backward()
+    with check.assertRaisesRegex(RuntimeError, "parameter 0 required no gradient"):
+        optimizer.step()
     with check.assertRaisesRegex(kolo.ArgumentError, "one type"):
         kolo4py.torch.FusedAdamW(model.parameters(), clip_norm=1)
     with check.assertRaisesRegex(kolo.ArgumentError, "amsgrad"):

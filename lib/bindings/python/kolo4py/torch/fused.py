@@ -400,7 +400,12 @@ class FusedOptimizer(torch.optim.Optimizer):
 
     def _take_gradient(self, parameter: torch.Tensor) -> None:
         """As the program has left it before step()."""
-        place, gradient = self._places[parameter], parameter.grad
+        place, gradient = self._places.get(parameter), parameter.grad
+        if place is None:
+            if gradient is not None and parameter.requires_grad:
+                raise RuntimeError(f"{self._names[parameter]} required no gradient when the optimizer was made, which so "
+                                   "cannot train it: make another one")
+            return
         if place.segment in place.flat.begun:
             version = self._arrived.get(parameter)
             if version is not None and (gradient is not place.gradient or gradient._version != version):
@@ -420,7 +425,7 @@ class FusedOptimizer(torch.optim.Optimizer):
             with torch.enable_grad():
                 loss = closure()
         self._apply_settings()
-        for parameter in self._places:
+        for parameter in self._names:
             self._take_gradient(parameter)
         if self._overlap:
             self._order.begin_rest()
