@@ -197,6 +197,11 @@ def with_odd_gradients():
         other.step()
     with check.assertRaisesRegex(kolo.ArgumentError, "added"):
         optimizer.add_param_group({"params": [nn.Parameter(torch.ones(1))]})
+    table = nn.Embedding(3, 2, sparse=True)
+    optimizer, before = kolo4py.torch.FusedSGD(table.parameters(), lr=1), table.weight.detach().clone()
+    table(torch.tensor([dist.get_rank()])).sum().backward()
+    optimizer.step()
+    torch.testing.assert_close(before - table.weight, torch.tensor([[0.5] * 2, [0.5] * 2, [0.0] * 2]))
     small = nn.Linear(3, 1)  # of which rank 1 owns nothing
     for is_sharded in (False, True):
         optimizer = kolo4py.torch.FusedAdamW(small.parameters(), sharded_state=is_sharded)

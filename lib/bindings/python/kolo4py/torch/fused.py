@@ -384,10 +384,8 @@ class FusedOptimizer(torch.optim.Optimizer):
         if self._overlap and (place.segment in flat.begun or parameter in self._arrived):
             raise RuntimeError(f"{self._names[parameter]} has got a second gradient in this step: call step() after each "
                                "backward(), or have all but the last in no_sync()")
-        if gradient is not None and gradient.data_ptr() != place.gradient.data_ptr():
-            if gradient.is_sparse:
-                gradient = gradient.to_dense()
-            place.gradient.copy_(gradient)
+        if gradient is not None and gradient is not place.gradient:
+            place.gradient.copy_(gradient.to_dense() if gradient.is_sparse else gradient)
             parameter.grad = place.gradient
         if self._accumulates or not self._overlap:
             return
