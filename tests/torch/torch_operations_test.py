@@ -279,7 +279,7 @@ class Ranks:
             dense[rank, 1] += 2
             dense[2, 0] += 3
         dist.all_reduce(mine)
-        assert torch.equal(dense, mine.to_dense()), mine
+        assert torch.equal(dense, mine.to_dense()) and mine.values().sum() == dense.sum(), mine
         mine = torch.sparse_coo_tensor(indices[:, :2], torch.tensor([1.0, 2.0]), (self.size + 2, 2))  # not coalesced yet
         before = dist.all_reduce(mine._values(), async_op=True)
         dist.all_reduce(mine)

@@ -252,8 +252,11 @@ WorkPointer KoloBackend::allreduce_sparse(Tensors &tensors, const c10d::Allreduc
     ++sequence_;
     RECORD_USER_SCOPE_WITH_INPUTS("kolo:sparse_all_reduce", (std::vector<c10::IValue>{tensors[0]}));
     {
-        const PlainMemory no_graph;
-        tensors[0].copy_(sum_sparse(tensors[0]));
+        const PlainMemory plain;
+        const at::Tensor sum = sum_sparse(tensors[0]);
+        const c10::InferenceMode as_it_was_made(tensors[0].is_inference()); /* as its new values are then, too */
+        const at::NoGradGuard no_graph;
+        tensors[0].copy_(sum);
     }
     return done(is_async(options), c10d::OpType::ALLREDUCE, tensors);
 }
