@@ -232,7 +232,8 @@ def interrupted(wait, code):
 
 
 def interrupted_by_handlers():
-    """What handlers do while a call waits: note the signal, use the group in vain, and end it and the program."""
+    """What handlers do while a call waits: note the signal, use the group in vain, raise when the call is over, and end the
+    group and the program."""
     dist.init_process_group("kolo")
     x, told = torch.ones(1), []
 
@@ -242,11 +243,15 @@ def interrupted_by_handlers():
         except torch_ranks.BackendError as error:
             told.append(str(error))
 
+    def raise_late(*_):
+        torch_ranks.await_all("came")
+        raise KeyboardInterrupt
+
     def end(*_):
         dist.destroy_process_group()
         raise SystemExit(3)
 
-    for handler in (lambda *_: told.append("noted"), use_group, end):
+    for handler in (lambda *_: told.append("noted"), use_group, raise_late, end):
         if dist.get_rank() == 0:
             signal.signal(signal.SIGALRM, handler)
             signal.setitimer(signal.ITIMER_REAL, 0.2)
@@ -260,8 +265,13 @@ def interrupted_by_handlers():
             with unittest.TestCase().assertRaisesRegex(torch_ranks.BackendError, "rank 0 (aborted|has left)"):
                 while True:
                     dist.barrier()
+        elif handler is raise_late and dist.get_rank() == 0:
+            with unittest.TestCase().assertRaises(KeyboardInterrupt):
+                dist.all_reduce(x)
         else:
             dist.all_reduce(x)
+        if handler is raise_late and dist.get_rank() == 1:
+            torch_ranks.await_all("came")
     if dist.get_rank() == 0:
         assert told[0] == "noted" and "signal handler" in told[1], told
 

@@ -103,6 +103,7 @@ void KoloBackend::abort() {
 }
 
 WorkPointer KoloBackend::done(bool is_async, c10d::OpType type, const Tensors &outputs) const {
+    raise_interruption(); /* by a handler that ran just when the wait was over, which so did not fail */
 #if KOLO_TORCH(2, 8)
     if (!is_async)
         return {};
