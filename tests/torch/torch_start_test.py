@@ -106,9 +106,15 @@ def with_name_gloo():
     assert kolo4py.torch.stats()["calls"] > 0
     DistributedDataParallel(torch.nn.Linear(3, 3))
     dist.monitored_barrier()
-    group = dist.new_group([0])
+    group, neighbours = dist.new_group([0]), [(dist.get_rank() + step) % dist.get_world_size() for step in (1, -1)]
     if dist.get_rank() == 0:
         assert kolo4py.torch.stats(group)["calls"] == 0
+    x = torch.full((3,), dist.get_rank())
+    works = dist.batch_isend_irecv([dist.P2POp(call, tensor, peer) for call, tensor, peer
+                                    in zip((dist.isend, dist.irecv), (x.clone(), x), neighbours)])
+    works[1].wait()  # Gloo has one for each
+    works[0].wait()
+    assert x.tolist() == [neighbours[1]] * 3, x
 
 
 def with_debug_detail():

@@ -64,8 +64,9 @@ class KoloBackend : public Base {
     WorkPointer endCoalescing();
     void endCoalescing(std::vector<WorkPointer> &works); /* 1.13: they are in `works` already */
     bool supportsCoalescing() const {
-        return true;
+        return supports_coalescing;
     }
+    bool supports_coalescing = true;
 
     /* The rest, in backend.cpp. */
     void monitoredBarrier(const c10d::BarrierOptions &options, bool wait_all_ranks);

@@ -34,6 +34,8 @@ PYBIND11_MODULE(KOLO_TORCH_MODULE, module) {
         .def_property_readonly("options", &KoloBackend::getBackendOptions, "With the timeout.")
 #endif
         .def_property_readonly("buffers", &KoloBackend::buffers, "How many buffers allocate_tensor has made so far.")
+        .def_readwrite("supports_coalescing", &KoloBackend::supports_coalescing,
+                       "Whether batch_isend_irecv returns one work for all its messages.")
         /* What the base class of some versions lacks. */
         .def("set_timeout", &KoloBackend::setTimeout, py::arg("timeout"), Release(),
              "Changes how long this rank waits for another one in the group's operations, also in those that wait "

@@ -94,15 +94,16 @@ def _take_gloos_place(c10d: Any) -> None:
                         for name in asked.lower().split(","))
 
     @functools.wraps(create)
-    def create_kolo(size: int, rank: int, ranks: Any, backend: Any, *arguments: Any, **options: Any) -> Any:
-        kolo = meant(str(backend))
-        if kolo == str(backend):
-            return create(size, rank, ranks, backend, *arguments, **options)
+    def create_kolo(size: int, rank: int, ranks: Any, asked: Any, *arguments: Any, **options: Any) -> Any:
+        kolo = meant(str(asked))
+        if kolo == str(asked):
+            return create(size, rank, ranks, asked, *arguments, **options)
         made = create(size, rank, ranks, c10d.Backend(kolo), *arguments, **options)
         group = made[0] if isinstance(made, tuple) else made
         known = getattr(getattr(c10d, "_world", None), "pg_map", None) or getattr(c10d, "_pg_map", {})
         if group in known:
-            known[group] = (c10d.Backend("gloo") if str(backend) == "undefined" else backend, *known[group][1:])
+            known[group] = (c10d.Backend("gloo") if str(asked) == "undefined" else asked, *known[group][1:])
+            backend(group).supports_coalescing = False
         return made
 
     c10d._new_process_group_helper = create_kolo
