@@ -353,9 +353,9 @@ static void record_row(perf_report *report, const perf_row *row) {
         {"link_gbps", PERF_NUMBER, NULL, row->link_gbps, 6},
         {"bound_us", PERF_NUMBER, NULL, bound ? row->bound_us : NAN, 4},
         {"bound_percent", PERF_NUMBER, NULL, bound ? 100 * row->bound_us / us->median : NAN, 2},
+        {"bound_sum_us", PERF_NUMBER, NULL, bound ? row->bound_sum_us : NAN, 4},
         {report->options->trace ? "traced_us" : NULL, PERF_NUMBER, NULL, row->turned_us, 4},
         {"trace_ns", PERF_NUMBER, NULL, trace_ns(row), 1},
-        {"bound_sum_us", PERF_NUMBER, NULL, bound ? row->bound_sum_us : NAN, 4},
         {.name = NULL},
     };
     perf_report_record_call(report, row, measured);

@@ -243,8 +243,9 @@ class Tables(PerfTest):
     def test_more_than_the_bound_is_explained(self):
         with tempfile.NamedTemporaryFile(prefix="kolo-perf-", mode="r", encoding="utf-8") as file:
             _, others = self.table("allreduce", "-e", "4M", "-n", "3", "--json", file.name)
-            percents = [json.loads(line)["bound_percent"] for line in file.read().splitlines()]
-        above = any(percent is not None and percent > 100 for percent in percents)
+            rows = [json.loads(line) for line in file.read().splitlines()]
+        self.assertTrue(all((row["bound_sum_us"] or 0) >= (row["bound_us"] or 0) for row in rows), rows)
+        above = any((row["bound_percent"] or 0) > 100 for row in rows)
         self.assertEqual(above, any(line.startswith("# %bound above 100:") for line in others), others)
 
     def test_limits(self):
