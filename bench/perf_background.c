@@ -191,8 +191,8 @@ int perf_overlap_take(perf_sampler *sampler, size_t bytes, bool in_place, perf_o
     if (status != KOLO_OK)
         return status;
     round.steps = (uint64_t)(call_us * steps_per_us()) + 1;
-    const double fitting = ROW_US / (ROUND * call_us * round.repetitions);
-    taken->row.samples = options->iters > 0 ? options->iters : (int)fmax(SAMPLES_LEAST, fmin(SAMPLES_MOST, fitting));
+    taken->row.samples =
+        perf_options_samples(options, ROW_US, ROUND * call_us * round.repetitions, SAMPLES_LEAST, SAMPLES_MOST);
     taken->row.calls_per_sample = round.repetitions;
     status = verify(&round, &taken->row);
     perf_sampler_fill(sampler);

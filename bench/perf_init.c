@@ -5,7 +5,6 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
-#include <math.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -165,14 +164,13 @@ static void report_part(perf_report *report, int part, const perf_statistics *us
 
 /* *samples becomes how many were taken. */
 static int take_samples(const perf_options *options, kolo_comm *comm, double *samples_us[PARTS], int *samples) {
-    const int warmup = options->warmup >= 0 ? options->warmup : WARMUP;
+    const int warmup = perf_options_warmup(options, WARMUP);
     double parts_us[PARTS] = {0};
     int status = KOLO_OK;
     for (int i = 0; i < warmup && status == KOLO_OK; i++)
         status = take_sample(comm, parts_us);
-    *samples = options->iters        ? options->iters
-               : parts_us[TOTAL] > 0 ? (int)fmin(fmax(RUN_US / parts_us[TOTAL], SAMPLES_MIN), SAMPLES_MAX)
-                                     : SAMPLES_MIN; /* all ranks have the same times, and so the same number */
+    /* All ranks have the same times, and so the same number. */
+    *samples = perf_options_samples(options, RUN_US, parts_us[TOTAL], SAMPLES_MIN, SAMPLES_MAX);
     for (int i = 0; i < *samples && status == KOLO_OK; i++) {
         status = take_sample(comm, parts_us);
         for (int part = 0; part < PARTS; part++)

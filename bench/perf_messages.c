@@ -62,15 +62,14 @@ static int calls_of(const struct pair *pair) {
 
 /* Samples that are not timed. *samples becomes how many there may be. */
 static int warm_up(const struct pair *pair, enum kind kind, int32_t *samples) {
-    const int calls = calls_of(pair);
-    const int warmup = pair->options->warmup >= 0 ? pair->options->warmup : WARMUP;
+    const int calls = calls_of(pair), warmup = perf_options_warmup(pair->options, WARMUP);
     double us = 0, spent_us = 0;
     int status = KOLO_OK;
     for (int i = 0; status == KOLO_OK && i < warmup; i++) {
         status = take_sample(pair, kind, calls, &us);
         spent_us += us * calls * (kind == LATENCY ? 2 : WINDOW);
     }
-    *samples = (int32_t)fmin(fmax(KIND_US / fmax(spent_us / fmax(warmup, 1), 1e-3), SAMPLES_MIN), PERF_SAMPLES_MAX);
+    *samples = perf_options_samples(pair->options, KIND_US, spent_us / fmax(warmup, 1), SAMPLES_MIN, PERF_SAMPLES_MAX);
     return status;
 }
 

@@ -68,16 +68,14 @@ static int make_step(const struct steps *steps, int way, double *us) {
 
 /* *samples becomes how many of each way were taken. */
 static int take_samples(const struct steps *steps, int *samples) {
-    const int warmup = steps->options->warmup >= 0 ? steps->options->warmup : WARMUP;
+    const int warmup = perf_options_warmup(steps->options, WARMUP);
     double spent_us = 0, us;
     int status = KOLO_OK;
     for (int i = 0; i < warmup * WAYS && status == KOLO_OK; i++) {
         status = make_step(steps, i % WAYS, &us);
         spent_us += us;
     }
-    const double each_us = fmax(spent_us / fmax(warmup, 1), 1e-3);
-    *samples = steps->options->iters ? steps->options->iters
-                                     : (int)fmin(fmax(ROW_US / each_us, SAMPLES_MIN), PERF_SAMPLES_MAX);
+    *samples = perf_options_samples(steps->options, ROW_US, spent_us / fmax(warmup, 1), SAMPLES_MIN, PERF_SAMPLES_MAX);
     if (status == KOLO_OK)
         status = kolo_broadcast(steps->comm, samples, 1, KOLO_I32, 0);
     for (int i = 0; i < *samples * WAYS && status == KOLO_OK; i++)

@@ -2,6 +2,7 @@
 #include "perf_options.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,7 +44,7 @@ static perf_options options = {.min_bytes = 8,
                                .dtype = KOLO_F32,
                                .op = KOLO_SUM,
                                .warmup = -1,
-                               .wait_us_max = 1e6};
+                               .wait_us_max = 1000000};
 static perf_table_options table_options = {.bytes = 64 << 20,
                                            .batch = 1,
                                            .zipf = 0.99,
@@ -221,9 +222,8 @@ static const command_option table[] = {
      "what a trace costs: each row has the median without one and with one, whose samples take turns, and the "
      "difference",
      TO_FLAG(options.trace), USED_FOR(BLOCKING)},
-    {"--longest US",
-     "of waits: their last length in us, 1 to 10000000; each is ten times the one before (default 1000000)",
-     TO_NUMBER(options.wait_us_max, 1, 1e7), USED_FOR(WAITS)},
+    {"--longest US", "of waits: their last length in us, 1 to 10000000, after 1, 10, 100 and so on (default 1000000)",
+     TO_INTEGER(options.wait_us_max, 1, 10000000), USED_FOR(WAITS)},
     {"--ranks N", "ranks that limits computes the bound for (default: the launcher's, else the CPUs allowed)",
      TO_INTEGER(options.ranks, 1, KOLO_RANKS_MAX), USED_FOR(LIMITS)},
     {"--quick", "of limits: in a second or two, less exact", TO_FLAG(options.quick), USED_FOR(LIMITS)},
@@ -503,4 +503,13 @@ bool perf_sizes_next(perf_sizes *sizes, const perf_options *of) {
 
 size_t perf_sizes_max_bytes(const perf_options *of, size_t unit_bytes) {
     return whole_units_bytes(of->max_bytes, unit_bytes);
+}
+
+int perf_options_warmup(const perf_options *of, int usual) {
+    const int wanted = of->warmup < 0 ? usual : of->warmup;
+    return wanted == 0 && of->iters == 0 ? 1 : wanted;
+}
+
+int perf_options_samples(const perf_options *of, double row_us, double sample_us, int least, int most) {
+    return of->iters > 0 ? of->iters : (int)fmin(fmax(row_us / fmax(sample_us, 1e-3), least), most);
 }

@@ -64,7 +64,7 @@ typedef struct perf_options {
     int collectives_count;                                    /* 0: messages, an optimizer, a table, or the limits */
     bool messages;                                            /* between two ranks */
     bool waits;                                               /* of known lengths */
-    double wait_us_max;                                       /* the last one */
+    int wait_us_max;                                          /* the last one */
     bool pairs;                                               /* of ranks, all at once */
     bool init;                                                /* the time to the first result */
     bool optimizer;                                           /* steps of one */
@@ -117,3 +117,10 @@ bool perf_sizes_next(perf_sizes *sizes, const perf_options *options);
 
 /* Bytes of the largest message of a run. */
 size_t perf_sizes_max_bytes(const perf_options *options, size_t unit_bytes);
+
+/* Untimed samples of a row: --warmup, or else `usual`; at least one whose time tells how many timed ones there will be,
+ * unless --iters does. */
+int perf_options_warmup(const perf_options *options, int usual);
+
+/* Timed samples of a row: --iters, or else as many as fit into row_us, from `least` to `most`. */
+int perf_options_samples(const perf_options *options, double row_us, double sample_us, int least, int most);

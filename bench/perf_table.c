@@ -200,15 +200,12 @@ static bool is_shown(const struct bench *bench, enum kind kind) {
 static int prepare_kinds(struct bench *bench) {
     int status = KOLO_OK;
     for (enum kind kind = 0; kind < KINDS && status == KOLO_OK; kind++) {
-        const int usual = kinds[kind].is_whole ? WARMUP_WHOLE : WARMUP;
-        const int warmup = bench->options->warmup >= 0 ? bench->options->warmup : usual;
+        const int warmup = perf_options_warmup(bench->options, kinds[kind].is_whole ? WARMUP_WHOLE : WARMUP);
         double us = 0, rows;
         bench->results[kind].samples = 0;
         if (is_shown(bench, kind))
-            status = run_kind(bench, kind, warmup > 0 ? warmup : 1, &us, &rows);
-        const double call_us = fmax(us / (warmup > 0 ? warmup : 1), 1e-3);
-        bench->results[kind].calls =
-            bench->options->iters ? bench->options->iters : (int64_t)fmax(CALLS_US / call_us, 1);
+            status = run_kind(bench, kind, warmup, &us, &rows);
+        bench->results[kind].calls = perf_options_samples(bench->options, CALLS_US, us / fmax(warmup, 1), 1, INT32_MAX);
     }
     return status;
 }

@@ -63,17 +63,16 @@ static int take_sample(const waits *all, int way, double wait_us, double *cpu_us
 }
 
 static int take_row(waits *all, double wait_us, int samples) {
-    double(*cpu_us)[SAMPLES_MOST] = calloc(2 * WAYS, sizeof *cpu_us), (*delay_us)[SAMPLES_MOST] = cpu_us + WAYS;
+    const size_t count = (size_t)samples;
+    double *cpu_us = malloc(2 * WAYS * count * sizeof *cpu_us), *delay_us = cpu_us + WAYS * count;
     const int warmup = all->options->warmup < 0 ? samples > 1 : all->options->warmup;
-    double ignored_us[2];
     int status = cpu_us != NULL ? KOLO_OK : KOLO_ERR_SYSTEM;
     for (int i = -warmup; i < samples && status == KOLO_OK; i++)
-        for (int way = 0; way < WAYS && status == KOLO_OK; way++)
-            status = take_sample(all, way, wait_us, i < 0 ? &ignored_us[0] : &cpu_us[way][i],
-                                 i < 0 ? &ignored_us[1] : &delay_us[way][i]);
+        for (size_t way = 0, at = i < 0 ? 0 : (size_t)i; way < WAYS && status == KOLO_OK; way++, at += count)
+            status = take_sample(all, way, wait_us, &cpu_us[at], &delay_us[at]); /* the first are replaced */
     for (int way = 0; way < WAYS && status == KOLO_OK; way++) {
-        all->cpu_us[way] = perf_statistics_of(cpu_us[way], (size_t)samples);
-        all->delay_us[way] = perf_statistics_of(delay_us[way], (size_t)samples);
+        all->cpu_us[way] = perf_statistics_of(cpu_us + (size_t)way * count, count);
+        all->delay_us[way] = perf_statistics_of(delay_us + (size_t)way * count, count);
     }
     free(cpu_us);
     return status;
@@ -122,9 +121,10 @@ static int run_rows(waits *all, perf_report *report) {
     const bool speaks = kolo_comm_rank(all->comm) == 0;
     int32_t wanted = 1;
     int status = KOLO_OK;
-    for (double us = 1; us <= options->wait_us_max && status == KOLO_OK && wanted; us *= LENGTHENS) {
-        const double fitting = fmax(SAMPLES_LEAST, fmin(SAMPLES_MOST, ROW_US / us));
-        const int samples = (int)(options->iters > 0 ? fmin(options->iters, SAMPLES_MOST) : fitting);
+    const double last_us = options->wait_us_max;
+    for (double us = 1; us <= last_us && status == KOLO_OK && wanted;
+         us = us < last_us ? fmin(us * LENGTHENS, last_us) : HUGE_VAL) {
+        const int samples = perf_options_samples(options, ROW_US, us, SAMPLES_LEAST, SAMPLES_MOST);
         perf_progress_say("waiting ...");
         status = take_row(all, us, samples);
         perf_progress_erase();

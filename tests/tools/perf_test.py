@@ -283,6 +283,11 @@ class Tables(PerfTest):
     def test_of_other_measurements(self):
         self.table("optimizer", "-e", "64K", "-f", "64", "-n", "2", "-w", "0")
 
+    def test_samples_fit_the_time_without_a_warm_up(self):
+        for what in ("sendrecv", "optimizer"):
+            done = kolorun("-n", "2", KOLO_PERF, what, "-b", "16M", "-e", "16M", "-w", "0", "--json", "-")
+            self.assertLess(json.loads(done.stdout)["iters"], 1000, done.stderr)
+
 
 class Collectives(PerfTest):
     """Each of them: what a row says, and that --check knows right results from wrong ones."""
@@ -610,19 +615,22 @@ class Tracing(PerfTest):
 
 class Waits(PerfTest):
     def test_rows(self):
-        done = kolorun("-n", "2", KOLO_PERF, "waits", "--longest", "1000", "-n", "3", "-w", "0", "--json", "-")
+        done = kolorun("-n", "2", KOLO_PERF, "waits", "--longest", "2000", "-n", "3", "-w", "0", "--json", "-")
         self.assertEqual(0, done.returncode, done.stderr)
         self.assertLessEqual(max(map(len, done.stderr.splitlines())), COLUMNS_MAX)
         rows = [json.loads(line) for line in done.stdout.splitlines()]
-        self.assertEqual([(us, way) for us in (1, 10, 100, 1000) for way in ("auto", "spin", "yield", "sleep")],
+        self.assertEqual([(us, way) for us in (1, 10, 100, 1000, 2000) for way in ("auto", "spin", "yield", "sleep")],
                          [(row["wait_us"], row["way"]) for row in rows])
         shown = [line.split() for line in done.stderr.splitlines() if ROW.match(line)]
-        self.assertEqual([["1", 9], ["10", 9], ["100", 9], ["1000", 9]], [[cells[0], len(cells)] for cells in shown])
+        self.assertEqual([["1", 9], ["10", 9], ["100", 9], ["1000", 9], ["2000", 9]],
+                         [[cells[0], len(cells)] for cells in shown])
         for row in rows:
             self.assertEqual(("waits", 2, 3), (row["measure"], row["ranks"], row["iters"]))
             for name in ("cpu_us", "delay_us"):
                 self.assertLess(0, row[name]["median"])
                 self.assertLessEqual(row[name]["median"], row[name]["max"])
+        done = kolorun("-n", "2", KOLO_PERF, "waits", "--longest", "1", "-n", "201", "--json", "-")
+        self.assertEqual([201] * 4, [json.loads(line)["iters"] for line in done.stdout.splitlines()], done.stderr)
 
     @unittest.skipUnless(importlib.util.find_spec("matplotlib"), "matplotlib is not installed")
     def test_plots(self):
