@@ -15,6 +15,8 @@
 #define SLOT_BYTES_MAX    (UINT64_C(1) << 30) /* the library's limit */
 #define COUNT_MAX         (UINT64_C(1) << 32)
 
+enum { WITH_ROWS = 1 }; /* the use of an option that goes with --validate or --calibrate */
+
 static sim_options options = {.min_bytes = 8, .max_bytes = 64 << 20, .factor = 8, .dtype = KOLO_F32};
 
 static const char *algorithm_name(unsigned algorithm) {
@@ -27,7 +29,7 @@ static const char *dtype_name(unsigned dtype) {
 
 static const command_option table[] = {
     {"--machine NAME", "a machine that comes with kolo, or a file; an unknown name lists the known ones",
-     TO_TEXT(options.machine_name)},
+     TO_TEXT(options.machine_name), USED_FOR(WITH_ROWS)},
     {"--ranks N[,N...]", "numbers of ranks, 2 to the machine's cores, one rank a core (default: all cores)",
      TO_INTEGERS(options.ranks, options.ranks_count, 2, KOLO_RANKS_MAX)},
     {"--lanes N[,N...]",
@@ -55,9 +57,9 @@ static const command_option table[] = {
      TO_COUNT(options.skipped_wait, 1, COUNT_MAX)},
     {"--json FILE", "write the rows there, one object a line", TO_TEXT(options.json_path)},
     {"--validate FILE", "rows of kolo-perf allreduce --json: shows what this model predicts beside them",
-     TO_TEXT(options.validate_path)},
+     TO_TEXT(options.validate_path), USED_FOR(WITH_ROWS)},
     {"--calibrate FILE", "rows of kolo-perf limits --json: prints a machine file for the machine it runs on",
-     TO_TEXT(options.calibrate_path)},
+     TO_TEXT(options.calibrate_path), USED_FOR(WITH_ROWS)},
 };
 
 static command_line line = {
@@ -93,6 +95,7 @@ void sim_refuse(const char *format, ...) {
 /* Reads the command line. Ends the program at --help, at --version and at a mistake. */
 static const sim_options *sim_options_read(int argc, char **argv) {
     command_line_read(&line, argc, argv);
+    const char *rows = options.calibrate_path ? "--calibrate" : options.validate_path ? "--validate" : NULL;
     if (!options.calibrate_path && !options.machine_name) {
         message_print("--machine NAME is missing; --calibrate makes a file for this machine");
         sim_machine_names_print(stderr);
@@ -100,8 +103,11 @@ static const sim_options *sim_options_read(int argc, char **argv) {
     }
     if (options.calibrate_path && options.validate_path)
         command_line_refuse(&line, "--calibrate and --validate: give one of them");
-    if (options.validate_path && options.lanes_count > 0)
-        command_line_refuse(&line, "--validate and --lanes: the measured rows say how many lanes there were");
+    for (int i = 0; i < line.options_count && rows != NULL; i++)
+        if ((line.given >> i & 1) && table[i].use != WITH_ROWS)
+            command_line_refuse(&line, "option '%s' has no meaning with %s; leave it out", table[i].names, rows);
+    if ((options.noise_seed || options.skipped_wait) && !options.check)
+        command_line_refuse(&line, "--jitter and --skip-wait go with --check");
     if (options.slot_bytes % 4096 != 0)
         command_line_refuse(&line, "--slot-bytes %zu: give whole pages of 4096 bytes", options.slot_bytes);
     if (options.min_bytes > options.max_bytes)

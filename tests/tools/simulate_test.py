@@ -203,7 +203,6 @@ class Lanes(SimulateTest):
         self.assert_refused("--lanes 5: with 2 ranks each has 4 of the 8 cores", "--machine", SMALL, "--ranks", "2",
                             "--lanes", "1,5")
         self.assert_refused("--lanes 2: with 8 ranks each has 1", "--machine", SMALL, "--lanes", "2")
-        self.assert_refused("rows say how many lanes", "--machine", SMALL, "--lanes", "2", "--validate", "x")
 
 
 class Names(SimulateTest):
@@ -320,6 +319,11 @@ class BadInput(SimulateTest):
         self.assert_refused("give whole pages", "--machine", SMALL, "--slot-bytes", "5000")
         self.assert_refused("above --max", "--machine", SMALL, "--min", "1M", "--max", "1K")
         self.assert_refused("give one of them", "--machine", SMALL, "--calibrate", "a", "--validate", "b")
+        for option in (("--lanes", "2"), ("--ranks", "2"), ("--in-place",), ("--json", "x"), ("--check",)):
+            for rows in ("--validate", "--calibrate"):
+                self.assert_refused(f"'{option[0]}.*' has no meaning with {rows}", "--machine", SMALL, *option, rows, "x")
+        for option in ("--jitter", "--skip-wait"):
+            self.assert_refused("go with --check", "--machine", SMALL, option, "1")
         self.assert_refused("has 8 cores", "--machine", SMALL, "--ranks", "9")
         self.assert_refused("cannot write --json", "--machine", SMALL, "--json", self.folder / "no" / "rows")
 
