@@ -80,7 +80,7 @@ static double rest(double whole_gbps, double part_gbps) {
     return ns > 1e-4 ? 1 / ns : 1e4;
 }
 
-static void set_shape(sim_machine *machine) {
+static void set_shape(sim_machine *machine, const char *path) {
     kolo_topology topology;
     kolo_cpu_set allowed;
     kolo_cpu_set_allowed(&allowed);
@@ -89,7 +89,10 @@ static void set_shape(sim_machine *machine) {
     machine->sockets = 1; /* nodes of several sockets are as far apart as those of one, by the slowest exchange */
     machine->nodes = topology.numa_nodes > 1 && topology.numa_nodes <= domains ? topology.numa_nodes : 1;
     machine->domains = (double)(int)(domains / machine->nodes);
-    machine->cores = fmax(1, (double)(int)(figures.cpus / (machine->nodes * machine->domains)));
+    machine->cores = (double)(int)(figures.cpus / (machine->nodes * machine->domains));
+    if (machine->cores * machine->domains * machine->nodes != figures.cpus)
+        sim_refuse("--calibrate '%s': its %g CPUs are not as many in each of the %g L3 domains here: use all CPUs",
+                   path, figures.cpus, domains);
     machine->l2_bytes = topology.l2_bytes ? (double)topology.l2_bytes : 1 << 20;
     machine->l3_bytes = topology.l3_bytes ? (double)topology.l3_bytes : machine->l2_bytes * figures.cpus;
 }
@@ -118,7 +121,7 @@ static void set_rates(sim_machine *machine) {
 void sim_calibrate(const char *path) {
     sim_machine machine = assumed;
     read_figures(path);
-    set_shape(&machine);
+    set_shape(&machine, path);
     set_rates(&machine);
     snprintf(machine.name, sizeof machine.name, "this machine, %.0f cores",
              machine.cores * machine.domains * machine.nodes);

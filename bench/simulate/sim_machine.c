@@ -184,9 +184,9 @@ void sim_machine_read(sim_machine *machine, const char *name) {
             sim_refuse("--machine %s: '%s' is missing: add it, %s", path, fields[field].key,
                        ranges[fields[field].unit].range);
     const double domains = machine->sockets * machine->nodes * machine->domains;
-    if (domains > SIM_DOMAINS_MAX || domains * machine->cores > SIM_CORES_MAX)
-        sim_refuse("--machine %s: %.0f L3 domains of %.0f cores: at most %d domains and %d cores can be modelled", path,
-                   domains, machine->cores, SIM_DOMAINS_MAX, SIM_CORES_MAX);
+    if (domains > SIM_DOMAINS_MAX || domains * machine->cores > SIM_CORES_MAX || domains * machine->cores < 2)
+        sim_refuse("--machine %s: %.0f L3 domains of %.0f cores: at most %d domains and 2 to %d cores can be modelled",
+                   path, domains, machine->cores, SIM_DOMAINS_MAX, SIM_CORES_MAX);
     if (machine->name[0] == '\0')
         snprintf(machine->name, sizeof machine->name, "%.*s", (int)sizeof machine->name - 1, path);
 }

@@ -21,7 +21,7 @@ static struct {
 /* Fills *asked from a row of kolo-perf; false if the row is no all-reduce with warm buffers that can be modelled. */
 static bool read_case(const char *row, sim_case *asked, double *measured_us) {
     char collective[32], algorithm[32], dtype[16], buffers[16];
-    double ranks, threads = 1, bytes;
+    double ranks, threads = 1, nodes = 1, in_flight = 0, bytes;
     if (!sim_row_text(row, "collective", collective, sizeof collective) || strcmp(collective, "allreduce") != 0 ||
         !sim_row_text(row, "algo", algorithm, sizeof algorithm) || !sim_row_text(row, "dtype", dtype, sizeof dtype) ||
         !sim_row_text(row, "buffers", buffers, sizeof buffers) || strcmp(buffers, "warm") != 0 ||
@@ -30,8 +30,11 @@ static bool read_case(const char *row, sim_case *asked, double *measured_us) {
         return false;
     const bool has_lanes = sim_row_true(row, "lanes");
     sim_row_number(row, "threads", &threads);
+    sim_row_number(row, "nodes", &nodes);
+    sim_row_number(row, "in_flight", &in_flight);
     if (ranks < 2 || threads < 1 || threads > KOLO_THREADS_MAX || ranks * threads > sim_machine_cores(tally.machine) ||
-        (threads > 1 && !has_lanes) || bytes < 1 || bytes > 0x1p32 || *measured_us <= 0)
+        (threads > 1 && !has_lanes) || nodes > 1 || in_flight > 0 || bytes < 1 || bytes > 0x1p32 || *measured_us <= 0 ||
+        (sim_row_true(row, "alloc") && strcmp(algorithm, "direct") != 0))
         return false;
     *asked = (sim_case){.machine = tally.machine,
                         .ranks = (uint32_t)ranks,
@@ -91,8 +94,8 @@ int sim_validate(const sim_options *options, const sim_machine *machine) {
         printf("# %d rows: off by a factor of %.2f in the geometric mean, %.2f at worst\n", tally.rows,
                exp(tally.log_sum / tally.rows), tally.worst);
     if (tally.skipped > 0)
-        printf("# %d rows left out: no all-reduce, buffers not warm, one rank, threads of kolo's\n"
-               "#   own, or more threads than cores\n",
+        printf("# %d rows left out: no blocking all-reduce of one machine, one rank, buffers not\n"
+               "#   warm or of kolo_alloc, threads of kolo's own, or more threads than cores\n",
                tally.skipped);
     return tally.failed > 0;
 }

@@ -19,18 +19,18 @@ SMALL = MACHINES / "desktop-8"
 SANITIZER_NOTE = re.compile(r"^==\d+==WARNING: ASan doesn't fully support makecontext/swapcontext .*\n", re.MULTILINE)
 
 
-def simulate(*arguments):
+def simulate(*arguments, **options):
     done = subprocess.run([SIMULATE, *map(str, arguments)], capture_output=True, text=True, timeout=PATIENCE_S,
-                          stdin=subprocess.DEVNULL, check=False)
+                          stdin=subprocess.DEVNULL, check=False, **options)
     done.stderr = SANITIZER_NOTE.sub("", done.stderr)
     return done
 
 
-def limit_rows():
+def limit_rows(cpus=2):
     """What kolo-perf limits --json writes, with figures that are easy to follow."""
-    rows = [{"collective": "limits", "limit": "exchange", "cpus": 2, "time_ns": 40.0, "min_ns": 39.0}]
+    rows = [{"collective": "limits", "limit": "exchange", "cpus": cpus, "time_ns": 40.0, "min_ns": 39.0}]
     for limit, gbps in (("exchanges", 30), ("fetch", 60), ("copy", 10), ("update", 16), ("read", 20)):
-        rows += [{"collective": "limits", "limit": limit, "cpus": 2, "bytes_per_cpu": size, "time_us": 1.0,
+        rows += [{"collective": "limits", "limit": limit, "cpus": cpus, "bytes_per_cpu": size, "time_us": 1.0,
                   "gbps_per_cpu": gbps, "way": "plain"} for size in (4096, 65536, 1 << 26)]
     return rows
 
@@ -272,7 +272,8 @@ class Protocol(SimulateTest):
 
 class Measurements(SimulateTest):
     def test_calibrate_then_validate(self):
-        done = simulate("--calibrate", self.write_rows("limits.json", limit_rows()))
+        limits = self.write_rows("limits.json", limit_rows())
+        done = simulate("--calibrate", limits, preexec_fn=lambda: os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}))
         self.assertEqual((0, ""), (done.returncode, done.stderr))
         self.assertRegex(done.stdout, r"(?m)^hop_domain_ns +40\.00$")
         self.assertRegex(done.stdout, r"(?m)^read_gbps +20\.00$")
@@ -280,12 +281,14 @@ class Measurements(SimulateTest):
         self.assertRegex(done.stdout, r"(?m)^share_domain_gbps +60\.00$")
         machine = self.write("machine", done.stdout)
         rows = self.write_rows("measured.json", [measured_row(), measured_row(buffers="cold"),
-                                                 measured_row(ranks=1000), measured_row(bytes=8, in_place=True)])
+                                                 measured_row(ranks=1000), measured_row(bytes=8, in_place=True),
+                                                 measured_row(in_flight=2), measured_row(alloc=True),
+                                                 measured_row(nodes=2), measured_row(alloc=True, algo="direct")])
         done = simulate("--machine", machine, "--validate", rows)
         self.assertEqual((0, ""), (done.returncode, done.stderr))
         self.assertRegex(done.stdout, r"(?m)^ +4096 +2 +f32 out of +oneshot +\d+\.\d+ +2\.000 +[-+]\d+%$")
-        self.assertIn("# 2 rows: off by a factor", done.stdout)
-        self.assertIn("# 2 rows left out", done.stdout)
+        self.assertIn("# 3 rows: off by a factor", done.stdout)
+        self.assertIn("# 5 rows left out", done.stdout)
 
     def test_bad_measurements(self):
         refused = lambda option, path, pattern: self.assert_refused(pattern, "--machine", SMALL, option, path)
@@ -295,6 +298,7 @@ class Measurements(SimulateTest):
         refused("--validate", self.write("b", '{"collective": "barrier"}\nx\n'), r"b:2: not a row")
         refused("--validate", self.write("c", ""), "no row can be compared")
         refused("--calibrate", self.write_rows("d", limit_rows()[:4]), "are needed")
+        refused("--calibrate", self.write_rows("f", limit_rows(cpus=2.5)), "2.5 CPUs are not as many in each")
         refused("--validate", self.write_rows("e", [measured_row(algo="none"), measured_row(bytes=-1)]), "no row can")
 
 
@@ -341,7 +345,8 @@ class BadInput(SimulateTest):
         for value in ("7.5", "0", "2000"):
             refused(text.replace("cores_per_domain    8", f"cores_per_domain {value}"), "must be a whole number")
         refused(text.replace("cores_per_domain    8", "cores_per_domain 600")
-                .replace("sockets             1", "sockets 2"), "at most 64 domains and 1024 cores")
+                .replace("sockets             1", "sockets 2"), "at most 64 domains and 2 to 1024 cores")
+        refused(text.replace("cores_per_domain    8", "cores_per_domain 1"), "1 L3 domains of 1 cores")
         refused("x" * 5000, "not a machine file")
         refused("\n" * 2000, "not a machine file")
         refused("\0\1\2\n" * 10, "m")
