@@ -429,9 +429,8 @@ static void settle(const char *word, unsigned uses) {
     if ((uses & OP) && !kolo_op_supports(options.op, options.dtype))
         command_line_refuse(&line, "--op %s is not defined for --dtype %s; use an integer dtype, or another --op",
                             kolo_name(KOLO_NAME_OP, options.op), kolo_name(KOLO_NAME_DTYPE, options.dtype));
-    if (options.json_path != NULL && options.csv_path != NULL && strcmp(options.json_path, "-") == 0 &&
-        strcmp(options.csv_path, "-") == 0)
-        command_line_refuse(&line, "--json and --csv cannot both go to standard output; give one a file");
+    if (options.json_path != NULL && options.csv_path != NULL && strcmp(options.json_path, options.csv_path) == 0)
+        command_line_refuse(&line, "--json and --csv cannot both go to '%s'; give one another file", options.csv_path);
     if (options.optimizer && options.dtype != KOLO_F32 && options.dtype != KOLO_F64 && options.dtype != KOLO_F16 &&
         options.dtype != KOLO_BF16)
         command_line_refuse(&line, "--dtype %s has no meaning for optimizer; give a float",

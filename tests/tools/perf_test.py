@@ -176,7 +176,8 @@ class Records(PerfTest):
         self.assertEqual([8, 32, 64], [json.loads(line)["bytes"] for line in done.stdout.splitlines()])
         self.assertIn("# kolo-perf", done.stderr)
         self.assertEqual(4, len((self.folder / "c").read_text(encoding="utf-8").splitlines()))
-        self.assert_refused("cannot both go to standard output", "allreduce", "--json", "-", "--csv", "-")
+        for path in ("-", "rows"):
+            self.assert_refused(f"cannot both go to '{path}'", "allreduce", "--json", path, "--csv", path)
 
     def test_unwritable(self):
         for option in ("--json", "--csv"):
