@@ -5,21 +5,23 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "perf_progress.h"
 
-enum { SAMPLES_MIN = 5, SAMPLES_MAX = 50, WARMUP = 1, ARGUMENTS = 5, NUMBER_BYTES = 24 };
+enum { SAMPLES_MIN = 5, SAMPLES_MAX = 50, WARMUP = 1, ARGUMENTS = 6, NUMBER_BYTES = 24 };
 enum { EXEC, CREATE, ALLREDUCE, TOTAL, PARTS };
 #define RUN_US 3e6 /* about what all samples take, where --iters does not say */
 
 static const char *const names[] = {[EXEC] = "exec", [CREATE] = "create", [ALLREDUCE] = "allreduce", [TOTAL] = "total"};
-/* Of the processes that are started; rank, size, file and pipe follow. */
+/* Of the processes that are started; rank, size, file, pipe and the parent's id follow. */
 static const char program[] = "kolo-perf-init";
 
 /* When a started process had done what. */
@@ -36,6 +38,9 @@ int perf_init_start(char *const *arguments) {
     kolo_options options = KOLO_OPTIONS_INIT;
     kolo_comm *comm;
     double one = 1, sum = 0;
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a rank that was ended does not leave its process */
+    if (getppid() != atoi(arguments[5]))
+        return EXIT_FAILURE;
     options.rank = atoi(arguments[1]);
     options.size = atoi(arguments[2]);
     options.shm_fd = atoi(arguments[3]);
@@ -72,7 +77,7 @@ static int open_common_file(kolo_comm *comm, int *status) {
 /* Starts this rank's process, which inherits `file` and `pipe`. Returns its id, or -1. */
 static pid_t start(const kolo_comm *comm, int file, int pipe) {
     char numbers[ARGUMENTS - 1][NUMBER_BYTES];
-    const int values[] = {kolo_comm_rank(comm), kolo_comm_size(comm), file, pipe};
+    const int values[] = {kolo_comm_rank(comm), kolo_comm_size(comm), file, pipe, getpid()};
     char *arguments[ARGUMENTS + 1] = {(char *)program};
     posix_spawn_file_actions_t actions;
     pid_t pid = -1;
