@@ -496,8 +496,10 @@ int perf_table_run(const perf_options *options, kolo_comm *comm, perf_report *re
     const bool is_worker = rank < kolo_comm_size(comm) - options->table->servers;
     int status = kolo_comm_split(comm, is_worker ? 0 : -1, rank, &bench.workers);
     if (status == KOLO_OK && is_worker && allocate(&bench) != 0) {
-        fprintf(stderr, "kolo-perf: rank %d: no memory for a table of %zu bytes; use a smaller --table\n", rank,
-                options->table->bytes);
+        fprintf(stderr,
+                "kolo-perf: rank %d: no memory for a table of %zu bytes and calls of %d rows of %zu; use a smaller "
+                "--table, --batch or --max\n",
+                rank, options->table->bytes, options->table->batch, options->max_bytes);
         kolo_comm_abort(comm, 1);
         status = 1;
     }
