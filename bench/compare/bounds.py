@@ -2,9 +2,7 @@
 
 import json
 import os
-import pathlib
 import subprocess
-import tempfile
 
 from compare import processes
 
@@ -21,8 +19,8 @@ def kind(plan, case):
 def limits(plan, case, kolo_perf):
     """(The bounds' rows of all collectives; None, or why there is none.)"""
     max_bytes = 1 << (max(plan.sizes) - 1).bit_length()
-    with tempfile.TemporaryDirectory(prefix="kolo-compare-") as folder:
-        out = pathlib.Path(folder) / "limits"
+    with processes.own_folder() as folder:
+        out = folder / "limits"
         command = [kolo_perf, "limits", "all", "--ranks", str(case.ranks), "--buffers", case.buffers, "--min", "4",
                    "--max", str(max_bytes), "--factor", "2", "--json", str(out)]
         if case.in_place:

@@ -1,6 +1,7 @@
 """What bench/compare measures, and how it is shown."""
 
-from compare import balance, installing, machine, options, peers, rounds, starts, states, summary, sweep, tables
+from compare import (balance, installing, machine, options, peers, processes, rounds, starts, states, summary, sweep,
+                     tables)
 from compare.bench_command import Command, prepare, save
 
 TORCH = "torch==2.13.0"
@@ -40,7 +41,7 @@ class Compare(Command):
         return options.parse(arguments, TORCH, peers.all_peers(TORCH))
 
     def begin(self, chosen, built):
-        rounds.remove_stale_folders()
+        processes.remove_stale_folders()
         if chosen.install:
             installing.install(chosen_peers(chosen), chosen.cache)
         self.present, known = prepare(chosen_peers(chosen), built)

@@ -5,6 +5,7 @@ import contextlib
 import ctypes
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -14,6 +15,7 @@ SET_CHILD_SUBREAPER = 36  # prctl: what a killed launcher leaves becomes our chi
 GRACE_S = 2
 STEP_TIMEOUT_S = 1800
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
+FOLDER_PREFIX = "kolo-compare-"
 # What a launcher may have left in our environment, and what would choose a library's configuration.
 FOREIGN = ("KOLO_", "OMPI_", "PMI", "PRTE_", "MPIR_CVAR_", "I_MPI_", "HYD", "SLURM_", "MASTER_")
 
@@ -26,6 +28,25 @@ def environment(variables):
 
 def adopt_leftovers():
     ctypes.CDLL(None, use_errno=True).prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def shared_folder():
+    """Where the gate lies: in memory, as a disk's pages are written back, and stall, now and then."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
+@contextlib.contextmanager
+def own_folder(place=None):
+    """A temporary folder, by default a shared one, which says whose it is."""
+    with tempfile.TemporaryDirectory(prefix=f"{FOLDER_PREFIX}{os.getpid()}-", dir=place or shared_folder()) as folder:
+        yield pathlib.Path(folder)
+
+
+def remove_stale_folders():
+    """Of runs that were killed."""
+    for path in pathlib.Path(shared_folder() or tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}[0-9]*-*"):
+        if not os.path.exists(f"/proc/{path.name[len(FOLDER_PREFIX):].partition('-')[0]}"):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def children(pid):

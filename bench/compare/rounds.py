@@ -5,27 +5,23 @@ import collections
 import contextlib
 import json
 import os
-import pathlib
 import re
-import shutil
 import sys
-import tempfile
 import time
 
-from compare import states, summary
+from compare import processes, states, summary
 
 UNSUPPORTED = 3  # the driver's exit status where the library lacks the collective or the dtype
 FAILURES_MAX = 2  # of a configuration in a case, before it is not started again
 SCREENED_AFTER = 2  # rounds
 SCREENED_FACTOR = 1.5
 PROBE_BYTES, PROBE_BUDGET_MS = 8, 1  # of a start of kolo that only shows the exchange
-FOLDER_PREFIX = "kolo-compare-"
 
 Case = collections.namedtuple("Case", "ranks dtype buffers in_place collective", defaults=("allreduce",))
 
 
 # How everything is measured; the same for all. extra_rounds: at most so many, for what a state of the machine lacks.
-# folder: where the gate lies; None: shared_folder(). twice: a start measures each size again.
+# folder: where the gate lies; None: processes.shared_folder(). twice: a start measures each size again.
 Plan = collections.namedtuple("Plan", "sizes rounds budget_ms timeout_s cpus pinned extra_rounds folder twice",
                               defaults=((), False, 0, None, True))
 
@@ -127,23 +123,10 @@ def read_rows(path):
     return library, rows
 
 
-def shared_folder():
-    """Where the gate lies: in memory, as a disk's pages are written back, and stall, now and then."""
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-
-
-def remove_stale_folders():
-    """Of runs that were killed."""
-    for path in pathlib.Path(shared_folder() or tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*"):
-        if not os.path.exists(f"/proc/{path.name[len(FOLDER_PREFIX):].partition('-')[0]}"):
-            shutil.rmtree(path, ignore_errors=True)
-
-
 def start(plan, launch, options):
     """One start of a library: its name, its rows, its exit status, and what went wrong or None."""
-    with tempfile.TemporaryDirectory(prefix=f"{FOLDER_PREFIX}{os.getpid()}-",
-                                     dir=plan.folder or shared_folder()) as folder:
-        gate, out = pathlib.Path(folder) / "gate", pathlib.Path(folder) / "out"
+    with processes.own_folder(plan.folder) as folder:
+        gate, out = folder / "gate", folder / "out"
         gate.touch(mode=0o600)
         code, error = launch.run(["--gate", str(gate), "--out", str(out), *options], plan.timeout_s)
         return *read_rows(out), code, error

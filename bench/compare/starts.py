@@ -3,18 +3,16 @@ much memory rank 0 has then: its own, and its part of what processes share (Pss)
 
 import contextlib
 import json
-import pathlib
 import statistics
-import tempfile
 import time
 
-from compare import rounds, tables
+from compare import processes, tables
 
 
 def once(plan, launch):
     """(seconds, KiB), or what went wrong in words."""
-    with tempfile.TemporaryDirectory(dir=rounds.shared_folder()) as folder:
-        gate, out = pathlib.Path(folder) / "gate", pathlib.Path(folder) / "out"
+    with processes.own_folder() as folder:
+        gate, out = folder / "gate", folder / "out"
         gate.touch(mode=0o600)
         begin_s = time.monotonic()
         _code, error = launch.run(["--gate", str(gate), "--out", str(out), "--sizes", "8", "--first"], plan.timeout_s)

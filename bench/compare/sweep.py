@@ -3,12 +3,10 @@ lanes. The first round starts each library as it comes, in every cell; what time
 all configurations. Each round's rows are saved as they come, so that a run that is cut short has what it measured."""
 
 import json
-import pathlib
 import subprocess
-import tempfile
 import time
 
-from compare import bounds, rounds, states
+from compare import bounds, processes, rounds, states
 
 RANKS = (2, 4, 8, 16)
 LANES = ((2, 8), (4, 4))  # ranks, and threads of each
@@ -82,8 +80,8 @@ class Sweep:
         rows = self.results.setdefault("lanes", [])
         for ranks, threads in jobs:
             self.progress.show(f"lanes: {ranks} ranks of {threads} threads")
-            with tempfile.TemporaryDirectory(prefix=rounds.FOLDER_PREFIX) as folder:
-                out = pathlib.Path(folder) / "rows"
+            with processes.own_folder() as folder:
+                out = folder / "rows"
                 command = [self.built.kolo_program("kolorun"), "-n", str(ranks), self.built.kolo_program("kolo-perf"),
                            "allreduce", "--threads", str(threads), "--lanes", "-b", "8", "-e", "16M", "-f", "8",
                            "--json", out]
