@@ -5,7 +5,6 @@ import json
 import os
 import pathlib
 import shlex
-import signal
 import subprocess
 import sys
 
@@ -27,10 +26,6 @@ class Cut(Exception):
 def save(results, path):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-
-
-def interrupt(_number, _frame):
-    raise KeyboardInterrupt
 
 
 def prepare(chosen, built):
@@ -128,7 +123,7 @@ class Command:
 
     def main(self, arguments):
         options = self.parse(arguments)
-        signal.signal(signal.SIGTERM, interrupt)
+        processes.interrupt_on_signals()
         processes.adopt_leftovers()
         try:
             return self.replot(options) if options.replot else self.measure(options, arguments)

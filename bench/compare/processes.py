@@ -30,6 +30,13 @@ def adopt_leftovers():
     ctypes.CDLL(None, use_errno=True).prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
+def interrupt_on_signals():
+    """From now on the signals that end a program do what Ctrl-C does."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, signal.default_int_handler)
+
+
 def shared_folder():
     """Where the gate lies: in memory, as a disk's pages are written back, and stall, now and then."""
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None

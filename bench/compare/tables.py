@@ -229,7 +229,7 @@ def bounds_text(summary):
 
 def common_words(results):
     """What the titles of all cases have in common, where there are several."""
-    first, *others = [case_text(case).split(", ") for case in results["cases"]]
+    first, *others = [case_text(case).split(", ") for case in results["cases"]] or [[]]
     return [word for word in first if others and all(word in each for each in others)]
 
 

