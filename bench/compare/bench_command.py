@@ -81,7 +81,7 @@ class Command:
         images, drawn = self.draw(results_path, options) if options.plots else ({}, True)
         if options.results:
             options.results.write_text(self.report(results, options.results, images), encoding="utf-8")
-        failures = summary.failures_of_ours(self.cases(results))
+        failures = summary.failures_of_ours(self.cases(results), results.get("starts", ()))
         for text in failures:
             self.complain(text)
         return FAILED if failures or not drawn or not (results[self.what] or results.get("starts")) else 0

@@ -18,7 +18,7 @@ def once(plan, launch):
         _code, error = launch.run(["--gate", str(gate), "--out", str(out), "--sizes", "8", "--first"], plan.timeout_s)
         with contextlib.suppress(OSError, ValueError, KeyError, IndexError):
             told = json.loads(out.read_text(encoding="utf-8").splitlines()[-1])
-            return told["first_s"] - begin_s, told["memory_kib"]
+            return error or (told["first_s"] - begin_s, told["memory_kib"])
         return error or "has told nothing"
 
 

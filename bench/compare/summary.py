@@ -110,10 +110,11 @@ def wrong_results(case, titles):
     return lines
 
 
-def failures_of_ours(cases):
+def failures_of_ours(cases, starts=()):
     """Lines on kolo's own failures."""
     ours = [series for case in cases for series in case["series"] if series["peer"] == OURS]
     failed = [failure for series in ours for failure in series["failures"]]
+    failed += [start["failed"][OURS] for start in starts if OURS in start["failed"]]
     wrong = any(row.get("wrong") for series in ours for rows in series["rounds"] for row in rows)
     return [*(f"kolo failed: {text}" for text in failed[:1]),
             *(["kolo's results were wrong; the tables name the sizes"] if wrong else [])]

@@ -24,6 +24,7 @@ from compare.peers import Peer  # noqa: E402
 KOLO_BUILD = os.environ["KOLO_BUILD"]
 PATIENCE_S = 120
 SIZES = [8, 4096, 65536]
+OUT = 'while [ "$1" != --out ]; do shift; done'  # of a script: then $2 is the file
 
 
 def compare(*arguments):
@@ -194,7 +195,7 @@ class Troubled(Folder):
         kolorun, driver = pathlib.Path(KOLO_BUILD) / "bin" / "kolorun", cls.folder / "drivers" / "driver-kolo"
         half = cls.script("half", f'{kolorun} -n 2 --bind none -- {driver} "$@" && echo oh no && exit 7')
         row = '{\\"bytes\\": 8, \\"median_us\\": 1, \\"min_us\\": 1, \\"max_us\\": 1, \\"samples\\": 1, \\"wrong\\": 3}'
-        liar = cls.script("liar", f'while [ "$1" != --out ]; do shift; done\nprintf "{row}\\n" >"$2"')
+        liar = cls.script("liar", f'{OUT}\nprintf "{row}\\n" >"$2"')
         crash = ["sh", "-c", "kill -SEGV $$", "sh"]
         files = [cls.describe(key, command)
                  for key, command in (("crasher", crash), ("hanger", [hang]), ("half", [half]), ("liar", [liar]))]
@@ -268,12 +269,15 @@ class Ended(Folder):
 class Starts(Folder):
     def test_starts(self):
         mute = self.describe("mute", ["/bin/true"])
+        late = self.describe("late", [self.script("late", f'{OUT}\necho \'{{"first_s": 9, "memory_kib": 9}}\' >"$2"; exit 7')])
         mpi = any_mpi()
-        done = self.measure("--start", "--ranks", 2, "--rounds", 2, "--peer-file", mute,
+        done = self.measure("--start", "--ranks", 2, "--rounds", 2, "--peer-file", mute, "--peer-file", late,
                             *(["--peers", mpi] if mpi else ["--peers", "torch"]))
         self.assertEqual(0, done.returncode, done.stderr)
         start, = self.results()["starts"]
-        self.assertEqual((2, {"mute": "has told nothing"}), (start["ranks"], start["failed"]))
+        self.assertEqual((2, {"mute": "has told nothing", "late": "ended with 7: it said nothing"}),
+                         (start["ranks"], start["failed"]))
+        self.assertEqual(["kolo failed: oh"], summary.failures_of_ours([], [{"failed": {"kolo": "oh", "late": "no"}}]))
         self.assertEqual(["kolo", *([mpi] if mpi else [])], [row["key"] for row in start["rows"]][:1 + bool(mpi)])
         for row in start["rows"]:
             self.assertTrue(0 < row["ms_min"] <= row["ms"] and row["memory_kib"] > 100, row)
