@@ -30,10 +30,10 @@ def sizes(text):
     if low > high:
         raise argparse.ArgumentTypeError(f"'{text}': the first size is above the last")
     found = []
-    while low <= high:
+    while low < high:
         found.append(low)
         low *= factor
-    return found
+    return [*found, high]
 
 
 def number(low, high, kind=int):
@@ -104,7 +104,7 @@ def check_writable(made, options):
     """A long run shall not end with a file that cannot be written."""
     for name in ("json", "results"):
         path = getattr(options, name)
-        if path and not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+        if path and (path.is_dir() or not os.access(path if path.exists() else path.absolute().parent, os.W_OK)):
             made.error(f"argument --{name}: {path} cannot be written")
     if options.plots and options.plots.exists() and not options.plots.is_dir():
         made.error(f"argument --plots: {options.plots} is no folder")

@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMPARE = ROOT / "bench" / "compare"
 sys.path.insert(0, str(ROOT / "bench"))
 
-from compare import balance, options, rounds, states, summary, sweep, tables  # noqa: E402 (the path has to be set first)
+from compare import balance, bench_options, options, rounds, states, summary, sweep, tables  # noqa: E402 (the path has to be set first)
 from compare.peers import Peer  # noqa: E402
 
 KOLO_BUILD = os.environ["KOLO_BUILD"]
@@ -586,6 +586,9 @@ class Sweep(Folder):
             self.assertGreater(case["bounds"][0]["us"]["8"], 0)
         self.assertEqual(1, found["plan"]["rounds"])
 
+    def test_sizes(self):
+        self.assertEqual([[8, 32, 100], [8]], [bench_options.sizes(text) for text in ("8:100:4", "8:8")])
+
     def test_what_fits(self):
         self.assertEqual([(2, 8), (4, 4)], sweep.lanes_jobs(16))
         self.assertEqual([], sweep.lanes_jobs(2))
@@ -613,7 +616,8 @@ class Refused(Folder):
                 ("--in-place is for allreduce alone", "--in-place", "--collective", "reduce"),
                 ("'0' is not a number", "--rounds", "0"),
                 ("'-1' is not a number", "--extra-rounds", "-1"),
-                ("unrecognized arguments: --fast", "--fast"), ("cannot be written", "--json", "/nowhere/a.json")):
+                ("unrecognized arguments: --fast", "--fast"), ("cannot be written", "--json", "/nowhere/a.json"),
+                ("cannot be written", "--results", self.folder)):
             with self.subTest(arguments):
                 self.assert_refused(pattern, *arguments)
 
