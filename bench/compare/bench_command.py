@@ -52,8 +52,11 @@ class Command:
     parse(arguments): the options;
     begin(options, built): the results, as far as they are known beforehand;
     measure_into(results, options, built): adds what is measured, and saves it as it comes; raises Cut;
-    cases(results): those in which libraries were compared;
     terminal(results), and report(results, path, images) in Markdown, with {place: [(title, file)]}."""
+
+    def cases(self, results):
+        """Those in which libraries were compared."""
+        return results.get("cases", ())
 
     def complain(self, text):
         print(f"{self.name}: {text}", file=sys.stderr)

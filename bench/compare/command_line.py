@@ -109,6 +109,3 @@ class Compare(Command):
         rounds.name_libraries(results, {series.peer.key: series.library
                                         for series in all_series if series.library})
         save(results, chosen.json)
-
-    def cases(self, results):
-        return results["cases"]

@@ -201,11 +201,7 @@ def ratio_text(ratio):
     return "-" if ratio is None else f"{ratio:.2f}"
 
 
-def percent_text(percent):
-    return "-" if percent is None else f"{percent:.0f}%"
-
-
 def bound_text(row):
     """Of a row: the share of the bound, and of the sum of its terms."""
-    of_sum = "" if row["sum_percent"] is None else f" ({row['sum_percent']:.0f}%)"
-    return percent_text(row["bound_percent"]) + of_sum
+    percent, of_sum = row["bound_percent"], row["sum_percent"]
+    return ("-" if percent is None else f"{percent:.0f}%") + ("" if of_sum is None else f" ({of_sum:.0f}%)")

@@ -40,32 +40,25 @@ def name_of(staleness):
     return {0: "0 (BSP)", UNBOUNDED: "unbounded (ASP)"}.get(staleness, str(staleness))
 
 
-def table(part, key, shape):
-    """(header, lines): a line for each staleness, a column for each slowdown."""
-    header = ["staleness", *(f"slowdown {slowdown}" for slowdown in part["slowdowns"])]
-    lines = []
-    for staleness in part["stalenesses"]:
-        found = [medians(part, staleness, slowdown) for slowdown in part["slowdowns"]]
-        lines.append([name_of(staleness), *(shape.format(each[key]) if each else NOT_REACHED for each in found)])
-    return header, lines
+def table(part, text):
+    """(header, lines): a line for each staleness, a column for each slowdown, with the text of its medians and BSP's."""
+    return (["staleness", *(f"slowdown {slowdown}" for slowdown in part["slowdowns"])],
+            [[name_of(staleness), *(text(medians(part, staleness, slowdown), medians(part, 0, slowdown))
+                                    for slowdown in part["slowdowns"])] for staleness in part["stalenesses"]])
+
+
+def values(part, key, shape):
+    return table(part, lambda ours, _: shape.format(ours[key]) if ours else NOT_REACHED)
 
 
 def gains(part):
-    """(header, lines): how many times as fast as BSP each bound is."""
-    header = ["staleness", *(f"slowdown {slowdown}" for slowdown in part["slowdowns"])]
-    lines = []
-    for staleness in part["stalenesses"]:
-        line = [name_of(staleness)]
-        for slowdown in part["slowdowns"]:
-            ours, bsp = medians(part, staleness, slowdown), medians(part, 0, slowdown)
-            line.append(f"{bsp['seconds'] / ours['seconds']:.2f}" if ours and bsp else NOT_REACHED)
-        lines.append(line)
-    return header, lines
+    """How many times as fast as BSP each bound is."""
+    return table(part, lambda ours, bsp: f"{bsp['seconds'] / ours['seconds']:.2f}" if ours and bsp else NOT_REACHED)
 
 
 def in_one(part):
     """(header, lines): all three tables in one."""
-    tables = [*(table(part, key, shape)[1] for key, shape in SHOWN), gains(part)[1]]
+    tables = [*(values(part, key, shape)[1] for key, shape in SHOWN), gains(part)[1]]
     lines = []
     for (name, *seconds), (_, *iterations), (_, *times) in zip(*tables):
         lines.append([name, *(f"{one} ({steps}, {gain})" if one != NOT_REACHED else one
@@ -89,7 +82,7 @@ def notes(part):
 def tables_of(part):
     """(title, header, lines) of each."""
     for key, shape in SHOWN:
-        yield f"{title_of(part)}: {key} to the loss", *table(part, key, shape)
+        yield f"{title_of(part)}: {key} to the loss", *values(part, key, shape)
     if 0 in part["stalenesses"]:
         yield f"{title_of(part)}: times as fast as BSP", *gains(part)
 
@@ -169,6 +162,3 @@ class Staleness(Command):
             drawn.add(part["problem"])
             lines += [*markdown_table(*in_one(part)), "", *(f"- {note}\n" for note in notes(part)[1:])]
         return "\n".join(lines).rstrip() + "\n"
-
-    def cases(self, results):
-        return []

@@ -1,7 +1,5 @@
 """The command line of bench/staleness, checked."""
 
-import argparse
-
 from compare import bench_options
 from compare.bench_options import number, numbers, words
 
@@ -74,9 +72,5 @@ def parser():
 
 
 def parse(arguments):
-    made = parser()
-    try:
-        return bench_options.parse(made, arguments, "staleness.json", {"slowdowns": SLOWDOWNS, "rounds": 3},
-                                   {"slowdowns": [1, 5], "rounds": 1})
-    except argparse.ArgumentTypeError as error:
-        made.error(str(error))
+    return bench_options.parse(parser(), arguments, "staleness.json", {"slowdowns": SLOWDOWNS, "rounds": 3},
+                               {"slowdowns": [1, 5], "rounds": 1})
