@@ -111,7 +111,8 @@ static int report_dtype(const perf_options *options, kolo_dtype dtype, void *val
     return status;
 }
 
-int perf_exact_report(const perf_options *options) {
+int perf_exact_report(const perf_options *options, int ranks) {
+    (void)ranks;
     const size_t bytes = perf_sizes_max_bytes(options, SUMS * 64);
     void *values = aligned_alloc(64, bytes + 64 - bytes % 64);
     int status = KOLO_OK;

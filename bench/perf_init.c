@@ -184,11 +184,12 @@ static int take_samples(const perf_options *options, kolo_comm *comm, double *sa
     return status;
 }
 
-int perf_init_run(const perf_options *options, kolo_comm *comm, perf_report *report) {
+int perf_init_run(const perf_options *options, kolo_comm *comm, perf_report *report, int64_t *wrong) {
     const size_t most = options->iters > SAMPLES_MAX ? (size_t)options->iters : SAMPLES_MAX;
     const bool speaks = kolo_comm_rank(comm) == 0;
     double *samples_us[PARTS];
     int samples = 0, status;
+    (void)wrong;
     if (kolo_comm_nodes(comm) > 1) {
         if (speaks)
             fprintf(stderr, "kolo-perf: init is for ranks of one machine\n");

@@ -1,4 +1,4 @@
-#include "perf_report.h"
+#include "perf_modes.h"
 
 #include <stdint.h>
 #include <string.h>

@@ -183,14 +183,6 @@ static int confirm_limits(perf_limits *limits, kolo_comm *comm) {
     return KOLO_OK;
 }
 
-/* Rank 0 alone knows whether anybody still reads the rows. Collective. */
-static int agree_on_end(perf_sampler *sampler, const perf_report *report, bool *ends) {
-    int32_t wanted = kolo_comm_rank(sampler->comm) == 0 && perf_report_is_wanted(report);
-    int status = kolo_broadcast(sampler->comm, &wanted, 1, KOLO_I32, 0);
-    *ends = wanted == 0;
-    return status;
-}
-
 /* The row of one message size; collective. Returns 0 or a KOLO_ERR_*, as run_row, and adds up the wrong elements. */
 static int run_overlap(perf_sampler *sampler, perf_report *report, size_t bytes, int64_t *wrong) {
     perf_overlap taken;
@@ -232,8 +224,37 @@ static int run_rows(perf_sampler *sampler, perf_report *report, int64_t *wrong, 
         status = sampler->options->overlap ? run_overlap(sampler, report, sizes.bytes, wrong)
                                            : run_places(sampler, report, sizes.bytes, wrong);
         if (status == KOLO_OK)
-            status = agree_on_end(sampler, report, ends);
+            status = perf_report_agree_on_end(report, sampler->comm, ends);
     }
+    return status;
+}
+
+int perf_walk_sizes(const perf_walk *walk, perf_report *report, int64_t *wrong) {
+    const bool speaks = kolo_comm_rank(walk->comm) == 0;
+    perf_sizes sizes = {.unit_bytes = kolo_dtype_bytes(walk->options->dtype)};
+    bool ends = false, checked = false;
+    int status = KOLO_OK;
+    perf_progress_expect(walk->options, sizes.unit_bytes);
+    while (status == KOLO_OK && !ends && perf_sizes_next(&sizes, walk->options)) {
+        int64_t wrong_here = -1;
+        if (sizes.bytes == 0 && !walk->has_empty)
+            continue;
+        perf_progress_row(walk->name, sizes.bytes);
+        status = walk->measure(walk->of, sizes.bytes, &wrong_here);
+        perf_progress_erase();
+        checked |= wrong_here >= 0;
+        *wrong += wrong_here > 0 ? wrong_here : 0;
+        if (status == KOLO_OK && speaks) {
+            walk->show(walk->of, report, wrong_here);
+            perf_report_flush(report);
+        }
+        if (status == KOLO_OK)
+            status = perf_report_agree_on_end(report, walk->comm, &ends);
+    }
+    if (status == KOLO_OK && speaks && *wrong > 0)
+        fprintf(report->table, "# FAILED: %lld wrong\n", (long long)*wrong);
+    else if (status == KOLO_OK && speaks && checked)
+        fprintf(report->table, "# %s\n", walk->right);
     return status;
 }
 
@@ -254,21 +275,19 @@ static void say_if_machine_changed(const perf_limits *limits, FILE *table) {
                 before_ns, after_ns);
 }
 
-/* Who forgets the launcher gets figures that look splendid. */
-static void warn_of_one_rank(const perf_options *options) {
-    const char *what = options->collectives_count == 1 ? perf_collective_name(options->collectives[0]) : "all";
-    fprintf(stderr, "kolo-perf: one rank exchanges nothing; start several: kolorun -n 2 kolo-perf %s\n",
-            options->overlap     ? "overlap"
-            : options->optimizer ? "optimizer"
-                                 : what);
-}
-
 static void say_error(int rank) {
     char prefix[32];
     const char *message = kolo_error_message();
     snprintf(prefix, sizeof(prefix), "rank %d: ", rank);
     bool names_itself = strncmp(message, prefix, strlen(prefix)) == 0;
     fprintf(stderr, "kolo-perf: %s%s\n", names_itself ? "" : prefix, message);
+}
+
+static void end_measuring(kolo_comm *comm, int status) {
+    if (status < 0)
+        say_error(kolo_comm_rank(comm));
+    if (status > 0) /* this rank's own trouble, already told: the others shall not wait for it */
+        kolo_comm_abort(comm, EXIT_FAILED);
 }
 
 static void begin_table(perf_report *report, const perf_collective *collective, const perf_limits *limits) {
@@ -301,10 +320,7 @@ static int run_table(const perf_options *options, const perf_collective *collect
         begin_table(report, collective, limits);
     if (status == KOLO_OK)
         status = run_rows(&sampler, report, &wrong_here, ends);
-    if (status < 0)
-        say_error(kolo_comm_rank(comm));
-    if (status > 0) /* this rank's own trouble, already told: the others shall not wait for it */
-        kolo_comm_abort(comm, EXIT_FAILED);
+    end_measuring(comm, status);
     finish(&sampler);
     if (status == KOLO_OK && speaks)
         end_table(report, wrong_here);
@@ -353,25 +369,9 @@ static int run_tables(const perf_options *options, const perf_comms *comms, perf
         kolo_comm_abort(comm, EXIT_FAILED);
         status = EXIT_FAILED;
     }
-    if (status == KOLO_OK && options->collectives_count == 0) {
-        if (options->messages)
-            status = perf_messages_run(options, comm, &report, &wrong);
-        else if (options->waits)
-            status = perf_waits_run(options, comm, &report);
-        else if (options->init)
-            status = perf_init_run(options, comm, &report);
-#if KOLO_HAVE_TRAINING
-        else if (options->optimizer)
-            status = perf_optimizer_run(options, comm, &report, &wrong);
-#endif
-#if KOLO_HAVE_TABLE
-        else
-            status = perf_table_run(options, comm, &report, &wrong);
-#endif
-        if (status < 0)
-            say_error(kolo_comm_rank(comm));
-        if (status > 0 && options->init)
-            kolo_comm_abort(comm, EXIT_FAILED);
+    if (status == KOLO_OK && options->mode != NULL) {
+        status = options->mode(options, comm, &report, &wrong);
+        end_measuring(comm, status);
     }
     for (int i = 0; i < options->collectives_count * comms->count; i++)
         perf_progress_expect(options, perf_collective_unit_bytes(options->collectives[i / comms->count],
@@ -399,12 +399,8 @@ int main(int argc, char **argv) {
     const perf_options *options = perf_options_read(argc, argv, place.rank == 0);
     if (place.rank == 0)
         perf_progress_open(options);
-#if KOLO_HAVE_TRAINING
-    if (options->exact)
-        return place.rank == 0 ? perf_exact_report(options) : EXIT_SUCCESS;
-#endif
-    if (options->only_limits)
-        return place.rank == 0 ? perf_limits_report(options, place.size) : EXIT_SUCCESS;
+    if (options->alone != NULL)
+        return place.rank == 0 ? options->alone(options, place.size) : EXIT_SUCCESS;
 
     static perf_limits limits = {.reason = "rank 0 learnt its rank too late to measure"};
     if (options->limits && place.rank == 0)
@@ -424,8 +420,10 @@ int main(int argc, char **argv) {
     const bool no_root = options->root >= ranks;
     if (no_root && place.rank == 0)
         fprintf(stderr, "kolo-perf: --root %d: the job has ranks 0 to %d\n", options->root, ranks - 1);
-    if (ranks == 1 && !no_root && (options->collectives_count > 0 || options->optimizer))
-        warn_of_one_rank(options);
+    const bool exchanges = options->collectives_count > 0 || strcmp(options->what, "optimizer") == 0;
+    if (ranks == 1 && !no_root && exchanges) /* who forgets the launcher gets figures that look splendid */
+        fprintf(stderr, "kolo-perf: one rank exchanges nothing; start several: kolorun -n 2 kolo-perf %s\n",
+                options->what);
     int exit_status = no_root ? EXIT_MISTAKE : run_tables(options, &comms, &limits);
     for (int i = 0; i < comms.count; i++)
         kolo_comm_destroy(comms.comm[i]);

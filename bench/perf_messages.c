@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "perf_buffers.h"
-#include "perf_progress.h"
 
 enum { WINDOW = 16, SAMPLES_MIN = 10, WARMUP = 10, SENDER = 0, RECEIVER, STANDS_BY };
 #define KIND_US 1e5 /* about what the timed samples of a row take of each kind, where --iters does not say */
@@ -25,6 +24,9 @@ struct pair {
     perf_buffer sent, taken;
     size_t bytes, count;
     double *samples_us;
+    perf_statistics times[KINDS];
+    double per_us[KINDS]; /* messages of a microsecond, between all pairs */
+    int32_t samples[KINDS];
 };
 
 static int pass(const struct pair *pair, int from, size_t count) {
@@ -106,24 +108,25 @@ static int64_t count_wrong(const struct pair *pair) {
     return wrong;
 }
 
-/* One size, collective. per_us becomes how many messages go one way and both ways in a microsecond, between all pairs;
- * wrong stays -1 unless it is checked. */
-static int run_row(struct pair *pair, perf_statistics times[KINDS], double per_us[KINDS], int32_t samples[KINDS],
-                   int64_t *wrong) {
+static int run_row(void *of, size_t bytes, int64_t *wrong) {
+    struct pair *pair = of;
     const bool takes_part = pair->role != STANDS_BY;
+    double *per_us = pair->per_us;
     int64_t found = 0;
     int status = KOLO_OK;
+    pair->bytes = bytes;
+    pair->count = bytes / kolo_dtype_bytes(pair->options->dtype);
     for (int kind = 0; status == KOLO_OK && kind < KINDS; kind++) {
         if (takes_part && pair->options->check)
             fill(pair);
         status = kolo_barrier(pair->comm);
         if (status == KOLO_OK)
-            status = take_samples(pair, (enum kind)kind, &samples[kind]);
+            status = take_samples(pair, (enum kind)kind, &pair->samples[kind]);
         if (status == KOLO_OK && takes_part)
-            times[kind] = perf_statistics_of(pair->samples_us, (size_t)samples[kind]);
+            pair->times[kind] = perf_statistics_of(pair->samples_us, (size_t)pair->samples[kind]);
         if (takes_part && pair->options->check && (kind != ONE_WAY || pair->role == RECEIVER))
             found += count_wrong(pair);
-        per_us[kind] = pair->role == SENDER && times[kind].median > 0 ? 1 / times[kind].median : 0;
+        per_us[kind] = pair->role == SENDER && pair->times[kind].median > 0 ? 1 / pair->times[kind].median : 0;
     }
     if (status == KOLO_OK)
         status = kolo_allreduce(pair->comm, per_us, per_us, KINDS, KOLO_F64, KOLO_SUM);
@@ -151,10 +154,10 @@ static void print_head(const perf_report *report, int pairs) {
             "us", "us", "us", "GB/s", "M/s", "GB/s");
 }
 
-static void report_row(perf_report *report, const struct pair *pair, const perf_statistics times[KINDS],
-                       const double per_us[KINDS], const int32_t samples[KINDS], int64_t wrong) {
-    const perf_statistics *us = &times[LATENCY];
-    const double shown_us[] = {us->min, us->median, us->p99, us->max};
+static void report_row(void *of, perf_report *report, int64_t wrong) {
+    const struct pair *pair = of;
+    const perf_statistics *us = &pair->times[LATENCY];
+    const double *per_us = pair->per_us, shown_us[] = {us->min, us->median, us->p99, us->max};
     const double one_way = (double)pair->bytes * per_us[ONE_WAY] * 1e-3;
     const double both_ways = 2 * (double)pair->bytes * per_us[BOTH_WAYS] * 1e-3;
     perf_print_bytes(report->table, pair->bytes, 10);
@@ -180,38 +183,11 @@ static void report_row(perf_report *report, const struct pair *pair, const perf_
         {"one_way_per_s", PERF_NUMBER, NULL, per_us[ONE_WAY] * 1e6, 0},
         {"both_ways_gbps", PERF_NUMBER, NULL, both_ways, 5},
         {"wrong", PERF_NUMBER, NULL, (double)wrong, 0},
-        {"iters", PERF_NUMBER, NULL, samples[LATENCY], 0},
+        {"iters", PERF_NUMBER, NULL, pair->samples[LATENCY], 0},
         {"window", PERF_NUMBER, NULL, WINDOW, 0},
         {"pairs", PERF_NUMBER, NULL, pair->pairs, 0},
     };
     perf_report_record(report, fields);
-    perf_report_flush(report);
-}
-
-static int run_rows(struct pair *pair, perf_report *report, int64_t *wrong) {
-    perf_sizes sizes = {.unit_bytes = kolo_dtype_bytes(pair->options->dtype)};
-    int32_t wanted = 1;
-    int status = KOLO_OK;
-    perf_progress_expect(pair->options, sizes.unit_bytes);
-    while (status == KOLO_OK && wanted && perf_sizes_next(&sizes, pair->options)) {
-        perf_statistics times[KINDS] = {{0}};
-        double per_us[KINDS] = {0};
-        int32_t samples[KINDS] = {0};
-        int64_t wrong_here = -1;
-        pair->bytes = sizes.bytes;
-        pair->count = sizes.bytes / sizes.unit_bytes;
-        perf_progress_row("sendrecv", sizes.bytes);
-        status = run_row(pair, times, per_us, samples, &wrong_here);
-        perf_progress_erase();
-        *wrong += wrong_here > 0 ? wrong_here : 0;
-        if (status == KOLO_OK && pair->rank == 0) {
-            report_row(report, pair, times, per_us, samples, wrong_here);
-            wanted = perf_report_is_wanted(report);
-        }
-        if (status == KOLO_OK)
-            status = kolo_broadcast(pair->comm, &wanted, 1, KOLO_I32, 0);
-    }
-    return status;
 }
 
 int perf_messages_run(const perf_options *options, kolo_comm *comm, perf_report *report, int64_t *wrong) {
@@ -226,6 +202,7 @@ int perf_messages_run(const perf_options *options, kolo_comm *comm, perf_report 
                         .peer = rank < pairs ? rank + pairs : rank - pairs,
                         .pairs = pairs,
                         .role = role};
+    const perf_walk walk = {"sendrecv", options, comm, true, "all results right", &pair, run_row, report_row};
     int status = KOLO_OK;
     if (kolo_comm_size(comm) < 2) {
         if (rank == 0)
@@ -236,15 +213,12 @@ int perf_messages_run(const perf_options *options, kolo_comm *comm, perf_report 
     if (pair.samples_us == NULL || (role != STANDS_BY && (perf_buffer_allocate(&pair.sent, bytes, 0, NULL) != 0 ||
                                                           perf_buffer_allocate(&pair.taken, bytes, 0, NULL) != 0))) {
         fprintf(stderr, "kolo-perf: rank %d: no memory for messages of %zu bytes; use a smaller --max\n", rank, bytes);
-        kolo_comm_abort(comm, 1);
         status = 1;
     }
     if (status == KOLO_OK && rank == 0)
         print_head(report, pairs);
     if (status == KOLO_OK)
-        status = run_rows(&pair, report, wrong);
-    if (status == KOLO_OK && rank == 0 && options->check)
-        fprintf(report->table, *wrong > 0 ? "# FAILED: %lld wrong\n" : "# all results right\n", (long long)*wrong);
+        status = perf_walk_sizes(&walk, report, wrong);
     perf_buffer_free(&pair.sent);
     perf_buffer_free(&pair.taken);
     free(pair.samples_us);

@@ -1,46 +1,47 @@
-/* What kolo-perf measures beside collectives: a function for each. */
+/* What kolo-perf measures beside collectives: a function for each, and what several have in common. */
 #pragma once
 
 #include "perf_options.h"
 #include "perf_report.h"
 
-/* kolo-perf exact: how fast kolo_exact_add is, beside a plain vectorized sum of the same array. */
+/* Messages between two ranks, kolo_send and kolo_recv. Ranks 0 and 1 send, the others wait. */
+perf_mode perf_messages_run;
 
-/* Prints a row for each dtype and size. Returns the exit status. */
-int perf_exact_report(const perf_options *options);
+/* CPU time and delay of waits of 1 us and more by each KOLO_WAIT. */
+perf_mode perf_waits_run;
 
-/* kolo-perf init: the time from exec to the first result. */
+/* A training step of AdamW in the all-reduce, beside an all-reduce and the whole update on every rank. What is wrong
+ * are the bytes of parameters in which the two ways differ. */
+perf_mode perf_optimizer_run;
+
+/* Pulls and pushes of a parameter server's table, beside copies of as many rows of a rank's own memory. What is wrong
+ * are rows that were torn or are not the sum of what was pushed. */
+perf_mode perf_table_run;
+
+/* The time from exec to the first result: starts a process for each rank, again and again. */
+perf_mode perf_init_run;
 
 /* Whether this process is one that perf_init_run has started, and its whole main. */
 bool perf_init_is_started(char *const *arguments);
 int perf_init_start(char *const *arguments);
 
-/* Starts a process for each rank, again and again; collective. Returns 0, a KOLO_ERR_*, or 1 after a complaint; the
- * report is rank 0's. */
-int perf_init_run(const perf_options *options, kolo_comm *comm, perf_report *report);
+/* Every piece of work, measured thoroughly, then the bound for each size. --ranks goes before `ranks`. */
+perf_mode_alone perf_limits_report;
 
-/* kolo-perf sendrecv: messages between two ranks, kolo_send and kolo_recv. Ranks 0 and 1 send, the others wait. */
+/* How fast kolo_exact_add is, beside a plain vectorized sum of the same array: a row for each dtype and size. */
+perf_mode_alone perf_exact_report;
 
-/* Measures all sizes that are asked for; collective. Returns 0, a KOLO_ERR_*, or 1 after a complaint of this rank's.
- * *wrong becomes the bytes that arrived wrong; the report is rank 0's. */
-int perf_messages_run(const perf_options *options, kolo_comm *comm, perf_report *report, int64_t *wrong);
+/* A mode that has rows for each size. */
+typedef struct perf_walk {
+    const char *name;
+    const perf_options *options;
+    kolo_comm *comm;
+    bool has_empty;    /* also of 0 bytes */
+    const char *right; /* what is said below the table where it was checked, and nothing was wrong */
+    void *of;          /* what both functions are given */
+    int (*measure)(void *of, size_t bytes, int64_t *wrong); /* collective; *wrong stays -1 where nothing is checked */
+    void (*show)(void *of, perf_report *report, int64_t wrong);
+} perf_walk;
 
-/* kolo-perf waits: CPU time and delay of waits of 1 us and more by each KOLO_WAIT. */
-
-/* Measures all lengths that are asked for; collective. Returns 0, a KOLO_ERR_*, or 1 after a complaint of this rank's.
- * The report is rank 0's. */
-int perf_waits_run(const perf_options *options, kolo_comm *comm, perf_report *report);
-
-/* kolo-perf optimizer: a training step of AdamW in the all-reduce, beside an all-reduce and the whole update on every
- * rank. */
-
-/* Measures all sizes that are asked for; collective. Returns 0, a KOLO_ERR_*, or 1 after a complaint of this rank's.
- * *wrong becomes the bytes of parameters in which the two ways differ; the report is rank 0's. */
-int perf_optimizer_run(const perf_options *options, kolo_comm *comm, perf_report *report, int64_t *wrong);
-
-/* kolo-perf ps: pulls and pushes of a parameter server's table, beside copies of as many rows of a rank's own memory.
- */
-
-/* Measures all sizes of rows that are asked for; collective. Returns 0, a KOLO_ERR_*, or 1 after a complaint of this
- * rank's. *wrong becomes the rows that were torn or are not the sum of what was pushed; the report is rank 0's. */
-int perf_table_run(const perf_options *options, kolo_comm *comm, perf_report *report, int64_t *wrong);
+/* Returns what a perf_mode does. */
+int perf_walk_sizes(const perf_walk *walk, perf_report *report, int64_t *wrong);

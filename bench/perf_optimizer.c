@@ -9,7 +9,6 @@
 
 #include "kolo_optimizer.h"
 #include "perf_buffers.h"
-#include "perf_progress.h"
 
 enum { SAMPLES_MIN = 5, WARMUP = 3, FUSED = 0, APART, WAYS };
 #define ROW_US 1e6 /* about what the timed samples of a row take, where --iters does not say */
@@ -21,7 +20,8 @@ struct steps {
     size_t bytes, count;
     perf_buffer gradients, reduced, parameters[WAYS];
     kolo_optimizer *optimizers[WAYS];
-    double *samples_us[WAYS];
+    double *samples_us[WAYS], medians[WAYS];
+    int samples; /* of each way */
 };
 
 static void fill(const struct steps *steps, const perf_buffer *buffer, int rank) {
@@ -66,8 +66,7 @@ static int make_step(const struct steps *steps, int way, double *us) {
     return status;
 }
 
-/* *samples becomes how many of each way were taken. */
-static int take_samples(const struct steps *steps, int *samples) {
+static int take_samples(struct steps *steps) {
     const int warmup = perf_options_warmup(steps->options, WARMUP);
     double spent_us = 0, us;
     int status = KOLO_OK;
@@ -75,10 +74,11 @@ static int take_samples(const struct steps *steps, int *samples) {
         status = make_step(steps, i % WAYS, &us);
         spent_us += us;
     }
-    *samples = perf_options_samples(steps->options, ROW_US, spent_us / fmax(warmup, 1), SAMPLES_MIN, PERF_SAMPLES_MAX);
+    steps->samples =
+        perf_options_samples(steps->options, ROW_US, spent_us / fmax(warmup, 1), SAMPLES_MIN, PERF_SAMPLES_MAX);
     if (status == KOLO_OK)
-        status = kolo_broadcast(steps->comm, samples, 1, KOLO_I32, 0);
-    for (int i = 0; i < *samples * WAYS && status == KOLO_OK; i++)
+        status = kolo_broadcast(steps->comm, &steps->samples, 1, KOLO_I32, 0);
+    for (int i = 0; i < steps->samples * WAYS && status == KOLO_OK; i++)
         status = make_step(steps, i % WAYS, &steps->samples_us[i % WAYS][i / WAYS]);
     return status;
 }
@@ -95,22 +95,34 @@ static double state_bytes(kolo_optimizer *optimizer, kolo_dtype dtype) {
     return bytes;
 }
 
+static void destroy(struct steps *steps) {
+    for (int way = 0; way < WAYS; way++) {
+        kolo_optimizer_destroy(steps->optimizers[way]);
+        steps->optimizers[way] = NULL;
+    }
+}
+
 /* The slowest rank's medians, in us; and the bytes that differ, of all ranks. */
-static int run_row(struct steps *steps, double medians[WAYS], int *samples, int64_t *wrong) {
+static int run_row(void *of, size_t bytes, int64_t *wrong) {
+    struct steps *steps = of;
+    double *medians = steps->medians;
     int64_t found = 0;
+    destroy(steps);
+    steps->bytes = bytes;
+    steps->count = bytes / kolo_dtype_bytes(steps->options->dtype);
     fill(steps, &steps->gradients, kolo_comm_rank(steps->comm));
     for (int way = 0; way < WAYS; way++)
         fill(steps, &steps->parameters[way], 100);
     int status = create(steps);
     if (status == KOLO_OK)
-        status = take_samples(steps, samples);
+        status = take_samples(steps);
     if (status != KOLO_OK)
         return status;
     const unsigned char *fused = steps->parameters[FUSED].data, *apart = steps->parameters[APART].data;
-    for (size_t i = 0; i < steps->bytes; i++)
+    for (size_t i = 0; i < bytes; i++)
         found += fused[i] != apart[i];
     for (int way = 0; way < WAYS; way++)
-        medians[way] = perf_statistics_of(steps->samples_us[way], (size_t)*samples).median;
+        medians[way] = perf_statistics_of(steps->samples_us[way], (size_t)steps->samples).median;
     status = kolo_allreduce(steps->comm, medians, medians, WAYS, KOLO_F64, KOLO_MAX);
     if (status == KOLO_OK)
         status = kolo_allreduce(steps->comm, &found, &found, 1, KOLO_I64, KOLO_SUM);
@@ -131,8 +143,9 @@ static void print_head(const perf_report *report) {
             "bytes", "fused", "apart", "ratio", "state", "apart", "#wrong", "", "us", "us", "", "MB", "MB");
 }
 
-static void report_row(perf_report *report, const struct steps *steps, const double medians[WAYS], int samples,
-                       int64_t wrong) {
+static void report_row(void *of, perf_report *report, int64_t wrong) {
+    const struct steps *steps = of;
+    const double *medians = steps->medians;
     const double state[WAYS] = {state_bytes(steps->optimizers[FUSED], steps->options->dtype),
                                 state_bytes(steps->optimizers[APART], steps->options->dtype)};
     const double ratio = medians[APART] / medians[FUSED];
@@ -154,42 +167,9 @@ static void report_row(perf_report *report, const struct steps *steps, const dou
         {"state_bytes", PERF_NUMBER, NULL, state[FUSED], 0},
         {"state_bytes_apart", PERF_NUMBER, NULL, state[APART], 0},
         {"wrong", PERF_NUMBER, NULL, (double)wrong, 0},
-        {"iters", PERF_NUMBER, NULL, samples, 0},
+        {"iters", PERF_NUMBER, NULL, steps->samples, 0},
     };
     perf_report_record(report, fields);
-    perf_report_flush(report);
-}
-
-static int run_rows(struct steps *steps, perf_report *report, int64_t *wrong) {
-    perf_sizes sizes = {.unit_bytes = kolo_dtype_bytes(steps->options->dtype)};
-    const bool speaks = kolo_comm_rank(steps->comm) == 0;
-    int32_t wanted = 1;
-    int status = KOLO_OK;
-    perf_progress_expect(steps->options, sizes.unit_bytes);
-    while (status == KOLO_OK && wanted && perf_sizes_next(&sizes, steps->options)) {
-        double medians[WAYS] = {0};
-        int samples = 0;
-        int64_t wrong_here = 0;
-        if (sizes.bytes == 0)
-            continue;
-        steps->bytes = sizes.bytes;
-        steps->count = sizes.bytes / sizes.unit_bytes;
-        perf_progress_row("optimizer", sizes.bytes);
-        status = run_row(steps, medians, &samples, &wrong_here);
-        perf_progress_erase();
-        *wrong += wrong_here;
-        if (status == KOLO_OK && speaks) {
-            report_row(report, steps, medians, samples, wrong_here);
-            wanted = perf_report_is_wanted(report);
-        }
-        for (int way = 0; way < WAYS; way++) {
-            kolo_optimizer_destroy(steps->optimizers[way]);
-            steps->optimizers[way] = NULL;
-        }
-        if (status == KOLO_OK)
-            status = kolo_broadcast(steps->comm, &wanted, 1, KOLO_I32, 0);
-    }
-    return status;
 }
 
 static int allocate(struct steps *steps, size_t bytes) {
@@ -204,6 +184,7 @@ static int allocate(struct steps *steps, size_t bytes) {
 }
 
 static void release(struct steps *steps) {
+    destroy(steps);
     perf_buffer_free(&steps->gradients);
     perf_buffer_free(&steps->reduced);
     for (int way = 0; way < WAYS; way++) {
@@ -217,20 +198,18 @@ int perf_optimizer_run(const perf_options *options, kolo_comm *comm, perf_report
     const int rank = kolo_comm_rank(comm);
     const size_t bytes = perf_sizes_max_bytes(options, kolo_dtype_bytes(options->dtype));
     struct steps steps = {.comm = comm, .options = options};
+    const perf_walk walk = {"optimizer", options, comm,      false, "both ways give the same bits",
+                            &steps,      run_row, report_row};
     int status = kolo_comm_split(comm, rank, 0, &steps.alone);
     if (status == KOLO_OK && allocate(&steps, bytes) != 0) {
         fprintf(stderr, "kolo-perf: rank %d: no memory for parameters of %zu bytes; use a smaller --max\n", rank,
                 bytes);
-        kolo_comm_abort(comm, 1);
         status = 1;
     }
     if (status == KOLO_OK && rank == 0)
         print_head(report);
     if (status == KOLO_OK)
-        status = run_rows(&steps, report, wrong);
-    if (status == KOLO_OK && rank == 0)
-        fprintf(report->table, *wrong > 0 ? "# FAILED: %lld wrong\n" : "# both ways give the same bits\n",
-                (long long)*wrong);
+        status = perf_walk_sizes(&walk, report, wrong);
     release(&steps);
     return status;
 }

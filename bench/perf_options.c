@@ -9,6 +9,7 @@
 #include "kolo_tools.h"
 #include "command_line.h"
 #include "perf_collectives.h"
+#include "perf_modes.h"
 
 enum { COUNT_MAX = 1000000, OFFSET_MAX = 4088, PLACE_OUT = 0, PLACE_IN, PLACE_BOTH };
 /* What an option is of use for. */
@@ -271,60 +272,74 @@ static const char before[] =
     "\n"
     "COLLECTIVE\n";
 
-enum {
-    ALL = 0,
-    SENDRECV,
-    WAITED,
-    OPTIMIZER,
-    PARAMETER_SERVER,
-    STARTING,
-    ONLY_LIMITS,
-    ONLY_EXACT,
-    WITH_COMPUTING,
-    OTHERS
-}; /* words that stand for no collective, and how many */
+enum { ALL, SENDRECV, WAITED, OPTIMIZER, PARAMETER_SERVER, STARTING, ONLY_LIMITS, ONLY_EXACT, OVERLAPPED, WORDS };
+
+/* Words that stand for no collective. */
+static const struct {
+    const char *name, *meaning;
+    unsigned uses; /* what options are of use for */
+    perf_mode *mode;
+    perf_mode_alone *alone;
+    const char *part; /* of kolo that it needs; without that it has neither of the two */
+} words[WORDS] = {
+    [ALL] = {.name = "all", .meaning = "each of these in turn, a table each"},
+    [SENDRECV] = {.name = "sendrecv",
+                  .meaning = "messages between ranks 0 and 1: latency, bandwidth one way and both ways",
+                  .uses = TIMED | MESSAGES | PAIRED,
+                  .mode = perf_messages_run},
+    [WAITED] = {.name = "waits",
+                .meaning = "waits of 1 us and more for a late rank: their CPU time, and their delay, by each KOLO_WAIT",
+                .uses = TIMED | WAITS,
+                .mode = perf_waits_run},
+    [OPTIMIZER] = {.name = "optimizer",
+                   .meaning = "steps of AdamW in the all-reduce, beside an all-reduce and the whole update on every "
+                              "rank; --max is that of the parameters",
+                   .uses = TIMED | MESSAGES,
+                   .mode = KOLO_HAVE_TRAINING ? perf_optimizer_run : NULL,
+                   .part = "TRAINING"},
+    [PARAMETER_SERVER] = {.name = "ps",
+                          .meaning = "pulls and pushes of a parameter server's table, whole and by keys, beside memcpy "
+                                     "of as much; sizes are those of a row (default 4 to 16K)",
+                          .uses = TIMED | TABLES,
+                          .mode = KOLO_HAVE_TABLE ? perf_table_run : NULL,
+                          .part = "TABLE"},
+    [STARTING] = {.name = "init",
+                  .meaning = "from exec to the first result: starts as many processes as there are ranks, again and "
+                             "again",
+                  .uses = STARTS,
+                  .mode = perf_init_run},
+    [ONLY_LIMITS] = {.name = "limits",
+                     .meaning = "no communication: measures the caches and the memory, and prints the time below which "
+                                "no call of each size can fall: of COLLECTIVE, of all, or of allreduce where there is "
+                                "none",
+                     .alone = perf_limits_report},
+    [ONLY_EXACT] = {.name = "exact",
+                    .meaning = "no communication: how fast kolo_exact_add is, beside a plain sum",
+                    .uses = EXACT_SUMS,
+                    .alone = KOLO_HAVE_TRAINING ? perf_exact_report : NULL,
+                    .part = "TRAINING"},
+    [OVERLAPPED] = {.name = "overlap",
+                    .meaning = "how much of a call in the background hides behind computing of the same length, and "
+                               "how much longer that takes: of COLLECTIVE, of all, or of allreduce where there is "
+                               "none"},
+};
 
 /* What may be measured: the collectives, and behind them those words. NULL past the last. */
 static const char *measured_name(unsigned index) {
-    static const char *const others[] = {[ALL] = "all",
-                                         [SENDRECV] = "sendrecv",
-                                         [WAITED] = "waits",
-                                         [OPTIMIZER] = "optimizer",
-                                         [PARAMETER_SERVER] = "ps",
-                                         [STARTING] = "init",
-                                         [ONLY_LIMITS] = "limits",
-                                         [ONLY_EXACT] = "exact",
-                                         [WITH_COMPUTING] = "overlap"};
     const unsigned collectives = perf_collectives_count();
     if (index < collectives)
         return perf_collective_name(perf_collective_at(index));
-    return index < collectives + OTHERS ? others[index - collectives] : NULL;
+    return index < collectives + WORDS ? words[index - collectives].name : NULL;
 }
 
 /* --help begins with the collectives, as the table has them, and completion knows them. */
 static void explain_collectives(void) {
     static char text[4096];
+    const char *name;
     size_t used = (size_t)snprintf(text, sizeof(text), "%s", before);
-    for (unsigned i = 0; i < perf_collectives_count(); i++)
-        used += (size_t)snprintf(text + used, sizeof(text) - used, "  %-15s  %s\n",
-                                 perf_collective_name(perf_collective_at(i)), perf_collective_at(i)->meaning);
-    snprintf(
-        text + used, sizeof(text) - used,
-        "  all              each of these in turn, a table each\n"
-        "  sendrecv         messages between ranks 0 and 1: latency, bandwidth one way and both ways\n"
-        "  waits            waits of 1 us and more for a late rank: their CPU time, and their delay, by each "
-        "KOLO_WAIT\n"
-        "  optimizer        steps of AdamW in the all-reduce, beside an all-reduce and the whole update on every "
-        "rank; --max is that of the parameters\n"
-        "  ps               pulls and pushes of a parameter server's table, whole and by keys, beside memcpy of as "
-        "much; sizes are those of a row (default 4 to 16K)\n"
-        "  init             from exec to the first result: starts as many processes as there are ranks, again and "
-        "again\n"
-        "  overlap          how much of a call in the background hides behind computing of the same length, and "
-        "how much longer that takes: of COLLECTIVE, of all, or of allreduce where there is none\n"
-        "  limits           no communication: measures the caches and the memory, and prints the time below which "
-        "no call of each size can fall: of COLLECTIVE, of all, or of allreduce where there is none\n"
-        "  exact            no communication: how fast kolo_exact_add is, beside a plain sum");
+    for (unsigned i = 0, collectives = perf_collectives_count(); (name = measured_name(i)) != NULL; i++)
+        used += (size_t)snprintf(text + used, sizeof(text) - used, "%s  %-15s  %s", i > 0 ? "\n" : "", name,
+                                 i < collectives ? perf_collective_at(i)->meaning : words[i - collectives].meaning);
     line.before = text;
     line.words_of = measured_name;
 }
@@ -355,45 +370,23 @@ static unsigned choose_these(unsigned chosen) {
     return uses;
 }
 
-/* word: NULL: there is none. */
-static unsigned choose_overlapped(const char *word) {
-    options.overlap = true;
-    const unsigned chosen = command_line_choose(&line, word != NULL ? word : "allreduce", collective_name);
-    return (choose_these(chosen) & ~(unsigned)(BOUND | BLOCKING)) | OVERLAP;
-}
-
 /* behind: the word behind that; NULL: there is none. */
 static unsigned choose_collectives(const char *word, const char *behind) {
     const unsigned chosen = command_line_choose(&line, word, measured_name), collectives = perf_collectives_count();
-    options.only_limits = chosen == collectives + ONLY_LIMITS;
-    if (options.only_limits) {
-        choose_these(command_line_choose(&line, behind != NULL ? behind : "allreduce", collective_name));
-        return LIMITS;
-    }
-    if (!KOLO_HAVE_TRAINING && (chosen == collectives + ONLY_EXACT || chosen == collectives + OPTIMIZER))
-        command_line_refuse(&line, "%s: kolo was built with KOLO_TRAINING=OFF", measured_name(chosen));
-    if (!KOLO_HAVE_TABLE && chosen == collectives + PARAMETER_SERVER)
-        command_line_refuse(&line, "ps: kolo was built with KOLO_TABLE=OFF");
-    options.exact = chosen == collectives + ONLY_EXACT;
-    if (options.exact)
-        return EXACT_SUMS;
-    if (chosen == collectives + WITH_COMPUTING)
-        return choose_overlapped(behind);
-    options.messages = chosen == collectives + SENDRECV;
-    options.optimizer = chosen == collectives + OPTIMIZER;
-    options.waits = chosen == collectives + WAITED;
-    if (options.waits)
-        return TIMED | WAITS;
-    options.init = chosen == collectives + STARTING;
-    if (options.init)
-        return STARTS;
-    if (options.messages || options.optimizer)
-        return TIMED | MESSAGES | (options.messages ? PAIRED : 0);
-    if (chosen == collectives + PARAMETER_SERVER) {
-        options.table = &table_options;
-        return TIMED | TABLES;
-    }
-    return choose_these(chosen);
+    const unsigned which = chosen - collectives; /* of the words */
+    options.what = word;
+    if (chosen <= collectives + ALL)
+        return choose_these(chosen);
+    options.mode = words[which].mode;
+    options.alone = words[which].alone;
+    options.overlap = which == OVERLAPPED;
+    options.table = which == PARAMETER_SERVER ? &table_options : NULL;
+    if (words[which].part != NULL && options.mode == NULL && options.alone == NULL)
+        command_line_refuse(&line, "%s: kolo was built with KOLO_%s=OFF", word, words[which].part);
+    if (which != OVERLAPPED && which != ONLY_LIMITS)
+        return words[which].uses;
+    const unsigned uses = choose_these(command_line_choose(&line, behind ? behind : "allreduce", collective_name));
+    return which == ONLY_LIMITS ? LIMITS : (uses & ~(unsigned)(BOUND | BLOCKING)) | OVERLAP;
 }
 
 static void settle_table(void) {
@@ -407,11 +400,11 @@ static void settle_table(void) {
 }
 
 /* Options that depend on one another. */
-static void settle(const char *word, unsigned uses) {
+static void settle(unsigned uses) {
     const bool min_given = command_line_has(&line, "--min"), max_given = command_line_has(&line, "--max");
     for (int i = 0; i < line.options_count; i++)
         if ((line.given >> i & 1) && !(table[i].use & uses))
-            command_line_refuse(&line, "option '%s' has no meaning for %s; leave it out", table[i].names, word);
+            command_line_refuse(&line, "option '%s' has no meaning for %s; leave it out", table[i].names, options.what);
 
     if (!max_given && uses == LIMITS)
         options.max_bytes = MAX_BYTES_LIMITS;
@@ -431,8 +424,8 @@ static void settle(const char *word, unsigned uses) {
                             kolo_name(KOLO_NAME_OP, options.op), kolo_name(KOLO_NAME_DTYPE, options.dtype));
     if (options.json_path != NULL && options.csv_path != NULL && strcmp(options.json_path, options.csv_path) == 0)
         command_line_refuse(&line, "--json and --csv cannot both go to '%s'; give one another file", options.csv_path);
-    if (options.optimizer && options.dtype != KOLO_F32 && options.dtype != KOLO_F64 && options.dtype != KOLO_F16 &&
-        options.dtype != KOLO_BF16)
+    if (strcmp(options.what, words[OPTIMIZER].name) == 0 && options.dtype != KOLO_F32 && options.dtype != KOLO_F64 &&
+        options.dtype != KOLO_F16 && options.dtype != KOLO_BF16)
         command_line_refuse(&line, "--dtype %s has no meaning for optimizer; give a float",
                             kolo_name(KOLO_NAME_DTYPE, options.dtype));
     if (options.table)
@@ -455,16 +448,16 @@ static void settle(const char *word, unsigned uses) {
 const perf_options *perf_options_read(int argc, char **argv, bool speaks) {
     line.silent = !speaks;
     explain_collectives();
-    char *const *words = command_line_read(&line, argc, argv);
-    if (words[0] == NULL)
+    char *const *typed = command_line_read(&line, argc, argv);
+    if (typed[0] == NULL)
         command_line_refuse(&line, "what to measure is missing; give a collective, all, sendrecv, waits, optimizer, "
                                    "ps, init, limits, exact or overlap");
-    const unsigned uses = choose_collectives(words[0], words[1]);
-    const int behind = options.overlap || options.only_limits;
-    if (words[1] != NULL && (!behind || words[2] != NULL))
-        command_line_refuse(&line, "'%s': one collective at a time, and '%s' came first", words[1 + behind],
-                            words[behind]);
-    settle(words[0], uses);
+    const unsigned uses = choose_collectives(typed[0], typed[1]);
+    const int behind = options.overlap || options.alone == perf_limits_report;
+    if (typed[1] != NULL && (!behind || typed[2] != NULL))
+        command_line_refuse(&line, "'%s': one collective at a time, and '%s' came first", typed[1 + behind],
+                            typed[behind]);
+    settle(uses);
     return &options;
 }
 

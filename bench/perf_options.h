@@ -59,20 +59,28 @@ typedef struct perf_table_options {
     int servers;
 } perf_table_options;
 
+struct perf_options;
+struct perf_report;
+
+/* What is measured by all ranks beside collectives. Returns 0, a KOLO_ERR_*, or 1 after a complaint. *wrong grows by
+ * what was wrong; the report is rank 0's. */
+typedef int perf_mode(const struct perf_options *options, kolo_comm *comm, struct perf_report *report, int64_t *wrong);
+
+/* What is measured without communication, by rank 0 of so many. Returns the exit status. */
+typedef int perf_mode_alone(const struct perf_options *options, int ranks);
+
 typedef struct perf_options {
+    const char *what;                                         /* the first word */
+    perf_mode *mode;                                          /* NULL: the collectives */
+    perf_mode_alone *alone;                                   /* NULL: with communication */
     const perf_collective *collectives[PERF_COLLECTIVES_MAX]; /* to measure, in this order */
-    int collectives_count;                                    /* 0: messages, an optimizer, a table, or the limits */
-    bool messages;                                            /* between two ranks */
-    bool waits;                                               /* of known lengths */
-    int wait_us_max;                                          /* the last one */
-    bool pairs;                                               /* of ranks, all at once */
-    bool init;                                                /* the time to the first result */
-    bool optimizer;                                           /* steps of one */
-    const perf_table_options *table;                          /* NULL: none */
-    bool exact;                                               /* sums of one rank's addends, and no communication */
-    size_t min_bytes;                                         /* first message size */
-    size_t max_bytes;                                         /* last message size */
-    size_t factor;                                            /* from one size to the next */
+    int collectives_count;
+    int wait_us_max;                 /* the last one */
+    bool pairs;                      /* of ranks, all at once */
+    const perf_table_options *table; /* NULL: none */
+    size_t min_bytes;                /* first message size */
+    size_t max_bytes;                /* last message size */
+    size_t factor;                   /* from one size to the next */
     kolo_dtype dtype;
     kolo_op op;
     int root;
@@ -94,7 +102,6 @@ typedef struct perf_options {
     bool lanes;             /* these are the program's, and each calls in a lane */
     bool trace;             /* every other sample of a blocking call is traced */
     bool limits;            /* measure the hardware first, and show each row's share of its bound */
-    bool only_limits;       /* and no call: the bounds of the collectives */
     int ranks;              /* for limits; 0: as many as CPUs or as the launcher says */
     bool quick;             /* limits: a first look */
 } perf_options;

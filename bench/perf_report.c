@@ -134,6 +134,13 @@ bool perf_report_is_wanted(const perf_report *report) {
     return !report->reader_gone || has_file(report->json) || has_file(report->csv);
 }
 
+int perf_report_agree_on_end(const perf_report *report, kolo_comm *comm, bool *ends) {
+    int32_t over = !perf_report_is_wanted(report); /* rank 0's counts */
+    const int status = kolo_broadcast(comm, &over, 1, KOLO_I32, 0);
+    *ends = over;
+    return status;
+}
+
 static int close_records(const char *option, const char *path, FILE **file) {
     FILE *closed = *file;
     *file = NULL;

@@ -73,15 +73,14 @@ void perf_report_flush(perf_report *report);
 /* True while somebody reads standard output, or a file is being written. */
 bool perf_report_is_wanted(const perf_report *report);
 
+/* *ends becomes true where that is no longer so, which rank 0 alone knows. Collective; returns 0 or a KOLO_ERR_*. */
+int perf_report_agree_on_end(const perf_report *report, kolo_comm *comm, bool *ends);
+
 /* Closes the files. Returns 0, or -1 after saying on stderr that output was lost. */
 int perf_report_close(perf_report *report);
 
 /* Lines with the machine's name, kernels and CPUs. */
 void perf_report_machine(const perf_report *report);
-
-/* kolo-perf limits: measures every piece thoroughly, prints what it finds as it goes, then the bound for each size.
- * `ranks` is how many the launcher started; --ranks goes first. Returns the exit status. */
-int perf_limits_report(const perf_options *options, int ranks);
 
 /* A space, then "12.34" in `width` characters: microseconds or GB/s with four digits, or all digits before the point;
  * as "1234k" where those are too many. */

@@ -13,7 +13,6 @@
 
 #include "perf_buffers.h"
 #include "perf_options.h"
-#include "perf_progress.h"
 
 enum { ROUNDS = 5, IDS = 1 << 18, SAMPLES_MAX = 100000, WARMUP = 200, WARMUP_WHOLE = 2 };
 #define CALLS_US 2e4 /* about what the calls of a kind take in a round, where --iters does not say */
@@ -389,8 +388,10 @@ static int run_worker(struct bench *bench, int64_t *wrong) {
     return status;
 }
 
-/* One size; collective. wrong stays -1 unless it is checked. */
-static int run_row(struct bench *bench, int64_t *wrong) {
+static int run_row(void *of, size_t bytes, int64_t *wrong) {
+    struct bench *bench = of;
+    bench->row_bytes = bytes;
+    bench->rows = bench->of->bytes / bytes;
     int status = create(bench);
     if (status == KOLO_OK)
         status = bench->workers ? run_worker(bench, wrong) : kolo_table_serve(bench->table);
@@ -399,33 +400,10 @@ static int run_row(struct bench *bench, int64_t *wrong) {
     return status == KOLO_OK ? kolo_broadcast(bench->comm, wrong, 1, KOLO_I64, 0) : status;
 }
 
-static int run_rows(struct bench *bench, perf_report *report, int64_t *wrong) {
-    perf_sizes sizes = {.unit_bytes = kolo_dtype_bytes(bench->options->dtype)};
-    const bool speaks = kolo_comm_rank(bench->comm) == 0;
-    int32_t wanted = 1;
-    int status = KOLO_OK;
-    perf_progress_expect(bench->options, sizes.unit_bytes);
-    while (status == KOLO_OK && wanted && perf_sizes_next(&sizes, bench->options)) {
-        int64_t wrong_here = -1;
-        if (sizes.bytes == 0)
-            continue;
-        bench->row_bytes = sizes.bytes;
-        bench->rows = bench->of->bytes / sizes.bytes;
-        perf_progress_row("ps", sizes.bytes);
-        status = run_row(bench, &wrong_here);
-        perf_progress_erase();
-        *wrong += wrong_here > 0 ? wrong_here : 0;
-        for (enum kind kind = 0; kind < KINDS && status == KOLO_OK && speaks; kind++)
-            if (is_shown(bench, kind))
-                report_kind(report, bench, kind, wrong_here);
-        if (status == KOLO_OK && speaks) {
-            perf_report_flush(report);
-            wanted = perf_report_is_wanted(report);
-        }
-        if (status == KOLO_OK)
-            status = kolo_broadcast(bench->comm, &wanted, 1, KOLO_I32, 0);
-    }
-    return status;
+static void report_row(void *of, perf_report *report, int64_t wrong) {
+    for (enum kind kind = 0; kind < KINDS; kind++)
+        if (is_shown(of, kind))
+            report_kind(report, of, kind, wrong);
 }
 
 /* The bytes of a one of any dtype, again and again. */
@@ -491,6 +469,7 @@ static bool fits(const perf_options *options, kolo_comm *comm) {
 int perf_table_run(const perf_options *options, kolo_comm *comm, perf_report *report, int64_t *wrong) {
     const int rank = kolo_comm_rank(comm);
     struct bench bench = {.comm = comm, .options = options, .of = options->table, .clock_ns = clock_ns()};
+    const perf_walk walk = {"ps", options, comm, false, "all results right", &bench, run_row, report_row};
     if (!fits(options, comm))
         return 1;
     const bool is_worker = rank < kolo_comm_size(comm) - options->table->servers;
@@ -500,15 +479,12 @@ int perf_table_run(const perf_options *options, kolo_comm *comm, perf_report *re
                 "kolo-perf: rank %d: no memory for a table of %zu bytes and calls of %d rows of %zu; use a smaller "
                 "--table, --batch or --max\n",
                 rank, options->table->bytes, options->table->batch, options->max_bytes);
-        kolo_comm_abort(comm, 1);
         status = 1;
     }
     if (status == KOLO_OK && rank == 0)
         print_head(report);
     if (status == KOLO_OK)
-        status = run_rows(&bench, report, wrong);
-    if (status == KOLO_OK && rank == 0 && options->check)
-        fprintf(report->table, *wrong > 0 ? "# FAILED: %lld wrong\n" : "# all results right\n", (long long)*wrong);
+        status = perf_walk_sizes(&walk, report, wrong);
     release(&bench);
     return status;
 }

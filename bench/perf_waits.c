@@ -119,29 +119,28 @@ static void report_row(perf_report *report, const waits *all, double wait_us, in
 static int run_rows(waits *all, perf_report *report) {
     const perf_options *options = all->options;
     const bool speaks = kolo_comm_rank(all->comm) == 0;
-    int32_t wanted = 1;
+    bool ends = false;
     int status = KOLO_OK;
     const double last_us = options->wait_us_max;
-    for (double us = 1; us <= last_us && status == KOLO_OK && wanted;
+    for (double us = 1; us <= last_us && status == KOLO_OK && !ends;
          us = us < last_us ? fmin(us * LENGTHENS, last_us) : HUGE_VAL) {
         const int samples = perf_options_samples(options, ROW_US, us, SAMPLES_LEAST, SAMPLES_MOST);
         perf_progress_say("waiting ...");
         status = take_row(all, us, samples);
         perf_progress_erase();
-        if (status == KOLO_OK && speaks) {
+        if (status == KOLO_OK && speaks)
             report_row(report, all, us, samples);
-            wanted = perf_report_is_wanted(report);
-        }
         if (status == KOLO_OK)
-            status = kolo_broadcast(all->comm, &wanted, 1, KOLO_I32, 0);
+            status = perf_report_agree_on_end(report, all->comm, &ends);
     }
     return status;
 }
 
-int perf_waits_run(const perf_options *options, kolo_comm *comm, perf_report *report) {
+int perf_waits_run(const perf_options *options, kolo_comm *comm, perf_report *report, int64_t *wrong) {
     const bool speaks = kolo_comm_rank(comm) == 0;
     waits all = {.options = options, .comm = comm};
     int status = KOLO_OK;
+    (void)wrong;
     if (kolo_comm_size(comm) < 2 || kolo_comm_nodes(comm) > 1) {
         if (speaks)
             fprintf(stderr, "kolo-perf: waits needs two ranks or more, all on one machine\n");
