@@ -76,15 +76,6 @@ static const char *read_in_place(const char *none) {
     return NULL;
 }
 
-static const char *read_offset(const char *typed) {
-    char *end;
-    const long bytes = typed[0] >= '0' && typed[0] <= '9' ? strtol(typed, &end, 10) : -1;
-    if (bytes < 0 || bytes > OFFSET_MAX || *end != '\0' || bytes % 8)
-        return "a multiple of 8 from 0 to 4088";
-    options.offset = (int)bytes;
-    return NULL;
-}
-
 static const char *algorithm_name(unsigned algorithm) {
     return kolo_name(KOLO_NAME_ALGORITHM, (int)algorithm);
 }
@@ -168,7 +159,7 @@ static const command_option table[] = {
     {"--offset BYTES",
      "buffers begin so many bytes behind a page, a multiple of 8 up to 4088 (default 0). Large blocks of malloc begin "
      "16 behind",
-     TO_FUNCTION(read_offset), USED_FOR(DATA)},
+     TO_INTEGER(options.offset, 0, OFFSET_MAX), USED_FOR(DATA)},
     {"--threads N",
      "threads with which each rank moves its data, 1 to 64 (default: KOLO_THREADS, else 1); bind ranks to as many CPUs",
      TO_INTEGER(options.threads, 1, KOLO_THREADS_MAX), USED_FOR(DATA | BLOCKING)},
@@ -428,6 +419,8 @@ static void settle(unsigned uses) {
         options.dtype != KOLO_F16 && options.dtype != KOLO_BF16)
         command_line_refuse(&line, "--dtype %s has no meaning for optimizer; give a float",
                             kolo_name(KOLO_NAME_DTYPE, options.dtype));
+    if (options.offset % 8 != 0)
+        command_line_refuse(&line, "--offset '%d': give a multiple of 8 from 0 to 4088", options.offset);
     if (options.table)
         settle_table();
     options.in_place = place == PLACE_IN;
