@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "kolo.h"
 #include "kolo_table.h"
@@ -109,6 +110,11 @@ typedef struct perf_options {
 /* Reads the command line. Ends the program at --help, at --version and at a mistake. Only the rank that `speaks`
  * prints, so that a job of many ranks gives its help or its complaint once. */
 const perf_options *perf_options_read(int argc, char **argv, bool speaks);
+
+/* What --json or --csv names: a file, or this. NULL: nothing. */
+static inline bool perf_is_standard_output(const char *path) {
+    return path != NULL && strcmp(path, "-") == 0;
+}
 
 /* A walk over the message sizes of a run: min, min * factor, ... and then max itself, in whole units and each once; a
  * size above 0 is at least one unit, and 0 is followed by one. Begins with unit_bytes alone. */

@@ -2,7 +2,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,14 +16,10 @@ static struct {
     double spent_s;       /* for rows */
 } progress;
 
-static bool is_for_records(const char *path) {
-    return path != NULL && strcmp(path, "-") == 0;
-}
-
 void perf_progress_open(const perf_options *options) {
     struct stat output;
-    progress.is_open = isatty(STDERR_FILENO) && !is_for_records(options->json_path) &&
-                       !is_for_records(options->csv_path) && fstat(STDOUT_FILENO, &output) == 0 &&
+    progress.is_open = isatty(STDERR_FILENO) && !perf_is_standard_output(options->json_path) &&
+                       !perf_is_standard_output(options->csv_path) && fstat(STDOUT_FILENO, &output) == 0 &&
                        !S_ISFIFO(output.st_mode);
 }
 

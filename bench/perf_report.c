@@ -78,17 +78,13 @@ static void write_csv(FILE *to, const perf_field *fields, size_t count) {
     putc('\n', to);
 }
 
-static bool is_standard_output(const char *path) {
-    return path != NULL && strcmp(path, "-") == 0;
-}
-
 /* JSON or CSV; false: none, or standard output. */
 static bool has_file(const FILE *file) {
     return file != NULL && file != stdout;
 }
 
 static FILE *open_records(const char *option, const char *path) {
-    if (is_standard_output(path))
+    if (perf_is_standard_output(path))
         return stdout;
     FILE *file = fopen(path, "we");
     if (file == NULL)
@@ -112,7 +108,7 @@ int perf_report_open(perf_report *report, const perf_options *options, int ranks
     if (report->machine.cpu_model[0] == '\0')
         snprintf(report->machine.cpu_model, sizeof(report->machine.cpu_model), "unknown");
     strftime(report->date, sizeof(report->date), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
-    if (is_standard_output(options->json_path) || is_standard_output(options->csv_path))
+    if (perf_is_standard_output(options->json_path) || perf_is_standard_output(options->csv_path))
         report->table = stderr;
     if (options->json_path != NULL && (report->json = open_records("--json", options->json_path)) == NULL)
         return -1;
