@@ -154,15 +154,9 @@ static void report_part(perf_report *report, int part, const perf_statistics *us
         perf_print_digits(report->table, values[i], 10);
     fprintf(report->table, "\n");
     perf_field fields[PERF_FIELDS_MAX] = {
-        {.name = "collective", .text = "init"},
-        {"ranks", PERF_NUMBER, NULL, report->ranks, 0},
-        {.name = "part", .text = names[part]},
-        {"iters", PERF_NUMBER, NULL, samples, 0},
-        {"time_us.min", PERF_NUMBER, NULL, us->min, 1},
-        {"time_us.avg", PERF_NUMBER, NULL, us->avg, 1},
-        {"time_us.median", PERF_NUMBER, NULL, us->median, 1},
-        {"time_us.p99", PERF_NUMBER, NULL, us->p99, 1},
-        {"time_us.max", PERF_NUMBER, NULL, us->max, 1},
+        {.name = "collective", .text = "init"}, {"ranks", PERF_NUMBER, NULL, report->ranks, 0},
+        {.name = "part", .text = names[part]},  {"iters", PERF_NUMBER, NULL, samples, 0},
+        PERF_SPREAD("time_us", us, 1),
     };
     perf_report_record(report, fields);
 }

@@ -345,11 +345,7 @@ static void record_row(perf_report *report, const perf_row *row) {
     const bool bound = row->bound_us > 0;
     const perf_field measured[] = {
         {"in_flight", PERF_NUMBER, NULL, report->options->in_flight, 0},
-        {"time_us.min", PERF_NUMBER, NULL, us->min, 4},
-        {"time_us.avg", PERF_NUMBER, NULL, us->avg, 4},
-        {"time_us.median", PERF_NUMBER, NULL, us->median, 4},
-        {"time_us.p99", PERF_NUMBER, NULL, us->p99, 4},
-        {"time_us.max", PERF_NUMBER, NULL, us->max, 4},
+        PERF_SPREAD("time_us", us, 4),
         {"algbw_gbps", PERF_NUMBER, NULL, row->algbw_gbps, 5},
         {"busbw_gbps", PERF_NUMBER, NULL, row->busbw_gbps, 5},
         {"link_bytes", PERF_NUMBER, NULL, row->link_bytes, 1},

@@ -21,6 +21,14 @@ typedef struct perf_field {
     int decimals;
 } perf_field;
 
+/* The fields of statistics, of an object with that name. */
+#define PERF_SPREAD(name, of, decimals)                                                                                \
+    {name ".min", PERF_NUMBER, NULL, (of)->min, decimals}, {name ".avg", PERF_NUMBER, NULL, (of)->avg, decimals},      \
+        {name ".median", PERF_NUMBER, NULL, (of)->median, decimals},                                                   \
+        {name ".p99", PERF_NUMBER, NULL, (of)->p99, decimals}, {                                                       \
+        name ".max", PERF_NUMBER, NULL, (of)->max, decimals                                                            \
+    }
+
 /* The most that a record has, with what perf_report_record adds. */
 enum { PERF_FIELDS_MAX = 40 };
 
