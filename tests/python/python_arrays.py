@@ -39,18 +39,33 @@ def _of_numpy(dtype):
 class Lent:
     """Memory that can be had by DLPack only, as that of a PyTorch tensor."""
 
+    name = "float32"
+
     def __init__(self, values, shape):
         self.data = (ctypes.c_float * len(values))(*values)
         self.shape = shape
 
     def __dlpack__(self, stream=None):
-        return _dlpack.lend(ctypes.addressof(self.data), _elements.must_name("float32"), self.shape, self.data)
+        return _dlpack.lend(ctypes.addressof(self.data), _elements.must_name(self.name), self.shape, self.data)
 
     def __dlpack_device__(self):
         return (1, 0)
 
     def tolist(self):
         return list(self.data)
+
+    def tobytes(self):
+        return bytes(self.data)
+
+
+class LentHalf(Lent):
+    """As JAX's arrays of bfloat16."""
+
+    name = "bfloat16"
+
+    def __init__(self, values, shape):
+        super().__init__(values, shape)
+        self.data = (ctypes.c_uint16 * len(values))(*memoryview(bytes(self.data)).cast("H").tolist()[1::2])
 
 
 KINDS = [Kind("memoryview of int32", _of_array("i"), False), Kind("memoryview of double", _of_array("d"), True),
@@ -60,10 +75,15 @@ if numpy:
               for name in ("int8", "uint16", "int64", "float16", "float32")]
 if numpy and ml_dtypes:
     KINDS.append(Kind("numpy bfloat16", _of_numpy(ml_dtypes.bfloat16), True))
+# Whose values Python does not tell; a memoryview of a bytearray cannot have their types. Complex numbers have sums alone.
+WITHOUT_VALUES = [Kind("DLPack of bfloat16", LentHalf, True)]
+if numpy:
+    WITHOUT_VALUES += [Kind(f"memoryview of {name}", lambda *x, name=name: memoryview(_of_numpy(name)(*x)), True)
+                       for name in ("float16", "complex64", "complex128")]
 
 
-def each_kind(test):
+def each_kind(test, kinds=None):
     """All of them; `test` tells which one it was at."""
-    for kind in KINDS:
+    for kind in kinds or KINDS:
         test.kind = kind.name
         yield kind

@@ -23,7 +23,7 @@ def block(rank, length=6):
     return [(rank + 1) * (i % 5 + 1) for i in range(length)]
 
 
-class Reductions(python_ranks.RankTest):
+class Results(python_ranks.RankTest):
     def expected(self, op, ranks, length=6):
         columns = list(zip(*(block(rank, length) for rank in ranks)))
         fold = {"sum": sum, "prod": math.prod, "min": min, "max": max}[op]
@@ -48,8 +48,6 @@ class Reductions(python_ranks.RankTest):
                 self.assertEqual((x.shape, x.format), (result.shape, result.format))
             if kind.name.startswith("numpy"):
                 self.assertEqual((x.shape, x.dtype), (result.shape, result.dtype))
-            if not kind.name.startswith("DLPack"):
-                self.assert_values(self.expected("sum", range(self.comm.size)), result)
 
     def test_average_and_bits(self):
         x = (ctypes.c_double * 3)(*(self.comm.rank + i for i in range(3)))
@@ -58,35 +56,50 @@ class Reductions(python_ranks.RankTest):
         bits = self.comm.all_reduce(bytes([1 << self.comm.rank]), bytearray(1), "bor")
         self.assertEqual((1 << self.comm.size) - 1, bits[0])
 
-    def test_scan(self):
+    def test_exscan(self):
         ranks = range(self.comm.rank)
         for kind in each_kind(self):
-            x, out = kind.make(block(self.comm.rank), (6,)), kind.filled(6)
-            self.assert_values(self.expected("sum", [*ranks, self.comm.rank]), self.comm.scan(x, out))
-            out = kind.filled(6, value=3)
+            x, out = kind.make(block(self.comm.rank), (6,)), kind.filled(6, value=3)
             self.assert_values(self.expected("sum", ranks) if self.comm.rank else [3] * 6, self.comm.exscan(x, out))
 
-    def test_reduce(self):
-        for kind in each_kind(self):
-            for root in range(self.comm.size):
-                x, out = kind.make(block(self.comm.rank), (6,)), kind.filled(6)
-                result = self.comm.reduce(x, out, root=root)
-                self.assertIs(result, out if self.comm.rank == root else None)
-                self.assert_values(self.expected("sum", range(self.comm.size)) if result is not None else [0] * 6, out)
+    def cases(self):
+        """Every other call with a result: how many items this rank's x has, options, and what the result has."""
+        size, rank, ranks = self.comm.size, self.comm.rank, range(self.comm.size)
+        rows, counts = [r + 1 for r in ranks], [2 * r + 2 for r in ranks]
+        before, own, whole = sum(counts[:rank]), counts[rank], sum(counts)
+        same, uneven = sum((block(r) for r in ranks), []), sum((block(r, counts[r]) for r in ranks), [])
+        total = self.expected("sum", ranks, whole + 4 * size)
+        yield "all_reduce", 6, {}, total[:6]
+        yield "scan", 6, {}, self.expected("sum", ranks[:rank + 1])
+        yield "reduce_scatter", 4 * size, {}, total[4 * rank:4 * rank + 4]
+        yield "reduce_scatter", whole, {"counts": rows}, total[before:before + own]
+        yield "all_gather", 6, {}, same
+        yield "all_gather", own, {"counts": rows}, uneven
+        yield "all_to_all", 4 * size, {}, sum((block(r, 4 * size)[4 * rank:4 * rank + 4] for r in ranks), [])
+        yield ("all_to_all", own * size, {"send_counts": [rank + 1] * size, "recv_counts": rows},
+               sum((block(r, counts[r] * size)[counts[r] * rank:counts[r] * (rank + 1)] for r in ranks), []))
+        for root in ranks:
+            options = {"root": root}
+            with_counts = {"root": root, "counts": rows if rank == root else ()}
+            yield "reduce", 6, options, total[:6] if rank == root else None
+            yield "gather", 6, options, same if rank == root else None
+            yield "gather", own, with_counts, uneven if rank == root else None
+            yield "scatter", 4 * size, options, block(root, 4 * size)[4 * rank:4 * rank + 4]
+            yield "scatter", whole, with_counts, block(root, whole)[before:before + own]
 
-    def test_reduce_scatter(self):
-        size, rank = self.comm.size, self.comm.rank
-        for kind in each_kind(self):
-            x, out = kind.make(block(rank, 4 * size), (2 * size, 2)), kind.filled(2, 2)
-            self.comm.reduce_scatter(x, out)
-            whole = self.expected("sum", range(size), 4 * size)
-            self.assert_values(whole[4 * rank:4 * rank + 4], out)
-            counts = [r + 1 for r in range(size)]
-            rows = sum(counts)
-            x, out = kind.make(block(rank, 2 * rows), (rows, 2)), kind.filled(counts[rank], 2)
-            self.comm.reduce_scatter(x, out, counts=counts)
-            begin = 2 * sum(counts[:rank])
-            self.assert_values(self.expected("sum", range(size), 2 * rows)[begin:begin + 2 * counts[rank]], out)
+    def test_results(self):
+        """In `out`, in a new array, and in place."""
+        for kind in each_kind(self, python_arrays.KINDS + python_arrays.WITHOUT_VALUES):
+            for name, items, options, expected in self.cases():
+                elsewhere = name == "scatter" and self.comm.rank != options["root"]
+                for how in ["out", "out" if elsewhere else "new"] + ["x"] * (name == "all_to_all" and not options):
+                    due = kind.make(expected or [0] * 6, (len(expected or [0] * 6) // 2, 2))
+                    x, out = kind.make(block(self.comm.rank, items), (items // 2, 2)), kind.filled(*due.shape)
+                    given = {"out": out, "new": None, "x": x}[how]
+                    result = getattr(self.comm, name)(None if elsewhere else x, given, **options)
+                    if expected is None or given is not None:
+                        self.assertIs(result, None if expected is None else given)
+                    self.assertEqual(due.tobytes(), (out if expected is None else result).tobytes(), (kind.name, name, options, how))
 
 
 class Movements(python_ranks.RankTest):
@@ -97,53 +110,11 @@ class Movements(python_ranks.RankTest):
                 self.assertIs(x, self.comm.broadcast(x, root))
                 self.assert_values(block(root), x)
 
-    def test_all_gather(self):
-        size, rank = self.comm.size, self.comm.rank
-        for kind in each_kind(self):
-            x, out = kind.make(block(rank), (3, 2)), kind.filled(size, 3, 2)
-            self.assert_values(sum(map(block, range(size)), []), self.comm.all_gather(x, out))
-            counts = [r + 1 for r in range(size)]
-            x, out = kind.make(block(rank, 2 * rank + 2), (rank + 1, 2)), kind.filled(sum(counts), 2)
-            self.comm.all_gather(x, out, counts)
-            self.assert_values(sum((block(r, 2 * r + 2) for r in range(size)), []), out)
-
     def test_nothing_of_some_ranks(self):
         size, rank = self.comm.size, self.comm.rank
         out = self.comm.all_gather(bytes([rank] * rank), counts=range(size))
         self.assertEqual(b"".join(bytes([r] * r) for r in range(size)), bytes(out))
         self.assertEqual(b"", bytes(self.comm.all_reduce(b"")))
-
-    def test_gather_and_scatter(self):
-        size, rank = self.comm.size, self.comm.rank
-        counts = [r + 1 for r in range(size)]
-        for kind in each_kind(self):
-            for root in range(size):
-                is_root = rank == root
-                whole = kind.filled(size, 6) if is_root else None
-                result = self.comm.gather(kind.make(block(rank), (6,)), whole, root)
-                if is_root:
-                    self.assert_values(sum(map(block, range(size)), []), result)
-                out = kind.filled(6)
-                self.comm.scatter(whole, out, root)
-                self.assert_values(block(rank), out)
-                uneven = kind.filled(sum(counts), 2) if is_root else None
-                self.comm.gather(kind.make(block(rank, 2 * counts[rank]), (counts[rank], 2)), uneven, root,
-                                 counts if is_root else ())
-                out = kind.filled(counts[rank], 2)
-                self.comm.scatter(uneven, out, root, counts if is_root else ())
-                self.assert_values(block(rank, 2 * counts[rank]), out)
-
-    def test_all_to_all(self):
-        size, rank = self.comm.size, self.comm.rank
-        for kind in each_kind(self):
-            x = kind.make([10 * rank + r for r in range(size) for _ in range(2)], (size, 2))
-            expected = [10 * r + rank for r in range(size) for _ in range(2)]
-            self.assert_values(expected, self.comm.all_to_all(x, kind.filled(size, 2)))
-            self.assert_values(expected, self.comm.all_to_all(x, x))
-            sent, received = [rank + 1] * size, [r + 1 for r in range(size)]
-            x = kind.make([10 * rank + r for r in range(size) for _ in range(rank + 1)], (size * (rank + 1), 1))
-            out = self.comm.all_to_all(x, kind.filled(sum(received), 1), sent, received)
-            self.assert_values([10 * r + rank for r in range(size) for _ in range(r + 1)], out)
 
     @unittest.skipUnless(numpy, "NumPy is missing")
     def test_counts_of_numpy(self):

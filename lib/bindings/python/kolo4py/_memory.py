@@ -182,7 +182,8 @@ def like(model: View, shape: "Tuple[int, ...]") -> Any:
 def result(x: View, out: Any, shape: "Tuple[int, ...]", name: str = "out") -> View:
     """Where a result of that shape, of x's type, goes: `out`, which must have room for exactly that, or a new array."""
     if out is None:
-        return view(like(x, shape), name, True)
+        made = view(like(x, shape), name, True)
+        return View(made.address, x.element, shape, made.array, made.keep)  # what `made` is of may be bytes
     found = x if out is x.array else None
     if found is None or not _is_writable(found):
         found = view(out, name, True)
