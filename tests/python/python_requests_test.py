@@ -214,6 +214,22 @@ class WithThread(python_ranks.RankTest):
         for closing in (here, in_a_thread):
             asyncio.run(close_and_go_on(closing))
 
+    def test_child_that_ends_while_coroutines_await(self):
+        """It shares the parent's epoll, and the socket that wakes its event loop."""
+        async def fork_and_receive(comm):
+            task = asyncio.ensure_future(Requests.awaited(comm.recv(bytearray(1), 0, 7, async_=True)))
+            await asyncio.sleep(0.01)
+            child = os.fork()
+            if child == 0:
+                comm.close()
+                os._exit(0)
+            os.waitpid(child, 0)
+            comm.send(b"x", 0, 7, async_=True)
+            self.assertEqual((0, 7, 1), await asyncio.wait_for(task, 20))
+
+        with self.comm.split(self.comm.rank) as comm:
+            asyncio.run(fork_and_receive(comm))
+
     async def ticks(self):
         while True:
             await asyncio.sleep(0.001)

@@ -33,7 +33,7 @@ class Background:
         status = handle.library.kolo_comm_eventfd(handle.comm, ctypes.byref(number))
         if status:
             handle.fail(status)
-        self.fd = number.value
+        self.fd, self._process = number.value, os.getpid()
         self._poll = select.poll()
         self._poll.register(self.fd, select.POLLIN)
         self._waiting: "Dict[Request[Any], List[asyncio.Future[None]]]" = {}  # a future for each coroutine
@@ -75,8 +75,9 @@ class Background:
 
     def end(self) -> "Callable[[], None]":
         """Before the communicator is destroyed, and its descriptor with it. What is to be done when its requests are
-        complete: it wakes all coroutines."""
+        complete: it wakes all coroutines. A forked child leaves the loop alone: it shares the parent's epoll."""
         loop, waiting, self._loop, self._waiting = self._loop, self._waiting, None, {}
+        loop = loop if os.getpid() == self._process else None
         if loop is not None:
             loop.remove_reader(self.fd)
         self.fd = -1
