@@ -345,6 +345,19 @@ class Shared(python_ranks.RankTest):
         del capsule
         self.assertEqual({}, _dlpack._lent)
 
+    def test_dlpack_copies(self):
+        for name in ("float32", "complex64"):
+            x = self.comm.empty(4, name)
+            capsule = x.__dlpack__(max_version=(1, 0), dl_device=(1, 0), copy=True)
+            managed = ctypes.cast(_dlpack._get_pointer(capsule, b"dltensor_versioned"), ctypes.POINTER(_dlpack.Versioned))
+            ctypes.memset(x.address, 1, 4)
+            self.assertEqual(bytes(4), ctypes.string_at(managed.contents.tensor.data, 4))
+            self.assertEqual(_dlpack.IS_COPIED, managed.contents.flags)
+            with self.assertRaises(BufferError):
+                x.__dlpack__(dl_device=(2, 0))
+            del capsule
+            self.assertEqual({}, _dlpack._lent)
+
     def test_dlpack_of_read_only_memory(self):
         """Which only the struct with a version tells. Some objects' memory has no format of the buffer protocol, too."""
         class ReadOnly(python_arrays.Lent):

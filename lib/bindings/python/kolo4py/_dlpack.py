@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any, Dict, Optional, Tuple
 
 CPU = 1
-READ_ONLY = 1  # a flag
+READ_ONLY, IS_COPIED = 1, 2  # flags
 
 
 class DataType(ctypes.Structure):
@@ -113,12 +113,12 @@ _destructor = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_destroy)
 
 
 def lend(address: int, element: _elements.Element, shape: "Tuple[int, ...]", keep: object,
-         max_version: "Optional[Tuple[int, int]]" = None) -> Any:
+         max_version: "Optional[Tuple[int, int]]" = None, flags: int = 0) -> Any:
     """A capsule of that memory; `keep` lives until its taker is done."""
     lengths = (ctypes.c_int64 * max(1, len(shape)))(*shape)
     strides = (ctypes.c_int64 * max(1, len(shape)))(*(math.prod(shape[i + 1:]) for i in range(len(shape))))
     is_versioned = max_version is not None and max_version >= (1, 0)
-    managed: Any = Versioned(major=1, minor=0) if is_versioned else Managed()
+    managed: Any = Versioned(major=1, minor=0, flags=flags) if is_versioned else Managed()
     managed.tensor = Tensor(address, CPU, 0, len(shape),
                             DataType(_elements.dlpack_code(element), 8 * element.bytes, 1),
                             ctypes.cast(lengths, ctypes.POINTER(ctypes.c_int64)),

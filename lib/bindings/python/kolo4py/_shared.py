@@ -56,8 +56,13 @@ class SharedArray(_memory.Mapped):
         import numpy
         return numpy.frombuffer(self.memory, dtype=_memory.numpy_dtype(self.element)).reshape(self.shape)
 
-    def __dlpack__(self, stream: Any = None, max_version: "Optional[Tuple[int, int]]" = None, **_options: Any) -> Any:
-        return _dlpack.lend(self.address, self.element, self.shape, self, max_version)
+    def __dlpack__(self, stream: Any = None, max_version: "Optional[Tuple[int, int]]" = None,
+                   dl_device: "Optional[Tuple[int, int]]" = None, copy: "Optional[bool]" = None) -> Any:
+        if dl_device not in (None, self.__dlpack_device__()):
+            raise BufferError(f"it is in the CPU's memory, and not on DLPack's device {dl_device}")
+        memory = type(self.memory).from_buffer_copy(self.memory) if copy else self.memory
+        return _dlpack.lend(ctypes.addressof(memory), self.element, self.shape, memory, max_version,
+                            _dlpack.IS_COPIED if copy else 0)
 
     def __dlpack_device__(self) -> "Tuple[int, int]":
         return (_dlpack.CPU, 0)
