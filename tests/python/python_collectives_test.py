@@ -485,6 +485,11 @@ class Refusals(python_ranks.RankTest):
         self.refused("recv_counts is missing", self.comm.all_to_all, bytes(self.comm.size),
                      send_counts=[1] * self.comm.size)
         self.refused("items of 0 bytes", self.comm.broadcast, (type("Empty", (ctypes.Structure,), {}) * 9)())
+        pair = type("Pair", (ctypes.Structure,), {"_fields_": [("a", ctypes.c_int), ("b", ctypes.py_object)]})
+        for kind in (ctypes.py_object, pair):
+            self.refused("Python objects cannot be moved", self.comm.broadcast, (kind * 2)())
+        for lanes in (1, 3):
+            self.refused(f"items of {4 * lanes} bits cannot be moved", _elements.of_dlpack, 1, 4, lanes)
         with self.assertRaisesRegex(TypeError, "x is of type float"):
             self.comm.all_reduce(1.5)
 
@@ -526,6 +531,7 @@ class Refusals(python_ranks.RankTest):
             for call in (self.comm.broadcast, self.comm.gather, lambda x: self.comm.recv(x, self.comm.rank)):
                 self.refused("items of 0 bytes", call, nothing)
         self.refused("x holds Python objects", self.comm.all_reduce, numpy.array([object()]))
+        self.refused("x has a mask, which would be lost", self.comm.all_reduce, numpy.ma.array([1, 2], mask=[0, 1]))
         data.flags.writeable = False
         self.refused("out is read-only", self.comm.all_reduce, data, data)
 

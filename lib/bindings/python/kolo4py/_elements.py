@@ -84,6 +84,8 @@ def of_format(text: str, item_bytes: int) -> Optional[Element]:
     """By a format of the struct module. None: of the other byte order."""
     if text[:1] in (">", "!") and item_bytes > 1:
         return None
+    if "O" in "".join(text.split(":")[::2]):  # without the names of fields
+        raise ArgumentError("Python objects cannot be moved: use the calls that end in _object")
     letter = text.lstrip("@=<>!")
     if letter == "?":
         return BOOL
@@ -98,7 +100,9 @@ def of_dlpack(code: int, bits: int, lanes: int) -> Element:
     """By the three numbers of a DLDataType."""
     kind = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}.get(code)
     name = "bool" if kind == "bool" else f"{kind}{bits}"
-    return _TABLE[name] if lanes == 1 and name in _TABLE else raw(max(1, bits * lanes // 8))
+    if bits * lanes % 8:
+        raise ArgumentError(f"items of {bits * lanes} bits cannot be moved")
+    return _TABLE[name] if lanes == 1 and name in _TABLE else raw(bits * lanes // 8)
 
 
 def dlpack_code(element: Element) -> int:

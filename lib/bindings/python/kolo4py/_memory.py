@@ -94,6 +94,8 @@ def _numpy_element(dtype: Any, name: str) -> Element:
 
 def _of_numpy(x: Any, name: str, writable: bool) -> View:
     flags = x.flags
+    if hasattr(type(x), "mask"):  # numpy.ma's
+        raise ArgumentError(f"{name} has a mask, which would be lost: pass {name}.filled() or {name}.data")
     if not flags.c_contiguous:
         raise ArgumentError(f"{name} is not contiguous: pass numpy.ascontiguousarray({name})")
     if writable and not flags.writeable:
