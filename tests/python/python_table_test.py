@@ -155,6 +155,8 @@ class Tables(python_ranks.RankTest):
             kolo.Table(self.comm, ROWS, rule="half")
         with self.assertRaisesRegex(kolo.ArgumentError, "staleness -1"):
             kolo.Table(self.comm, ROWS, staleness=-1)
+        with self.assertRaisesRegex(TypeError, "as an integer"):
+            kolo.Table(self.comm, ROWS, staleness=0.5)
         with kolo.Table(self.comm, ROWS, COLUMNS) as table:
             with self.assertRaisesRegex(kolo.ArgumentError, "row 20: the table has rows 0 to 19"):
                 table.pull_rows([ROWS], array.array("f", bytes(12)))

@@ -63,7 +63,7 @@ class Table:
             columns=self.columns * self._element.width, row_columns=ctypes.addressof(lengths) if lengths else None,
             dtype=self._element.code, rule=RULES.index(rule), learning_rate=lr, momentum=momentum, beta1=betas[0],
             beta2=betas[1], epsilon=eps, weight_decay=weight_decay, op=_elements.op_code(op, self._element),
-            staleness=UNBOUNDED if staleness == math.inf else int(staleness), backup_workers=backup_workers,
+            staleness=UNBOUNDED if staleness == math.inf else staleness, backup_workers=backup_workers,
             hogwild=hogwild, placement=PLACEMENTS.index(placement), shards=shards, servers=servers,
             split_bytes=split_bytes, queue_bytes=queue_bytes)
         try:
