@@ -225,8 +225,10 @@ static void run_too_many(MPI_Comm comm) {
 }
 
 static void run_wrong_arguments(MPI_Comm comm) {
-    int in[4] = {0}, out[64] = {0};
+    int in[4] = {0}, out[64] = {0}, nothing[64] = {0};
     run_too_many(comm);
+    MPI_Gatherv(in, 0, MPI_INT, out, nothing, NULL, MPI_INT, 0, comm); /* the MPI may miss places, at the root alone */
+    MPI_Scatterv(out, nothing, NULL, MPI_INT, in, 0, MPI_INT, 0, comm);
     expect_class(comm, MPI_Allreduce(in, out, -1, MPI_INT, MPI_SUM, comm), MPI_ERR_COUNT, "a negative count");
     expect_class(comm, MPI_Bcast(in, 1, MPI_DATATYPE_NULL, 0, comm), MPI_ERR_TYPE, "no type");
     expect_class(comm, MPI_Allreduce(in, out, 1, MPI_INT, MPI_OP_NULL, comm), MPI_ERR_OP, "no operation");

@@ -18,14 +18,14 @@ bool mpi_side_set(struct mpi_state *state, struct mpi_side *side, const struct m
         if (!mpi_is_count(state, buffer->count, side->type->bytes))
             return false;
     } else {
-        if (!buffer->counts.values || !buffer->places.values)
-            return false;
         elements = 0;
         for (int rank = 0; rank < state->size; rank++) {
-            if (!mpi_is_count(state, mpi_number(buffer->counts, rank), side->type->bytes))
+            if (!buffer->counts.values || !mpi_is_count(state, mpi_number(buffer->counts, rank), side->type->bytes))
                 return false;
             elements += (size_t)mpi_number(buffer->counts, rank);
         }
+        if (elements && !buffer->places.values)
+            return false;
     }
     return buffer->address || !side->type->is_contiguous || elements * side->type->bytes == 0;
 }
@@ -37,10 +37,10 @@ static void find_offsets(struct mpi_side *side, int size) {
     ptrdiff_t low = 0, high = 0;
     bool any = false;
     for (int rank = 0; rank < size; rank++) {
-        const ptrdiff_t begin = mpi_number(side->is.places, rank) * extent;
-        const ptrdiff_t end = begin + (ptrdiff_t)side->bytes[rank];
         if (!side->bytes[rank])
             continue;
+        const ptrdiff_t begin = mpi_number(side->is.places, rank) * extent;
+        const ptrdiff_t end = begin + (ptrdiff_t)side->bytes[rank];
         low = !any || begin < low ? begin : low;
         high = !any || end > high ? end : high;
         any = true;
