@@ -64,12 +64,12 @@ KOLO_API int kolo_comm_destroy(kolo_comm *comm);
  * KOLO_ERR_ARG: comm is NULL. KOLO_ERR_STATE: it was broken before, or inherited through fork. */
 KOLO_API int kolo_comm_abort(kolo_comm *comm, int code);
 
-/* What the program does while a call on the communicator waits. No hook calls kolo on this communicator.
+/* What the program does while a call on the communicator waits. No hook makes a call on it; interrupt may abort it.
  *     interrupt ends a call: for interpreters and others whose signal handlers run later and elsewhere than the signal
  * arrives. It is called about every 100 ms of a wait, between machines and for requests too, in the thread that has
- * called kolo_comm_set_hooks and in no other, and calls nothing of kolo. A code other than 0 is an abort: the call
- * returns KOLO_ERR_ABORTED, or KOLO_ERR_STATE if another thread carried out requests before it, and so it is for all
- * ranks, as by kolo_comm_abort. kolo_comm_shrink does not ask.
+ * called kolo_comm_set_hooks and in no other. A code other than 0 is an abort: the call returns KOLO_ERR_ABORTED, or
+ * KOLO_ERR_STATE if another thread carried out requests before it, and so it is for all ranks, as by kolo_comm_abort.
+ * kolo_comm_shrink does not ask.
  *     idle does something for another library that goes on only while it is called, as an MPI is: for programs whose
  * ranks also wait for each other there. It is called whenever the wait yields the processor, and before it sleeps,
  * which is for at most 100 us then; short waits only spin, and do not call it. The thread that waits calls it, which

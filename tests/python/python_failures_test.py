@@ -370,6 +370,51 @@ class Interrupts(unittest.TestCase):
         """)
         self.assertEqual(["0 [3]", "0 noted"], lines, errors)
 
+    BEGIN = BEGIN + textwrap.dedent(SEND) + """
+other, plan, table = comm.dup(), comm.plan(bytearray(8)), kolo.Table(comm, 1, staleness=1)
+CALLS = (comm.barrier, plan, comm.dup, comm.shrink, comm.recv_object, table.clock, table.close, lambda: comm.empty(2),
+         lambda: comm.all_gather_object(1), lambda: comm.barrier(async_=True), lambda: request.done(), lambda: request.wait())
+def refused():
+    for call in CALLS if request else CALLS[:-2]:
+        try:
+            print("not refused", call())
+        except kolo.ArgumentError as error:
+            assert "signal handler" in str(error)
+    print(0, "refused")
+"""
+
+    def test_handler_that_uses_communicators(self):
+        """One that closes the one that waits ends the call, and one that makes a call there is refused."""
+        for handler, own, others in (
+                ("comm.close(), sys.exit(3)", ["0 ended True", "0 exit 3"], ["1 aborted 1"]),
+                ("comm.close()", ["0 aborted 1", "0 ended True"], ["1 aborted 1"]),
+                ("comm.abort(2)", ["0 aborted 2", "0 ended False"], ["1 aborted 2"]),
+                ("refused()", ["0 ended False", "0 refused", "0 whole"], ["1 whole"]),
+                ("other.barrier()", ["0 ended False", "0 whole"], ["1 whole"])):
+            for call in ("comm.barrier()", "request.wait()"):
+                with self.subTest(handler=handler, call=call):
+                    lines, errors = run(2, f"""
+        request = comm.barrier(async_=True) if {call.startswith("request")} else None
+        signal.signal(signal.SIGINT, lambda *_: ({handler}))
+        if comm.rank == 0:
+            threading.Thread(target=interrupt).start()
+        else:
+            time.sleep(0.8)
+            {handler if handler.startswith("other") else "pass"}
+        try:
+            {call}
+            comm.barrier()
+            comm.barrier()
+            print(comm.rank, "whole")
+        except kolo.Aborted as error:
+            print(comm.rank, "aborted", error.code)
+        except SystemExit as error:
+            print(comm.rank, "exit", error.code)
+        if comm.rank == 0:
+            print(0, "ended", comm._handle._owned is None)
+                    """, self.BEGIN)
+                    self.assertEqual((sorted(own + others), ""), (lines, errors))
+
     def test_creation(self):
         """What was being made is destroyed when it is there at last, as the other rank sees."""
         lines, errors = run(1, self.SEND + """

@@ -117,6 +117,7 @@ class Buckets:
 
     def close(self) -> None:
         """Ends the buckets; waits for what is in flight. May be called more than once, also after Comm.close."""
+        self._handle.refuse_handler()
         address, self._address = self._address, ctypes.c_void_p()
         if address:
             self._handle.library.kolo_bucket_destroy(address)

@@ -42,8 +42,11 @@ def bind(caller: "Caller", call: Call) -> "Callable[[], Any]":
              for kind, value in zip(kinds, call.arguments)]
     once = functools.partial(handle.library[f"kolo_{call.name}"], handle.comm, *bound)
     raised, fail, result, keep = _interrupts.raised, handle.fail, call.result, call.keep
+    answers = handle.answers
 
     def planned(_keep: object = keep) -> Any:
+        if answers.gi_running:
+            settle()
         status = once()
         if status or raised:
             fail(status)
@@ -73,12 +76,13 @@ class Caller:
     def settle(self, messages: bool = False) -> None:
         """Before a call that is not in the background: the library would wait, without asking whether to go on, for what
         a progress thread carries out before it. messages: for those, too."""
+        self.handle.refuse_handler()
         for request in list(self.handle.flying) if self.has_thread else ():
             if messages or not request.is_message:
                 request.wait_for_thread()
 
     def now(self, call: Call) -> Any:
-        if self.has_thread:
+        if self.has_thread or self.handle.answers.gi_running:
             self.settle()
         status = self._function(call.name)(self.handle.comm, *call.arguments)
         if status or _interrupts.raised:

@@ -129,13 +129,13 @@ class Comm(Messages):
     def timeout(self) -> float:
         """Seconds that this rank waits for another one within a call; 0: no limit. Can be set, by any thread: a call that
         waits already has the new limit, too, and so have groups that are made later. Each rank sets its own."""
-        self._handle.refuse_closed()
+        self._handle.refuse_closed(is_call=False)
         milliseconds: int = _library.comm_info(self._handle.comm).timeout_ms
         return milliseconds / 1000
 
     @timeout.setter
     def timeout(self, seconds: float) -> None:
-        self._handle.refuse_closed()
+        self._handle.refuse_closed(is_call=False)
         status = self._handle.library.kolo_comm_set_timeout(self._handle.comm, _milliseconds(seconds, "timeout"))
         if status:
             raise self._handle.error(status, _library.message())
@@ -157,7 +157,7 @@ class Comm(Messages):
     def stats(self) -> "Dict[str, Union[int, Dict[str, int]]]":
         """What this rank has done on it so far: calls, payload_bytes, waits_slept, segment_bytes and others, as
         kolo_stats in kolo_comm.h has them."""
-        self._handle.refuse_closed()
+        self._handle.refuse_closed(is_call=False)
         status, told = _library.read_stats(self._handle.comm)
         if status:
             self._handle.fail(status)

@@ -88,13 +88,15 @@ class Handle:
         self.comm = ctypes.c_void_p(address)  # what calls pass
         self._owned = address
         self.closed = False
+        self.answers: Any = _interrupts.answers()
+        self._is_late = False  # whether a handler has closed it in a wait: `fail` goes on
         self._apart = False  # whether another thread is in a call
         self._memories: "Dict[int, weakref.ref[Any]]" = {}  # by address
         self.adopted: "Dict[int, Any]" = {}  # memory of Comm.share by address, kept while all ranks have it mapped
         self.flying: Dict[Any, None] = {}  # requests that are not complete: the library has their buffers
         self.tables: "List[TablePlace]" = []
         self.background: "Optional[Background]" = None  # from the first request on, if there is a progress thread
-        _interrupts.listen(self.comm)
+        self._hooks = _interrupts.listen(self.comm, self.answers)
         _open.add(self)
 
     def abort_for(self, kind: Type[BaseException]) -> None:
@@ -104,15 +106,16 @@ class Handle:
 
     def close(self, kind: Optional[Type[BaseException]] = None) -> None:
         """Every later call is refused. Unless the program has asked for it, `kind` says why: the other ranks must not go on
-        as if this one had left in order a table that needs all."""
-        if kind and not self.closed and any(place.is_strict for place in self.tables):
-            self.abort_for(kind)
+        as if this one had left in order a table that needs all. The call in whose wait a handler closes it is aborted."""
+        self._is_late = self.answers.gi_running
+        if self._is_late or (kind and not self.closed and any(place.is_strict for place in self.tables)):
+            self.abort_for(kind or SystemExit)
         self.closed = True
         self.comm.value = None
         self._destroy_if_unused()
 
     def _destroy_if_unused(self) -> None:
-        if self.closed and not self._apart:
+        if self.closed and not self._apart and not self.answers.gi_running:
             for place in self.tables[::-1]:  # the same order on all ranks: one may wait for the others
                 self.end_table(place)
             address = None if self._memories else self._owned
@@ -128,6 +131,7 @@ class Handle:
     def end_table(self, place: TablePlace) -> None:
         """This rank leaves the table. As in Request.collect, one instruction frees it and stores that."""
         if place and not place.ended:
+            self.refuse_handler()
             place.ended.extend(map(self.library.kolo_table_destroy, (place,)))
         place.value = None
         if place in self.tables:
@@ -171,6 +175,8 @@ class Handle:
         self.close(SystemExit)
 
     def undivided(self, begun: bool = True) -> Undivided:
+        if begun:
+            self.refuse_handler()
         return Undivided(self, begun)
 
     def failure(self) -> Optional[_library.Failure]:
@@ -198,12 +204,21 @@ class Handle:
 
     def fail(self, status: int) -> None:
         """For a call that has not returned 0, or during which a handler has raised: raises what is to be raised."""
-        interruption = _interrupts.take()
-        if interruption is not None:
-            raise interruption
-        if status < 0:
-            raise self.error(status, _library.message())
+        error = _interrupts.take()
+        if error is None and status < 0:
+            error = self.error(status, _library.message())
+        if self._is_late:
+            self._destroy_if_unused()
+        if error is not None:
+            raise error
 
-    def refuse_closed(self) -> None:
+    def refuse_closed(self, is_call: bool = True) -> None:
         if self.closed:
             raise _errors.Broken("the communicator is closed")
+        if is_call:
+            self.refuse_handler()
+
+    def refuse_handler(self) -> None:
+        if self.answers.gi_running:
+            raise _errors.ArgumentError("a signal handler uses the communicator in which a call waits: it can raise, abort or "
+                                        "close the communicator, or note the signal for later")

@@ -4,7 +4,8 @@ Python runs handlers in its main thread, between two of its instructions; a call
 the library asks, about every 100 ms of a wait, whether to go on (kolo_hooks.interrupt). The question is a call of
 Python code, in which pending handlers run. One that raises ends the wait: the communicator is aborted for all ranks
 with INTERRUPTED, and the caller gets what the handler has raised. One that only notes something does not disturb the
-call.
+call. One may use other communicators: each asks a generator of its own. Of the communicator that waits it may ask about
+things, abort it, set its timeout and close it; Handle.refuse_closed refuses calls.
 
 The question must not lose what a handler raises. A function could be interrupted in its first instruction, before its
 `try`. Therefore it is a generator, which is always resumed within one."""
@@ -25,7 +26,8 @@ INTERRUPTED = 130  # the code of the abort, as shells have it for a program that
 raised: List[BaseException] = []  # by handlers, until the call that they have ended raises it
 
 
-def _answers() -> Generator[int, Any, None]:
+def answers() -> Generator[int, Any, None]:
+    """Of one communicator: it is running (gi_running) while a handler runs in a wait."""
     while True:
         try:
             while True:
@@ -36,15 +38,13 @@ def _answers() -> Generator[int, Any, None]:
             raised.append(error)
 
 
-_generator = _answers()
-next(_generator)
-_hooks = _library.Hooks(ctypes.sizeof(_library.Hooks), _library.INTERRUPT(_generator.send))
-
-
-def listen(comm: ctypes.c_void_p) -> None:
-    """Has signals interrupt this communicator's calls in the main thread; others never run handlers."""
+def listen(comm: ctypes.c_void_p, asked: Generator[int, Any, None]) -> Any:
+    """Has signals interrupt this communicator's calls in the main thread; others never run handlers. What to keep."""
+    next(asked)
+    hooks = _library.Hooks(ctypes.sizeof(_library.Hooks), _library.INTERRUPT(asked.send))
     if threading.current_thread() is threading.main_thread():
-        _library.load().kolo_comm_set_hooks(comm, ctypes.addressof(_hooks))
+        _library.load().kolo_comm_set_hooks(comm, ctypes.addressof(hooks))
+    return hooks
 
 
 def take() -> Optional[BaseException]:

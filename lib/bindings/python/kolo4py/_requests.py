@@ -114,6 +114,7 @@ class Request(Generic[T]):
         and waits for the other ranks."""
         if self._status:
             return True
+        self._handle.refuse_handler()
         flag = ctypes.c_int()
         self._handle.library.kolo_request_test(self.address, ctypes.byref(flag))
         self._handle.fail(0)  # what a handler has raised meanwhile
@@ -126,6 +127,7 @@ class Request(Generic[T]):
             raise ArgumentError("a timeout needs a communicator with progress=True")
         self.wait_for_thread(timeout)
         if self in self._handle.flying:
+            self._handle.refuse_handler()
             self.collect()
             self._handle.fail(0)  # what a handler has raised meanwhile
         if self._error is not None:
