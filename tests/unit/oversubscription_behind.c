@@ -1,4 +1,4 @@
-/* Which ranks share the processor, and whether one of them is behind. */
+/* Which ranks share the processor, and whether one of them is behind, or runs. */
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +32,7 @@ static int first_cpu(int from) {
 }
 
 static bool is_behind(void) {
-    return kolo_oversubscription_is_behind(&comm.waiter);
+    return kolo_oversubscription_look(&comm.waiter, INT64_MAX) == KOLO_NEIGHBOUR_BEHIND;
 }
 
 /* By then it knows of all ranks what they show now. */
@@ -108,6 +108,24 @@ static void test_neighbour_behind(void **state) {
     end();
 }
 
+static void test_neighbour_that_runs(void **state) {
+    (void)state;
+    enum { EARLIER_US = 50, LATER_US = 70, PEER = 1, RANK_BITS = 11 };
+    kolo_atomic_u64 *waiting;
+    begin();
+    waiting = &comm.segment.signals[NEIGHBOUR].waiting;
+    put_on(NEIGHBOUR, first_cpu(0));
+    look_round();
+    assert_int_equal(kolo_oversubscription_look(&comm.waiter, INT64_MAX), KOLO_NEIGHBOUR_RUNS);
+    atomic_store(waiting, UINT64_C(60) << RANK_BITS | (PEER + 1));
+    assert_int_equal(kolo_oversubscription_look(&comm.waiter, INT64_MAX), KOLO_NEIGHBOURS_WAIT);
+    assert_int_equal(kolo_oversubscription_look(&comm.waiter, LATER_US * 1000), KOLO_NEIGHBOURS_WAIT);
+    assert_int_equal(kolo_oversubscription_look(&comm.waiter, EARLIER_US * 1000), KOLO_NEIGHBOUR_RUNS);
+    set_far(NEIGHBOUR, CALLS - 1, PROGRESS);
+    assert_true(is_behind());
+    end();
+}
+
 static void test_others_do_not_count(void **state) {
     (void)state;
     begin();
@@ -161,6 +179,7 @@ int main(void) {
         cmocka_unit_test(test_unknown_until_all_were_looked_at),
         cmocka_unit_test(test_shows_its_processor),
         cmocka_unit_test(test_neighbour_behind),
+        cmocka_unit_test(test_neighbour_that_runs),
         cmocka_unit_test(test_others_do_not_count),
         cmocka_unit_test(test_neighbour_that_comes_and_goes),
         cmocka_unit_test(test_moving),

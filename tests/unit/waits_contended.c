@@ -72,10 +72,31 @@ static void test_short_yields_are_made(void **state) {
     assert_true(wait_often(&waiter, MANY) > 0);
 }
 
+static enum kolo_neighbours before, after; /* what the other ranks of the processor do */
+
+static enum kolo_neighbours tell(kolo_waiter *waiter, int64_t since_ns) {
+    (void)waiter;
+    return since_ns == INT64_MAX ? before : after;
+}
+
+/* Where ranks share the processor, a long yield counts only if none of them can have been what ran. */
+static void test_neighbours(void **state) {
+    (void)state;
+    for (before = KOLO_NEIGHBOURS_WAIT; before <= KOLO_NEIGHBOUR_BEHIND; before++)
+        for (after = KOLO_NEIGHBOURS_WAIT; after <= KOLO_NEIGHBOUR_BEHIND; after++) {
+            kolo_waiter waiter = new_waiter();
+            waiter.neighbours = tell;
+            yield_ns = 2 * KOLO_CONTENDED_NS;
+            wait_often(&waiter, 1);
+            assert_int_equal(waiter.sleeps_left > 0, before == KOLO_NEIGHBOURS_WAIT && after == KOLO_NEIGHBOURS_WAIT);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_long_yields_are_rare),
         cmocka_unit_test(test_short_yields_are_made),
+        cmocka_unit_test(test_neighbours),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

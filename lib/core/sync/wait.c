@@ -115,7 +115,8 @@ static int wait_asleep(kolo_waiter *waiter, struct kolo_wait *wait) {
 /* Where ranks outnumber processors, the peer may be running on another processor and be about to publish. Yielding then
  * costs two context switches, there and back, if the ranks that share this processor wait for the same peer. */
 static inline bool should_give_way(kolo_waiter *waiter, uint32_t looks) {
-    return waiter->oversubscribed && looks % SPINS_ASKED == 0 && waiter->oversubscribed(waiter);
+    return waiter->neighbours && looks % SPINS_ASKED == 0 &&
+           kolo_wait_neighbours(waiter, INT64_MAX) == KOLO_NEIGHBOUR_BEHIND;
 }
 
 /* The rest of a spin. Its first looks count as long as these. */
@@ -205,7 +206,7 @@ static void learn(kolo_waiter *waiter, bool gave_way, bool reached) {
  * Launchers such as Hydra make each rank a session of its own. Where ranks are behind on this processor, and yields
  * have come back at once again and again, only sleeping lets them run. */
 static bool is_yielding_in_vain(kolo_waiter *waiter) {
-    if (!waiter->oversubscribed || !waiter->oversubscribed(waiter))
+    if (kolo_wait_neighbours(waiter, INT64_MAX) != KOLO_NEIGHBOUR_BEHIND)
         return false;
     if (kolo_wait_yield(waiter) > GIVEN_WAY_NS)
         waiter->in_vain /= 2;
@@ -222,7 +223,8 @@ bool kolo_wait_may_yield(kolo_waiter *waiter) {
 }
 
 static void note_contention(kolo_waiter *waiter) {
-    waiter->sleeps_next = waiter->sleeps_next < SLEEPS_MIN       ? SLEEPS_MIN
+    waiter->sleeps_next = waiter->neighbours                     ? SLEEPS_MAX /* the evidence is better */
+                          : waiter->sleeps_next < SLEEPS_MIN     ? SLEEPS_MIN
                           : waiter->sleeps_next < SLEEPS_MAX / 2 ? 2 * waiter->sleeps_next
                                                                  : SLEEPS_MAX;
     waiter->sleeps_left = waiter->sleeps_next;
@@ -234,10 +236,10 @@ int64_t kolo_wait_yield(kolo_waiter *waiter) {
     const int64_t start_ns = kolo_clock_ns();
     sched_yield();
     const int64_t took_ns = kolo_clock_ns() - start_ns;
-    if (took_ns > KOLO_CONTENDED_NS && !waiter->oversubscribed)
-        note_contention(waiter);
-    else
+    if (took_ns <= KOLO_CONTENDED_NS)
         waiter->sleeps_next /= 2;
+    else if (waiter->seen == KOLO_NEIGHBOURS_WAIT && kolo_wait_neighbours(waiter, start_ns) == KOLO_NEIGHBOURS_WAIT)
+        note_contention(waiter); /* it was no neighbour that ran */
     return took_ns;
 }
 
@@ -252,7 +254,7 @@ static bool wait_yielding(kolo_waiter *waiter, const struct kolo_wait *wait, int
         const bool reached = kolo_wait_reached(wait);
         if (waiter->sleeps_left > 0) /* since that yield */
             return reached;
-        if (i == 0 && waiter->spins_max > KOLO_SPINS_MIN && !waiter->oversubscribed)
+        if (i == 0 && waiter->spins_max > KOLO_SPINS_MIN && !waiter->neighbours)
             learn(waiter, took_ns > GIVEN_WAY_NS, reached);
         if (reached)
             return true;

@@ -45,6 +45,13 @@ static inline bool kolo_wait_reached(const struct kolo_wait *wait) {
     return kolo_load_acquire(wait->flag) >= wait->target; /* pairs with kolo_publish */
 }
 
+/* What other ranks on a waiter's processor do. */
+enum kolo_neighbours {
+    KOLO_NEIGHBOURS_WAIT, /* all of them, all the time; or there are none */
+    KOLO_NEIGHBOUR_RUNS,  /* one does not wait, but none is behind */
+    KOLO_NEIGHBOUR_BEHIND /* spinning keeps it from running */
+};
+
 struct kolo_waiter {
     uint32_t spins;        /* looks at the flag, a pause between two, before yielding: KOLO_SPINS_MIN .. spins_max */
     uint32_t spins_max;    /* see wait.c for how spins moves */
@@ -61,8 +68,9 @@ struct kolo_waiter {
     int (*check)(kolo_waiter *waiter, const struct kolo_wait *wait);
     /* Called when a wait has gone beyond spinning, and when such a wait is over; may be NULL. */
     void (*note)(kolo_waiter *waiter, const struct kolo_wait *wait, bool over);
-    /* Returns whether spinning keeps a rank with work to do from running on this processor; NULL: not known. */
-    bool (*oversubscribed)(kolo_waiter *waiter);
+    /* What the other ranks on this processor have done since since_ns, or do now (INT64_MAX); NULL: not known. */
+    enum kolo_neighbours (*neighbours)(kolo_waiter *waiter, int64_t since_ns);
+    enum kolo_neighbours seen; /* what it told last */
     /* Does other work of the rank between two looks at the flag. Returns whether there is any. NULL: none. */
     bool (*work)(kolo_waiter *waiter);
     /* Does the rank's work in other communicators before each sleep; returns how long that sleep may be. NULL: none. */
@@ -96,6 +104,10 @@ static inline void kolo_pause(void) {
 #endif
 }
 
+static inline enum kolo_neighbours kolo_wait_neighbours(kolo_waiter *waiter, int64_t since_ns) {
+    return waiter->neighbours ? (waiter->seen = waiter->neighbours(waiter, since_ns)) : KOLO_NEIGHBOURS_WAIT;
+}
+
 /* The part of a wait beyond the first look. */
 int kolo_wait_slowly(kolo_waiter *waiter, const kolo_atomic_u64 *flag, uint64_t target, kolo_bell *bell, uint32_t peer);
 
@@ -125,8 +137,8 @@ int64_t kolo_wait_work(kolo_waiter *waiter);
 
 /* Where processes that compute want the processor, each yield lets all of them use up a time slice, while a sleeper
  * that is woken comes before them. So some waits after a yield that took so long sleep without yielding, more of them
- * each time that it takes so long again; not where `oversubscribed` is set, as it may have been a rank that ran. A wait
- * asks whether it may yield; kolo_wait_yield returns how long a yield took. */
+ * each time that it takes so long again; not where a neighbour may have been what ran. A wait asks whether it may
+ * yield; kolo_wait_yield returns how long a yield took. */
 bool kolo_wait_may_yield(kolo_waiter *waiter);
 int64_t kolo_wait_yield(kolo_waiter *waiter);
 

@@ -224,7 +224,7 @@ static void set_waiting(kolo_comm *comm, kolo_wait_mode mode) {
     /* No such spinning with a quota, since it takes the others' share, nor with proxies, which need processors. */
     if (is_auto && is_oversubscribed && !is_limited && !comm->nodes) {
         comm->waiter.spins = SPINS_AS_FAR;
-        comm->waiter.oversubscribed = kolo_oversubscription_is_behind;
+        comm->waiter.neighbours = kolo_oversubscription_look;
     }
     comm->waiter.spins_max = comm->waiter.spins;
     comm->waiter.check = kolo_failure_check;

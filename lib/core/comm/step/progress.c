@@ -158,11 +158,14 @@ static void look_at_next(kolo_comm *comm) {
     known->next = rank + 1 == comm->size ? 0 : rank + 1;
 }
 
-bool kolo_oversubscription_is_behind(kolo_waiter *waiter) {
+enum kolo_neighbours kolo_oversubscription_look(kolo_waiter *waiter, int64_t since_ns) {
     kolo_comm *comm = waiter->owner;
     const uint64_t processor = (uint64_t)(sched_getcpu() + 1), progress = kolo_load_relaxed(&comm->signal->progress);
+    enum kolo_neighbours found = KOLO_NEIGHBOURS_WAIT;
+    int64_t began_ns = 0;
+    uint32_t peer;
     if (processor == 0)
-        return true;
+        return KOLO_NEIGHBOUR_BEHIND;
     if (processor != comm->oversubscription.processor)
         move_to(comm, processor);
     look_at_next(comm);
@@ -171,7 +174,11 @@ bool kolo_oversubscription_is_behind(kolo_waiter *waiter) {
             const struct kolo_shared_signal *signal = &comm->segment.signals[first + (uint32_t)__builtin_ctzll(left)];
             if (kolo_load_relaxed(&signal->calls) < comm->call.number ||
                 kolo_load_relaxed(&signal->progress) < progress)
-                return true;
+                return KOLO_NEIGHBOUR_BEHIND;
+            const uint64_t waiting = kolo_load_relaxed(&signal->waiting);
+            if (!waiting ||
+                (since_ns < INT64_MAX && kolo_history_waits(waiting, &peer, &began_ns) && began_ns > since_ns))
+                found = KOLO_NEIGHBOUR_RUNS;
         }
-    return comm->oversubscription.unknown > 0;
+    return comm->oversubscription.unknown > 0 ? KOLO_NEIGHBOUR_BEHIND : found;
 }

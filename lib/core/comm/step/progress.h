@@ -192,6 +192,6 @@ static inline uint32_t kolo_rank_after(const kolo_comm *comm, uint32_t rank) {
  * A rank that is as far as this one most likely waits for the same peer. The other rank has written its words for this
  * on the same processor, so that reading them costs little. */
 
-/* Returns true if a rank on this processor is behind, or if the processor is not known. This is the waiter's
- * `oversubscribed`; the waiter's owner is the communicator. */
-bool kolo_oversubscription_is_behind(kolo_waiter *waiter);
+/* The waiter's `neighbours`; the waiter's owner is the communicator. KOLO_NEIGHBOUR_BEHIND, too, if the processor is
+ * not known. */
+enum kolo_neighbours kolo_oversubscription_look(kolo_waiter *waiter, int64_t since_ns);
