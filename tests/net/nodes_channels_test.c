@@ -178,8 +178,9 @@ static void lack(struct rank *rank) {
     kolo_failure failure = {.failure_bytes = sizeof failure};
     struct rlimit before;
     int32_t value = 0;
-    kolo_barrier(rank->comm);
-    int status = rank->rank < last - 1 ? kolo_barrier(rank->comm) : 0;
+    int status = kolo_barrier(rank->comm); /* in which a late rank learns of the failure */
+    if (rank->rank < last - 1 && status == 0)
+        status = kolo_barrier(rank->comm);
     for (int i = 0; rank->rank == last - 1 && status == 0 && i < MESSAGES_MAX; i++)
         status = kolo_send(rank->comm, &value, 1, KOLO_I32, last, 1);
     if (rank->rank == last) {
