@@ -2,6 +2,8 @@
 
 import fcntl
 import os
+import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -101,10 +103,16 @@ class Signals(launching.LaunchingTest):
         for number, words in ((signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")):
             process = self.start("-n", "2", *python(code))
             self.read_lines(process, 2)
-            process.send_signal(number)
-            time.sleep(0.1 if number == signal.SIGINT else 1.1)  # other two within a second are one
+            self.send_apart(process, number)
             process.send_signal(number)
             self.assertEqual(f"kolorun: {words}\n", self.assert_ends(process, 128 + number)[1])
+
+    def send_apart(self, process, number):
+        """Sends it, so that another one after that is a second one; of others than SIGINT two within a second are one."""
+        process.send_signal(number)
+        status = pathlib.Path(f"/proc/{process.pid}/status")
+        self.wait_until(lambda: re.search(r"ShdPnd:\s*0+\n", status.read_text()), "kolorun to take the signal")
+        time.sleep(0.1 if number == signal.SIGINT else 1.1)
 
     def test_two_at_once_are_one(self):
         # As timeout(1) sends SIGTERM; a shell and the kernel send SIGHUP at different times.
@@ -126,9 +134,10 @@ class Signals(launching.LaunchingTest):
             if end == "exec sleep 1000":
                 process.send_signal(number)
             self.wait_until(lambda process=process: len(launching.children(process.pid)) == 1, "the end of rank 0")
+            if end == "exec sleep 1000":
+                time.sleep(1.1)
             for _ in range(1 + (end == "exit 3")):
-                time.sleep(0.1 if number == signal.SIGINT else 1.1)  # other two within a second are one
-                process.send_signal(number)
+                self.send_apart(process, number)
             self.assert_ends(process, code)
 
     def test_no_restart_after_a_signal(self):

@@ -99,15 +99,16 @@ static void running_ranks_format(const struct job *job, char *text, size_t text_
     message_list_format(text, text_bytes, "rank", running, job->options->ranks, job->options->first_rank);
 }
 
-/* Signals the ranks, and what those that have ended left behind. Returns how many they are. */
-static int job_signal(const struct job *job, int signal_number, bool by_terminal) {
-    return children_signal(job->pids, job->options->ranks, signal_number, by_terminal, false);
+static int job_signal(const struct job *job, int signal_number, bool by_terminal, enum reach reach) {
+    return children_signal(job->pids, job->options->ranks, signal_number, by_terminal, reach);
 }
 
+/* What a rank that lives has started is the rank's to end. */
 static void job_tell_end(struct job *job, int signal_number, bool by_terminal) {
     job->told = signal_number;
     job->told_by_terminal = by_terminal;
-    job_signal(job, signal_number, by_terminal);
+    job_signal(job, signal_number, by_terminal,
+               job->running > 0 && job->phase == PHASE_RUNNING ? REACH_RANKS : REACH_ALL);
 }
 
 /* Begins the end of the job; only the first reason counts. */
@@ -322,7 +323,7 @@ static void leftovers_handle(struct job *job) {
         return;
     if (job->exit_code != 0 || job->failure_code != 0) {
         job_end(job, job->exit_code, 0);
-        left = children_signal(job->pids, job->options->ranks, job->told, job->told_by_terminal, true);
+        left = job_signal(job, job->told, job->told_by_terminal, REACH_NEW);
     }
     if (job->running == 0 && left == 0)
         output_finish(job);
@@ -366,7 +367,7 @@ static void asked_to_end(struct job *job, int signal_number, int code) {
         job->phase = PHASE_GIVEN_UP;
         return;
     }
-    if (since_ms < ONE_SIGNAL_MS && signal_number != SIGINT)
+    if ((since_ms < ONE_SIGNAL_MS && signal_number != SIGINT) || job->phase >= PHASE_TERMINATING)
         return;
     job->asked_signal = signal_number;
     job->asked_at_ms = now_ms();
@@ -387,7 +388,7 @@ static void signal_handle(struct job *job, int signal_number, int code) {
         asked_to_end(job, signal_number, code);
         return;
     }
-    job_signal(job, signal_number, reached_ranks(signal_number, code));
+    job_signal(job, signal_number, reached_ranks(signal_number, code), REACH_RANKS);
     if (signal_number == SIGTSTP)
         stop_until_continued(job);
 }
@@ -553,7 +554,7 @@ static void ends_tell(struct job *job) {
         struct rank_process *process = &job->ranks[rank];
         if (process->untold < 0 || process->restart_at_ms != NEVER_MS)
             continue;
-        if (job_signal(job, 0, false) > job->running)
+        if (job_signal(job, 0, false, REACH_ALL) > job->running)
             return;
         kolo_file_end_tell(job->tell_fd, rank, process->untold);
         process->untold = -1;
@@ -672,5 +673,7 @@ int job_run(const struct launch_options *options, struct binding *binding, int s
     job_watch(&job);
     if (!job.succeeded && job.exit_code == 0) /* the others went on */
         job.exit_code = job.failure_code;
+    if (job.exit_code != 0) /* what is left where nothing was waited for but output */
+        job_signal(&job, SIGKILL, false, REACH_ALL);
     return job.exit_code;
 }

@@ -148,7 +148,7 @@ static command_line line = {
         "all ranks. The ranks stay in kolorun's process group, so the terminal's Ctrl-C, Ctrl-\\ and Ctrl-Z reach "
         "them directly, and once. A signal that asks the job to end also continues ranks that are stopped. The "
         "program of a shell script that such a signal ends gets it, too. A second Ctrl-C within 3 seconds, or a "
-        "second SIGTERM after at least one, ends the ranks at once: SIGTERM, then SIGKILL. A SIGHUP that is "
+        "second SIGTERM after at least a second, ends the ranks at once: SIGTERM, then SIGKILL. A SIGHUP that is "
         "ignored, as nohup does, stays so. If kolorun is killed, the ranks are killed too, but not what they have "
         "started.\n"
         "\n"

@@ -65,10 +65,10 @@ bool asks_to_end(int signal_number) {
     return signal_number == SIGINT || signal_number == SIGTERM || signal_number == SIGHUP || signal_number == SIGQUIT;
 }
 
-int children_signal(const pid_t *ranks, int count, int signal_number, bool by_terminal, bool new_only) {
+int children_signal(const pid_t *ranks, int count, int signal_number, bool by_terminal, enum reach reach) {
     static int told[CHILDREN_MAX], told_count;
     int pids[CHILDREN_MAX], found = 0;
-    const int children = list_children(pids);
+    const int children = reach == REACH_RANKS ? 0 : list_children(pids);
     if (children > 0)
         count = children;
     else
@@ -76,7 +76,7 @@ int children_signal(const pid_t *ranks, int count, int signal_number, bool by_te
     for (int i = 0; i < count; i++) {
         if (pids[i] <= 0 || is_among(inherited, inherited_count, pids[i]))
             continue;
-        const bool wanted = !new_only || !is_among(told, told_count, pids[i]);
+        const bool wanted = reach != REACH_NEW || !is_among(told, told_count, pids[i]);
         const bool has_it = by_terminal && getpgid(pids[i]) == getpgrp();
         found += kill(pids[i], wanted && !has_it ? signal_number : 0) == 0;
         if (wanted && asks_to_end(signal_number))

@@ -28,8 +28,13 @@ void leftover_processes_reaped(pid_t pid);
 /* SIGINT, SIGTERM, SIGHUP or SIGQUIT. */
 bool asks_to_end(int signal_number);
 
-/* Sends a signal to the children of this process, ranks and adopted ones, or to these ranks alone where the kernel does
- * not list children. One that asks to end continues them, too. `by_terminal`: those in our process group have it
- * already. `new_only`: so have those that were there when the last one that asks to end was sent. Returns how many
- * children there are. */
-int children_signal(const pid_t *ranks, int count, int signal_number, bool by_terminal, bool new_only);
+enum reach {
+    REACH_RANKS,
+    REACH_ALL, /* what they left behind, too */
+    REACH_NEW  /* all but those that were sent the last signal that asks to end */
+};
+
+/* Sends a signal to children of this process; to the ranks alone where the kernel does not list children. One that asks
+ * to end continues them, too. `by_terminal`: those in our process group have it already. Returns how many of them there
+ * are. */
+int children_signal(const pid_t *ranks, int count, int signal_number, bool by_terminal, enum reach reach);
