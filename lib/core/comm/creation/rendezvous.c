@@ -15,8 +15,8 @@
 #include "shm/guard.h"
 
 #define REPLACEMENTS_MAX 16
-#define LOCK_TRIES_MAX   100 /* a millisecond each */
-#define LEFT_MS_MIN      500 /* age of a name that is taken for left behind */
+#define LOCKED_NS_MAX    (100 * KOLO_NS_PER_MS) /* the process that has the lock may be stopped */
+#define LEFT_MS_MIN      500                    /* age of a name that is taken for left behind */
 
 /* The file. */
 
@@ -123,8 +123,9 @@ bool kolo_job_creator_alive(uint64_t own_namespace, int fd, const struct kolo_jo
 
 int kolo_job_name_remove_of(const char *path, int fd) {
     struct stat found, named;
-    for (int tries = 0; flock(fd, LOCK_EX | LOCK_NB) < 0; tries++) { /* who has the lock may be stopped */
-        if (errno != EWOULDBLOCK || tries == LOCK_TRIES_MAX)
+    const int64_t end_ns = kolo_clock_ns() + LOCKED_NS_MAX;
+    while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        if ((errno != EWOULDBLOCK && errno != EINTR) || kolo_clock_ns() > end_ns)
             return -errno;
         kolo_clock_sleep(KOLO_NS_PER_MS);
     }
@@ -183,7 +184,8 @@ static int remove_stale(struct kolo_job *job) {
                        "rank 0: job name in use: %s is being created by process %u; choose another KOLO_JOB", job->path,
                        header.creator.pid);
     else if ((rc = kolo_job_name_remove_of(job->path, fd)) < 0)
-        rc = kolo_fail_system(-rc, "rank 0: removing %s, whose creator is gone", job->path);
+        rc = kolo_fail_system(-rc, "rank 0: removing %s, whose creator is gone%s", job->path,
+                              rc == -EWOULDBLOCK ? ": another process has it locked" : "");
     KOLO_POINT("job.removed_stale");
     close(fd);
     return rc;
@@ -407,10 +409,8 @@ int kolo_job_open(struct kolo_job *job, const struct kolo_settings *settings) {
 }
 
 void kolo_job_unlink(struct kolo_job *job) {
-    if (job->linked)
-        (void)kolo_job_name_remove_of(job->path, job->fd);
+    job->linked = job->linked && kolo_job_name_remove_of(job->path, job->fd) < 0;
     KOLO_POINT("job.unlinked");
-    job->linked = false;
 }
 
 void kolo_job_close(struct kolo_job *job) {
