@@ -12,6 +12,8 @@
 /* How much longer a worker waits for other nodes: by then its leader's thread has named the node that is late. */
 #define NODES_GRACE_NS (1000 * KOLO_NS_PER_MS)
 
+enum { EXCHANGES = 4 }; /* of a round, each of which has the communicator's limit */
+
 static void call(struct kolo_table *table, uint32_t rank) {
     struct kolo_shared_table_rank *server = &table->members[rank];
     kolo_fetch_add(&server->events, 1);
@@ -167,7 +169,8 @@ static int check(kolo_waiter *waiter, const struct kolo_wait *wait) {
         kolo_show_relaxed(&table->self->waits_for, peer + 1);
     const bool awaits_nodes = wait->flag == &table->header->arrived, is_strict = !kolo_table_is_tolerant(table);
     const bool awaits_save = awaits_saver || wait->flag == &table->members[peer].saves; /* which breaks nothing */
-    const int64_t waited_ns = wait->waited_ns - (awaits_nodes && is_strict ? NODES_GRACE_NS : 0);
+    const int64_t waited_ns =
+        awaits_nodes && is_strict ? (wait->waited_ns - NODES_GRACE_NS) / EXCHANGES : wait->waited_ns;
     kolo_liveness_look_at(&comm->liveness, peer, 1); /* all that watch it may be waiting in other tables */
     if (is_strict) {
         const int rc = fail_with_communicator(table, wait, kolo_table_is_worker(table) && !awaits_save ? waited_ns : 0);
