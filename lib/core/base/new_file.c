@@ -107,7 +107,7 @@ static int write_all(int fd, const uint8_t *bytes, size_t count) {
     return 0;
 }
 
-static int write_beside(struct kolo_new_file *file, const char *path, mode_t mode, const void *bytes, size_t count) {
+static int write_beside(struct kolo_new_file *file, const char *path, mode_t most, const void *bytes, size_t count) {
     struct stat old;
     snprintf(file->message, sizeof file->message, "cannot write '%.*s': ", SHOWN_MAX, path);
     int rc = follow(file, path);
@@ -119,10 +119,11 @@ static int write_beside(struct kolo_new_file *file, const char *path, mode_t mod
                                     : fail(file, EINVAL, "it is not a regular file: give the name of a file");
     if (snprintf(file->path, sizeof file->path, "%s.new-%ld", file->place, (long)getpid()) >= (int)sizeof file->path)
         return fail_system(file, ENAMETOOLONG);
+    const mode_t mode = is_old ? old.st_mode & most : most;
     rc = create(file, mode);
     if (rc < 0)
         return rc;
-    const bool lacks_mode = is_old && fchmod(file->fd, old.st_mode & mode) < 0 && errno != EPERM && errno != ENOTSUP &&
+    const bool lacks_mode = is_old && fchmod(file->fd, mode) < 0 && errno != EPERM && errno != ENOTSUP &&
                             errno != ENOSYS; /* which say that the file system has no modes */
     if (lacks_mode || write_all(file->fd, bytes, count) < 0 || fsync(file->fd) < 0) {
         rc = fail_system(file, errno);

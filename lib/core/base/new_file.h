@@ -3,7 +3,8 @@
  * The place is where the caller's path leads: a symbolic link stays, and what it points to is replaced. Until then the
  * file is PLACE.new-PID, in the same folder, and locked (flock). A file that a process left when it ended is removed:
  * it must be a regular file of this user's that nobody has locked. Nothing of other users is followed or written to.
- * Signals of the calling thread wait meanwhile, so that none ends the process and leaves the file. */
+ * From the writing until it is named or dropped, by the same thread, that thread's signals wait: none of them ends the
+ * process and leaves the file. */
 #pragma once
 
 #include <limits.h>
