@@ -124,6 +124,8 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer,
         raise kolo.ArgumentError("gradient_predivide_factor is for op Average only")
     if backward_passes_per_step < 1:
         raise kolo.ArgumentError(f"backward_passes_per_step is {backward_passes_per_step}: it has to be 1 or more")
+    if isinstance(optimizer, _Distributed):
+        raise kolo.ArgumentError("the optimizer is one that DistributedOptimizer has made already")
     kind = type(optimizer)
     bucket_bytes = int(os.environ.get("HOROVOD_FUSION_THRESHOLD", BUCKET_BYTES))
     made: Any = optimizer  # itself, since a learning-rate scheduler may have it

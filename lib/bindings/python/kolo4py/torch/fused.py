@@ -413,7 +413,7 @@ class FusedOptimizer(torch.optim.Optimizer):
         elif gradient is None:
             place.gradient.zero_()
         elif gradient is not place.gradient:
-            place.gradient.copy_(gradient)  # which the program has set
+            place.gradient.copy_(gradient.to_dense() if gradient.is_sparse else gradient)  # which the program has set
 
     @torch.no_grad()
     def step(self, closure: "Optional[Callable[[], Any]]" = None) -> Any:
