@@ -392,14 +392,17 @@ def refused():
                 ("refused()", ["0 ended False", "0 refused", "0 whole"], ["1 whole"]),
                 ("other.barrier()", ["0 ended False", "0 whole"], ["1 whole"])):
             for call in ("comm.barrier()", "request.wait()"):
-                with self.subTest(handler=handler, call=call):
+                with self.subTest(handler=handler, call=call), tempfile.TemporaryDirectory() as folder:
+                    mark = f"{folder}/handled"
                     lines, errors = run(2, f"""
         request = comm.barrier(async_=True) if {call.startswith("request")} else None
-        signal.signal(signal.SIGINT, lambda *_: ({handler}))
+        signal.signal(signal.SIGINT, lambda *_: (open({mark!r}, "w").close(), {handler}))
         if comm.rank == 0:
             threading.Thread(target=interrupt).start()
         else:
-            time.sleep(0.8)
+            while not os.path.exists({mark!r}):
+                time.sleep(0.01)
+            time.sleep(0.5)
             {handler if handler.startswith("other") else "pass"}
         try:
             {call}

@@ -254,13 +254,13 @@ def interrupted_by_handlers():
     for handler in (lambda *_: told.append("noted"), use_group, raise_late, end):
         if dist.get_rank() == 0:
             signal.signal(signal.SIGALRM, handler)
-            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            signal.setitimer(signal.ITIMER_REAL, 1 if handler is raise_late else 0.2)  # it needs the call to have begun
             if handler is end:
                 with unittest.TestCase().assertRaises(SystemExit):
                     dist.all_reduce(x)
                 return
         else:
-            time.sleep(1)
+            time.sleep(3 if handler is raise_late else 1)
         if handler is end:
             with unittest.TestCase().assertRaisesRegex(torch_ranks.BackendError, "rank 0 (aborted|has left)"):
                 while True:

@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 import unittest
 
 import training
@@ -69,9 +70,12 @@ class Resume(training.TrainingTest):
     def test_ended_while_it_saves(self):
         job = subprocess.Popen(training.command(None, "--data", self.data, "--hidden", 2048, "--epochs", 100000, "--save",
                                                 self.state), stdout=subprocess.DEVNULL, env=training.ENVIRONMENT)
+        self.addCleanup(job.kill)
         self.wait_until(self.state.exists, "a file")
+        deadline = time.monotonic() + training.SECONDS_MAX
         while not list(self.folder.glob("*.new-*")):
             self.assertIsNone(job.poll())
+            self.assertLess(time.monotonic(), deadline)
         job.terminate()
         self.assertEqual(-signal.SIGTERM, job.wait(training.SECONDS_MAX))
         self.assert_no_leftovers()

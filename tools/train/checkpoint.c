@@ -161,7 +161,7 @@ void checkpoint_try(const char *path) {
     kolo_new_file_drop(&file);
 }
 
-static int ended_by; /* a signal meanwhile; 0: none */
+static volatile sig_atomic_t ended_by; /* a signal meanwhile; 0: none */
 
 static void note_end(int number) {
     ended_by = number;
