@@ -12,7 +12,7 @@
  * in such buffers on every rank (anywhere in them) copies nothing. Collective: every rank calls it with the same bytes
  * and blocks until all have come. Each gets its own buffer in *buffer: zeroed, aligned to a page, on its own NUMA node,
  * of huge pages where the system has them. It uses no file name and does not count against the limit of /dev/shm. The
- * communicator owns it: kolo_free or kolo_comm_destroy gives it back.
+ * communicator owns it: kolo_free or kolo_comm_destroy gives it back, of a broken one once all ranks have.
  *     After a call that returned 0 no other rank reads its buffers or writes to them, and none returns 0 with what it
  * has read there after one that failed. In one case a rank may write there after a call that failed: if it was stopped
  * (SIGSTOP), or got no processor for a second, within that call, it writes the rest of a piece, 32 KiB at most, when it

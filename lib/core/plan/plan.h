@@ -53,7 +53,7 @@ struct kolo_question {
     const struct kolo_descriptor *descriptor;
     size_t count; /* elements of the message, or of its longest block, as the call gives them */
     uint32_t ranks;
-    const kolo_kernel *kernel; /* where it keeps order MESH takes the place of RING, where it is whole of TREE, too */
+    const kolo_kernel *kernel; /* one that keeps order goes by MESH in place of RING; one that is whole, also of TREE */
     uint32_t lanes; /* `count` is one lane's slice, of so many lanes; 0: it is the whole, and may go through lines */
     size_t packed_bytes_max; /* larger lists of tensors go by MESH */
 };

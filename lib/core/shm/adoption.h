@@ -9,7 +9,7 @@
  * mremap. At each moment the contents are complete at the address. A process that dies leaves the file, until its last
  * mapping.
  *
- * Steps 2 and 3 hold a lock of the process. So a fork finds the memory before them or after them, and of two ranks
+ * Steps 2 and 3 hold kolo_adoption_lock. So a fork finds the memory before them or after them, and of two ranks
  * in one process that pass the same memory the second one is refused. */
 #pragma once
 

@@ -30,6 +30,7 @@ void kolo_futex_wake_all(kolo_atomic_u32 *word);
 uint64_t kolo_common_lock(void);
 void kolo_common_unlock(void);
 
-/* Likewise, while memory is copied that is shared, or was (shm/adoption.h): that takes long. */
+/* Likewise for the copies that kolo_share makes (shm/adoption.h), which take long. It is taken before the common lock,
+ * never inside it. */
 void kolo_adoption_lock(void);
 void kolo_adoption_unlock(void);

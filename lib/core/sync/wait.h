@@ -137,8 +137,8 @@ int64_t kolo_wait_work(kolo_waiter *waiter);
 
 /* Where processes that compute want the processor, each yield lets all of them use up a time slice, while a sleeper
  * that is woken comes before them. So some waits after a yield that took so long sleep without yielding, more of them
- * each time that it takes so long again; not where a neighbour may have been what ran. A wait asks whether it may
- * yield; kolo_wait_yield returns how long a yield took. */
+ * each time that it takes so long again, and many at once where neighbours tell that none of them ran. A wait asks
+ * whether it may yield; kolo_wait_yield returns how long a yield took. */
 bool kolo_wait_may_yield(kolo_waiter *waiter);
 int64_t kolo_wait_yield(kolo_waiter *waiter);
 

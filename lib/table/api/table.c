@@ -68,7 +68,8 @@ static int push_traced(kolo_table *table, const uint64_t *ids, uint64_t first, u
     return rc;
 }
 
-/* Does the same for a pull. It is kept out of the callers, so that the shortest calls save no registers. */
+/* Checks a pull, and puts it into the trace. It is kept out of the callers, so that the shortest calls save no
+ * registers. */
 static __attribute__((noinline)) int pull(kolo_table *table, bool by_ids, const uint64_t *ids, uint64_t first,
                                           size_t count, void *values) {
     const char *function = by_ids ? "kolo_table_pull_rows" : "kolo_table_pull";

@@ -35,9 +35,9 @@ int kolo_sending_prepare(kolo_comm *comm, const struct kolo_sending *sending);
 /* Puts a send to another rank, for which memory is there, in flight. */
 void kolo_sending_begin(kolo_comm *comm, struct kolo_sending *sending);
 
-/* Finds a receive that gets a message of the own rank, of those put aside or the one that the same call sends
- * (sending; NULL: none), which does not fit, or that would wait for one for ever. It is told of it in `message` if
- * is_matched. */
+/* Returns whether a receive cannot succeed: the message of the own rank that it would get, of those put aside or the
+ * one that the same call sends (sending; NULL: none), does not fit, or there is none and none can come. In the first
+ * case is_matched is set, and `message` is that one. */
 bool kolo_receiving_is_wrong(kolo_comm *comm, struct kolo_receiving *receiving, const struct kolo_sending *sending);
 
 /* Puts a receive in flight. Returns 0, or the status with which the communicator broke. */

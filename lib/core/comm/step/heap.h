@@ -39,5 +39,5 @@ uint8_t *kolo_heap_address(const struct kolo_heap *heap, uint64_t place, size_t 
 /* Returns whether all ranks have the same memory at `place`, which is the place of a buffer. */
 bool kolo_heap_is_common(const struct kolo_heap *heap, uint64_t place);
 
-/* Does so with all buffers. */
+/* Unmaps all buffers, likewise. */
 void kolo_heap_destroy(struct kolo_heap *heap, bool keeps_memory);
