@@ -236,7 +236,8 @@ void perf_overlap_row(perf_report *report, const perf_overlap *taken) {
     fprintf(table, " %7s", taken->row.algorithm);
     for (size_t i = 0; i < sizeof(times_us) / sizeof(times_us[0]); i++)
         perf_print_digits(table, times_us[i], 8);
-    fprintf(table, " %7.1f %7.1f", taken->hidden_percent, taken->slowdown_percent);
+    perf_print_number(table, taken->hidden_percent, 1, 7);
+    perf_print_number(table, taken->slowdown_percent, 1, 7);
     perf_print_wrong(table, taken->row.wrong);
     fprintf(table, "\n");
     record(report, taken);

@@ -270,8 +270,8 @@ static void say_if_machine_changed(const perf_limits *limits, FILE *table) {
     double after_ns = after.exchange.ns;
     if (after_ns > before_ns * ratio_max || before_ns > after_ns * ratio_max)
         fprintf(table,
-                "# careful: an exchange of a cache line took %.0f ns before the run and %.0f ns\n"
-                "#   after it, so %%bound compares different machines; run again\n",
+                "# careful: an exchange of a cache line took %.0f ns before the run\n"
+                "#   and %.0f ns after it, so %%bound compares different machines; run again\n",
                 before_ns, after_ns);
 }
 

@@ -170,16 +170,16 @@ void perf_report_machine(const perf_report *report) {
     fprintf(report->table, "\n");
 }
 
-static void print_number(FILE *to, double value, int decimals, int width) {
+void perf_print_number(FILE *to, double value, int decimals, int width) {
     char digits[32];
     int length = snprintf(digits, sizeof digits, "%.*f", decimals, value);
-    for (const char *prefix = "kMG"; length > width && *prefix; prefix++)
+    for (const char *prefix = "kMGT"; length > width && *prefix; prefix++)
         length = snprintf(digits, sizeof digits, "%.0f%c", value /= 1000, *prefix);
     fprintf(to, " %*s", width, digits);
 }
 
 void perf_print_digits(FILE *to, double value, int width) {
-    print_number(to, value, shown_decimals(value), width);
+    perf_print_number(to, value, shown_decimals(value), width);
 }
 
 void perf_print_bytes(FILE *to, size_t bytes, int width) {
@@ -362,7 +362,7 @@ static void record_row(perf_report *report, const perf_row *row) {
 
 void perf_print_wrong(FILE *table, int64_t wrong) {
     if (wrong >= 0)
-        print_number(table, (double)wrong, 0, 6);
+        perf_print_number(table, (double)wrong, 0, 6);
     else
         fprintf(table, " %6s", "-");
 }
@@ -377,7 +377,7 @@ static void print_place(FILE *table, const perf_row *row) {
 static void print_traced(FILE *table, const perf_row *row) {
     perf_print_digits(table, row->time_us.median, 10);
     perf_print_digits(table, row->turned_us, 10);
-    print_number(table, trace_ns(row), 1, 10);
+    perf_print_number(table, trace_ns(row), 1, 10);
     perf_print_wrong(table, row->wrong);
 }
 
@@ -392,7 +392,7 @@ static void print_row(perf_report *report, const perf_row *row) {
     if (report->nodes > 1)
         perf_print_digits(table, row->link_gbps, 6);
     else if (row->bound_us > 0)
-        fprintf(table, " %6.1f", 100 * row->bound_us / us->median);
+        perf_print_number(table, 100 * row->bound_us / us->median, 1, 6);
     else
         fprintf(table, " %6s", "-");
     report->above_bound |= row->bound_us > us->median;

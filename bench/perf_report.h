@@ -90,8 +90,11 @@ int perf_report_close(perf_report *report);
 /* Lines with the machine's name, kernels and CPUs. */
 void perf_report_machine(const perf_report *report);
 
-/* A space, then "12.34" in `width` characters: microseconds or GB/s with four digits, or all digits before the point;
- * as "1234k" where those are too many. */
+/* A space, then the value in `width` characters, at least five: with so many decimals, or as "1234k" where they are too
+ * many. */
+void perf_print_number(FILE *to, double value, int decimals, int width);
+
+/* The same with four digits, or all those before the point: microseconds or GB/s. */
 void perf_print_digits(FILE *to, double value, int width);
 
 /* A space, then a message size in `width` characters: in bytes or, where these are too many digits, as "16G". */
