@@ -344,6 +344,11 @@ def used_in_a_callback():
         futures = [work.get_future() for work in works]
         futures[0].then(lambda _, use=use, work=works[1]: use(work)).wait()
         assert futures[1].done() and (x == 4).all(), x
+    for i in range(2000):
+        work = dist.all_reduce(torch.zeros(1), async_op=True)
+        future = work.get_future()
+        _ = work.wait() if i % 2 else [None for _ in iter(work.is_completed, True)]
+        assert future.done(), i
 
 
 def destroyed_in_a_callback():

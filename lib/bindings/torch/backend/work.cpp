@@ -70,7 +70,7 @@ bool KoloWork::poll(Claim most) {
     {
         std::lock_guard<std::mutex> lock(claim_mutex_);
         if (is_settled_ || claim_ > most || !requests_are_done())
-            return is_settled_;
+            return is_settled_ && (!future_ || future_->completed());
         claim_ = Claim::WAITER;
     }
     settle();
@@ -147,6 +147,10 @@ void KoloWork::await_settled(std::chrono::milliseconds timeout) {
         watcher_->handle_signals();
         lock.lock();
     }
+    const bool is_completed = completed_;
+    lock.unlock();
+    while (is_completed && !poll()) /* the future comes last, since its callbacks may wait for this work */
+        std::this_thread::yield();
 }
 
 c10::intrusive_ptr<c10::ivalue::Future> KoloWork::getFuture() {
