@@ -166,7 +166,7 @@ int kolo_transfer_begin(struct kolo_transfer *transfer) {
 bool kolo_transfer_give_up(struct kolo_transfer *transfer, const char *function) {
     kolo_comm *comm = transfer->comm;
     struct kolo_receiving *receiving = &transfer->receiving;
-    if (!transfer->receives || receiving->is_matched || receiving->from != comm->global_rank)
+    if (!transfer->receives || receiving->is_matched || receiving->is_done || receiving->from != comm->global_rank)
         return false;
     receiving->is_done = true;
     receiving->status = KOLO_ERR_ARG;
