@@ -297,6 +297,12 @@ static void run_refused(const struct rank *rank, kolo_comm *comm) {
         if (expect_status(rank, kolo_request_wait(requests[i]), KOLO_ERR_ARG, "a message that is too long"))
             expect_message(rank, "a message that is too long", words[i], counts[i], NULL);
     expect_status(rank, kolo_request_wait(receipt), 0, "what came meanwhile");
+    expect_status(rank, kolo_recv(comm, data, 3, KOLO_I32, rank->rank, 1, NULL), 0, "the message, with room for it");
+    expect_status(rank, kolo_irecv(comm, taken, 1, KOLO_I32, rank->rank, 3, NULL, &requests[0]), 0, "too short");
+    expect_status(rank, kolo_irecv(comm, data, 4, KOLO_I32, rank->rank, 3, NULL, &requests[1]), 0, "long enough");
+    expect_status(rank, kolo_send(comm, taken, 2, KOLO_I32, rank->rank, 3), 0, "kolo_send to itself");
+    expect_status(rank, kolo_request_wait(requests[1]), 0, "the second of two receives");
+    expect_status(rank, kolo_request_wait(requests[0]), KOLO_ERR_ARG, "the first one");
     free(large);
 }
 

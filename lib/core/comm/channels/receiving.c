@@ -99,15 +99,15 @@ int kolo_receiving_begin(kolo_comm *comm, struct kolo_receiving *receiving) {
 }
 
 bool kolo_send_to_self(kolo_comm *comm, struct kolo_sending *sending) {
-    struct kolo_receiving *receiving = find(&comm->channels, comm->global_rank, sending->tag);
     const struct kolo_envelope message = to_self(comm, sending);
     static const uint8_t nothing;
     const uint8_t *payload = sending->count ? sending->data : &nothing;
-    if (!receiving)
-        return kolo_aside_add(&comm->channels, &message, payload, kolo_elements_bytes(sending->dtype, sending->count));
-    sending->is_done = true;
-    match(comm, receiving, &message, payload);
-    return true;
+    for (struct kolo_receiving *receiving; (receiving = find(&comm->channels, message.from, message.tag));) {
+        match(comm, receiving, &message, payload);
+        if (receiving->status == 0)
+            return true;
+    }
+    return kolo_aside_add(&comm->channels, &message, payload, kolo_elements_bytes(sending->dtype, sending->count));
 }
 
 /* Takes messages from `from` as long as a receive wants one. Returns 0, or why the communicator broke. */
