@@ -381,6 +381,22 @@ static void run_carried(const struct rank *rank, kolo_comm *comm) {
     kolo_comm_destroy(comms[1]);
 }
 
+/* Rank 0, which has a progress thread, is itself late with what it never sends itself. */
+static void run_vain(const struct rank *rank, kolo_comm *comm) {
+    kolo_failure failure = {.failure_bytes = sizeof failure};
+    kolo_request *request = NULL;
+    int value;
+    if (!has_progress(rank))
+        return;
+    expect_status(rank, kolo_comm_set_timeout(comm, rank->rank ? 0 : COMPUTING_MS), 0, "kolo_comm_set_timeout");
+    const int issued =
+        rank->rank ? kolo_ibarrier(comm, &request) : kolo_irecv(comm, &value, 1, KOLO_I32, 0, 1, NULL, &request);
+    expect_status(rank, issued, 0, "issuing");
+    expect_status(rank, kolo_request_wait(request), KOLO_ERR_TIMEOUT, "what rank 0 never sent itself");
+    expect_status(rank, kolo_comm_failure(comm, &failure), 0, "kolo_comm_failure");
+    expect(rank, failure.rank == 0, "rank %d is at fault", failure.rank);
+}
+
 static void run_arguments(const struct rank *rank, kolo_comm *comm) {
     kolo_request *const untouched = (kolo_request *)&comm, *request = untouched;
     int value = 0;
@@ -513,4 +529,5 @@ const struct in_flight_part in_flight_parts[IN_FLIGHT_PARTS] = {
     {run_arguments, 1, false, false}, {run_abort, 2, true, false},
     {run_departure, 2, true, false},  {run_death, 2, true, true},
     {run_mismatch, 2, true, false},   {run_elsewhere, 2, false, false},
-    {run_refused, 1, false, false},   {run_any_elsewhere, 2, false, false}};
+    {run_refused, 1, false, false},   {run_any_elsewhere, 2, false, false},
+    {run_vain, 2, true, false}};

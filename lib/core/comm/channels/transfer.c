@@ -56,10 +56,10 @@ static uint32_t peer_of(const kolo_comm *comm, uint32_t rank) {
     return kolo_is_near(comm, rank) ? kolo_local_of(comm, rank) : KOLO_PEER_PROXY;
 }
 
-/* Returns a peer that something in flight waits for. */
+/* Returns a peer that something in flight waits for: this rank itself, where it waits for no other. */
 static uint32_t awaited_peer(const kolo_comm *comm) {
     const uint32_t all = comm->global_size, first = kolo_ranks_lowest(comm->channels.awaited, all);
-    return peer_of(comm, first < all ? first : (comm->global_rank + 1) % all);
+    return peer_of(comm, first < all ? first : (comm->global_rank + comm->channels.awaits_any) % all);
 }
 
 /* Makes `events` count from now on. Returns whether it has counted before. */
