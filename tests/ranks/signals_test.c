@@ -245,6 +245,44 @@ static void run_asked(struct rank *rank) {
     expect(rank, questions == (rank->rank == 0 ? 2 : 0), "%d questions", (int)questions);
 }
 
+/* Rank 1 comes before the answer, which ends neither that wait of rank 0 nor a later one. */
+static int answer_late(void *context) {
+    atomic_int *questions = context;
+    if (++*questions != 2)
+        return 0;
+    for (counter_add(1); counter_add(0) < 2;)
+        sleep_ms(1);
+    return 77;
+}
+
+static void do_nothing(void *argument) {
+    (void)argument;
+}
+
+static void run_answered_late(struct rank *rank) {
+    atomic_int questions = 0;
+    const kolo_hooks hooks = {.hooks_bytes = sizeof hooks, .interrupt = answer_late, .context = &questions};
+    kolo_request *request = NULL;
+    rank->options.progress = 1;
+    if (!expect_status(rank, kolo_comm_create(&rank->comm, &rank->options), 0, "kolo_comm_create"))
+        return;
+    if (rank->rank == 0) {
+        expect_status(rank, kolo_comm_set_hooks(rank->comm, &hooks), 0, "kolo_comm_set_hooks");
+        expect_status(rank, kolo_ibarrier(rank->comm, &request), 0, "kolo_ibarrier");
+        await_other_thread(rank);
+        expect_status(rank, kolo_irun(rank->comm, do_nothing, NULL, NULL), 0, "kolo_irun behind a request");
+        expect_status(rank, kolo_request_wait(request), 0, "kolo_request_wait");
+    } else {
+        while (counter_add(0) == 0)
+            sleep_ms(1);
+        expect_status(rank, kolo_barrier(rank->comm), 0, "kolo_barrier");
+        counter_add(1);
+        sleep_ms(100); /* rank 0 sleeps in its wait */
+    }
+    expect_status(rank, kolo_barrier(rank->comm), 0, "kolo_barrier after the answer");
+    kolo_comm_destroy(rank->comm);
+}
+
 static void go_on_elsewhere(void *context) {
     (*(int *)context)++;
     counter_add(1);
@@ -318,6 +356,7 @@ int main(int argc, char **argv) {
     if (!arguments.threads) {
         for (way = 0; way < WAYS; way++)
             harness_run(&(struct team){.ranks = 2, .creates_itself = true, .run = run_asked});
+        harness_run(&(struct team){.ranks = 2, .creates_itself = true, .run = run_answered_late});
         harness_run(&(struct team){.ranks = 2, .creates_itself = true, .run = run_mistake});
         harness_run(&(struct team){.ranks = 3, .victim = 2, .run = run_until_interrupt, .meanwhile = interrupt_rank_1});
         harness_run(&(struct team){.ranks = 2,

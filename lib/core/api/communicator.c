@@ -13,6 +13,7 @@
 #include "api/requests/queue.h"
 #include "base/sized.h"
 #include "comm/failure/failure.h"
+#include "sync/thread.h"
 
 /* A kolo_decide_fn: decides the settings that bind all ranks, by the CPUs on which they run. */
 static void decide(kolo_comm *comm, const struct kolo_settings *settings) {
@@ -183,7 +184,9 @@ int kolo_comm_set_hooks(kolo_comm *comm, const kolo_hooks *hooks) {
     const int rc = hooks ? kolo_sized_read(&sized, "kolo_comm_set_hooks", &own, hooks) : 0;
     if (rc < 0)
         return rc;
+    kolo_common_lock(); /* see kolo_queue_forget_answers */
     comm->interrupt = (struct kolo_interrupt){.check = own.interrupt, .context = own.context, .thread = gettid()};
+    kolo_common_unlock();
     comm->waiter.idle = own.idle;
     comm->waiter.idle_context = own.context;
     return 0;

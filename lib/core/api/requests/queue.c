@@ -339,6 +339,12 @@ void kolo_queue_await_completion(struct kolo_queue *queue, const kolo_request *r
         kolo_store_release(&queue->comm->interrupt.code, (uint64_t)code); /* pairs with kolo_failure_ask */
 }
 
+void kolo_queue_forget_answers(void) {
+    for (struct kolo_queue *queue = queues; queue; queue = queue->next)
+        if (kolo_load_relaxed(&queue->comm->interrupt.code) && queue->comm->interrupt.thread == gettid())
+            kolo_store_relaxed(&queue->comm->interrupt.code, 0);
+}
+
 /* Waits for a request. The progress thread has a processor of its own, so that the caller need not sleep at once. */
 static void await(struct kolo_queue *queue, const kolo_request *request) {
     const uint64_t began = kolo_traces() ? kolo_trace_ticks() : 0;
@@ -404,6 +410,7 @@ void kolo_queue_carry_out(const kolo_request *request) {
 static void carry_out_all(struct kolo_queue *queue) {
     while (queue->oldest || queue->transfers || queue->running)
         kolo_queue_go_on(queue, NULL, true);
+    kolo_queue_forget_answers();
 }
 
 /* Waits until the thread that carries out what is given up has done so. */
@@ -482,6 +489,7 @@ void kolo_queue_release(kolo_comm *comm, int status) {
     kolo_common_lock();
     comm->waiter.work = NULL;
     queue->running = false;
+    kolo_queue_forget_answers();
     complete_ended(queue, status);
     kolo_comm_set_ready(comm, !queue->transfers);
     if (queue->transfers)

@@ -157,6 +157,9 @@ bool kolo_queue_go_on(struct kolo_queue *queue, const kolo_request *request, boo
  * of the wait, in the trace; 0: now. */
 void kolo_queue_await_completion(struct kolo_queue *queue, const kolo_request *request, uint64_t began);
 
+/* Ends what that check has said to this thread, whose wait is over. The caller has the common lock. */
+void kolo_queue_forget_answers(void);
+
 /* Makes the progress thread, if any, carry out all requests up to that one now. The caller has the common lock. */
 void kolo_queue_urge(struct kolo_queue *queue, const kolo_request *request);
 

@@ -67,6 +67,7 @@ int kolo_request_wait(kolo_request *request) {
     if (!kolo_request_is_over(request)) {
         kolo_common_lock();
         kolo_queue_carry_out(request);
+        kolo_queue_forget_answers();
         kolo_common_unlock();
     }
     const int status = request->status;
@@ -105,6 +106,7 @@ int kolo_request_wait_all(kolo_request **requests, size_t count) {
     kolo_common_lock();
     for (const kolo_request *last; (last = next_turn(requests, count));)
         kolo_queue_carry_out(last);
+    kolo_queue_forget_answers();
     kolo_common_unlock();
     for (size_t i = count; i-- > 0; requests[i] = NULL) { /* the message that stays is the first one's */
         const int rc = kolo_request_wait(requests[i]);
@@ -140,6 +142,7 @@ int kolo_request_wait_any(kolo_request **requests, size_t count, int *index) {
         else
             kolo_queue_go_on(queue, NULL, true);
     }
+    kolo_queue_forget_answers();
     kolo_common_unlock();
     *index = found;
     if (found < 0)
