@@ -13,7 +13,7 @@
 #include "channel_parts.h"
 #include "node_files.h"
 
-#if defined(__x86_64__) && !defined(__clang__)
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__)
 #define MEMORY_IS_LIMITED 1
 #else
 #define MEMORY_IS_LIMITED 0 /* emulators know no such limit, and clang's sanitizers do not outlive it */
@@ -46,6 +46,36 @@ int madvise(void *address, size_t bytes, int advice) {
     return (int)syscall(SYS_madvise, address, bytes, advice);
 }
 
+static bool lacks_memory; /* for frames, which kolo's threads queue */
+
+#if MEMORY_IS_LIMITED
+void *__libc_calloc(size_t count, size_t bytes);
+
+void *calloc(size_t count, size_t bytes) {
+    if (!lacks_memory || gettid() == getpid())
+        return __libc_calloc(count, bytes);
+    errno = ENOMEM;
+    return NULL;
+}
+#endif
+
+/* Rank 0, which leads its node, sends until the relay has no memory for that many frames at once. */
+static void lack_of_frames(struct rank *rank) {
+    const int last = rank->ranks - 1;
+    kolo_failure failure = {.failure_bytes = sizeof failure};
+    int32_t value = 0;
+    int status = 0;
+    for (int i = 0; status == 0 && i < MESSAGES_MAX; i++, lacks_memory = rank->rank == 0)
+        status = rank->rank == 0      ? kolo_send(rank->comm, &value, 1, KOLO_I32, last, 1)
+                 : rank->rank == last ? kolo_recv(rank->comm, &value, 1, KOLO_I32, 0, 1, NULL)
+                                      : kolo_barrier(rank->comm);
+    lacks_memory = false;
+    const bool is_far = rank->rank > 1; /* rank 0's node may find no memory to tell the other one, either */
+    expect_status(rank, status, is_far && status == KOLO_ERR_PEER_DEAD ? status : KOLO_ERR_SYSTEM, "no memory");
+    expect_status(rank, kolo_comm_failure(rank->comm, &failure), 0, "kolo_comm_failure");
+    expect(rank, failure.rank == 0 && (is_far || failure.reporter == 0), "rank %d is at fault, says rank %d",
+           failure.rank, failure.reporter);
+}
 static void run_part(struct rank *rank) {
     const struct setup *setup = rank->team->argument;
     kolo_options options = rank->options;
@@ -325,7 +355,7 @@ int main(int argc, char **argv) {
         run_layout(layout, leaving, layout, false);
         run_layout(layout, lateness, layout, false);
         if (MEMORY_IS_LIMITED && !arguments.threads && layout == 2) /* the last two ranks are of one node */
-            run_layout(layout, lack, 0, false);
+            run_layout(layout, lack, 0, false), run_layout(layout, lack_of_frames, 0, false);
         if (!arguments.threads && layout % 2 == 0)
             run_layout(layout, full, 0, false);
         for (size_t number = 0; !arguments.threads && layouts[layout][0] == 1 && number < 2; number++)

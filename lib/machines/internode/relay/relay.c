@@ -63,7 +63,7 @@ struct kolo_relay {
     kolo_atomic_u64 seen; /* events */
     struct kolo_liveness liveness;
     pthread_t waker;
-    bool has_waker;
+    bool has_waker, lacks_memory; /* for a frame, after which none goes */
     kolo_atomic_u64 talks, stopping;
 };
 
@@ -77,9 +77,7 @@ static uint32_t place_of(uint64_t chunk) {
 
 static void tell(struct kolo_relay *relay, uint32_t node, struct kolo_frame frame, const void *payload) {
     KOLO_POINT("relay.telling");
-    if (kolo_engine_tell(relay->engine, node, &frame, payload) < 0)
-        kolo_log(relay->comm->log_level, KOLO_LOG_ERROR, (int)relay->comm->global_rank,
-                 "out of memory for a message to node %u", node);
+    relay->lacks_memory = relay->lacks_memory || kolo_engine_tell(relay->engine, node, &frame, payload) < 0;
 }
 
 /* Publishes a flag for a rank of this node, as a rank would. */
@@ -207,9 +205,9 @@ static void forward_chunks(struct kolo_relay *relay, uint32_t local) {
                                          .stamp = out->before_there + chunk};
         out->held |= place_of(out->before + chunk);
         KOLO_POINT("relay.sending");
-        if (kolo_engine_send(relay->engine, comm->nodes->node_of[out->to], &frame,
-                             stream->chunks[(out->before + chunk) % KOLO_CHUNKS]) < 0)
-            kolo_log(comm->log_level, KOLO_LOG_ERROR, (int)comm->global_rank, "out of memory for a message");
+        relay->lacks_memory =
+            relay->lacks_memory || kolo_engine_send(relay->engine, comm->nodes->node_of[out->to], &frame,
+                                                    stream->chunks[(out->before + chunk) % KOLO_CHUNKS]) < 0;
     }
 }
 
@@ -477,8 +475,11 @@ int kolo_relay_take(struct kolo_relay *relay, uint32_t node, const struct kolo_f
 bool kolo_relay_look(struct kolo_relay *relay, uint64_t awaited, struct kolo_failure_report *found) {
     const kolo_comm *comm = relay->comm;
     const bool talks = kolo_load_relaxed(&relay->talks);
-    if (!talks && awaited == 0)
-        return false;
+    if (relay->lacks_memory)
+        *found =
+            (struct kolo_failure_report){.status = KOLO_ERR_SYSTEM, .cause = KOLO_CAUSE_FAILED, .node = comm->node + 1};
+    if (relay->lacks_memory || (!talks && awaited == 0))
+        return relay->lacks_memory;
     if (comm->size > 1)
         kolo_liveness_look_at(&relay->liveness, comm->rank + 1, comm->size - 1);
     for (uint32_t local = 0; local < comm->size; local++) {

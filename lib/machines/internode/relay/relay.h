@@ -57,7 +57,8 @@ bool kolo_relay_talks(const struct kolo_relay *relay);
 void kolo_relay_serve(struct kolo_relay *relay);
 
 /* If it talks, tells the other nodes which ranks have left, every 20 ms. True if a rank has died, or, whether it talks
- * or not, has ended before it has begun the call `awaited` (0: none): *found says which, and how. */
+ * or not, has ended before it has begun the call `awaited` (0: none): *found says which, and how. So it does where the
+ * relay had no memory for a frame. */
 bool kolo_relay_look(struct kolo_relay *relay, uint64_t awaited, struct kolo_failure_report *found);
 
 /* Finds the place of a chunk that arrives: 0 and *where, or KOLO_ERR_VERSION, KOLO_ERR_NO_SPACE. */
