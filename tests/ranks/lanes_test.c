@@ -354,6 +354,9 @@ static void run_refused(struct rank *rank) {
     if (!arguments.threads) /* emulators do not tell a child from its parent */
         expect_child_refused(rank);
     sums_are_right(rank, &crew, rank->comm);
+    counter_add(1);
+    while (rank->rank == 0 && counter_add(0) < (uint64_t)rank->ranks) /* who is still in its wait would hear of it */
+        sleep_ms(1);
     if (rank->rank == 0)
         expect_status(rank, kolo_comm_abort(kolo_comm_lane(rank->comm, threads - 1), 5), 0, "an abort by a lane");
     expect_status(rank, kolo_barrier(rank->comm), rank->rank == 0 ? KOLO_ERR_STATE : KOLO_ERR_ABORTED,
