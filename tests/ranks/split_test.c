@@ -272,6 +272,26 @@ static void run_without_descriptors(struct rank *rank) {
     parent_works(rank);
 }
 
+/* In a group that another rank leads, too, rank 0's KOLO_SINGLE_COPY holds. */
+static void run_led_by_last(struct rank *rank) {
+    kolo_comm *comms[2] = {NULL, NULL};
+    kolo_stats stats[2] = {{.stats_bytes = sizeof *stats}, {.stats_bytes = sizeof *stats}};
+    int64_t sent[COUNT] = {0}, *taken = calloc((size_t)rank->ranks * COUNT, sizeof *taken);
+    setenv("KOLO_SINGLE_COPY", rank->rank ? "off" : "1", 1);
+    if (expect_status(rank, kolo_comm_create(&comms[0], &rank->options), 0, "kolo_comm_create"))
+        expect_status(rank, kolo_comm_split(comms[0], 0, -rank->rank, &comms[1]), 0, "kolo_comm_split");
+    for (int i = 0; comms[1] && i < 2; i++) {
+        expect_status(rank, kolo_allgather(comms[i], sent, taken, COUNT, KOLO_I64), 0, "kolo_allgather");
+        expect_status(rank, kolo_comm_stats(comms[i], &stats[i]), 0, "kolo_comm_stats");
+    }
+    expect(rank,
+           stats[0].calls_by_algorithm[KOLO_ALGORITHM_DIRECT] == stats[1].calls_by_algorithm[KOLO_ALGORITHM_DIRECT],
+           "only one of the two reads other ranks' memory");
+    kolo_comm_destroy(comms[1]);
+    kolo_comm_destroy(comms[0]);
+    free(taken);
+}
+
 static void run_for(int ranks) {
     harness_run(&(struct team){.ranks = ranks, .slot_bytes = 8192, .run = run_colors});
     harness_run(&(struct team){.ranks = ranks, .slot_bytes = 8192, .run = run_nested});
@@ -282,6 +302,8 @@ static void run_for(int ranks) {
     harness_run(&(struct team){.ranks = ranks, .slot_bytes = 8192, .victims = 2, .run = run_death});
     if (!arguments.threads)
         harness_run(&(struct team){.ranks = ranks, .slot_bytes = 8192, .run = run_without_descriptors});
+    if (!arguments.threads)
+        harness_run(&(struct team){.ranks = ranks, .creates_itself = true, .run = run_led_by_last});
 }
 
 int main(int argc, char **argv) {

@@ -37,6 +37,8 @@ static void decide(kolo_comm *comm, const struct kolo_settings *settings) {
     struct kolo_tuning_source source;
     kolo_tuning_make(&comm->segment.header->settings, &question, &source);
     comm->segment.header->settings.threads = settings->threads;
+    comm->segment.header->settings.single_copy_bytes = settings->single_copy_bytes;
+    comm->segment.header->settings.tree_sizes_given = settings->tree_levels_given;
     kolo_log(settings->log_level, source.refused ? KOLO_LOG_WARN : KOLO_LOG_INFO, (int)comm->global_rank, "%s",
              source.text);
 }

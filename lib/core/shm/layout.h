@@ -159,9 +159,11 @@ struct kolo_shared_range {
 
 /* The settings that bind all ranks of a communicator. Rank 0 decides them, see plan/plan.h. */
 struct kolo_shared_settings {
-    uint32_t algorithm;        /* kolo_algorithm, forced; AUTO: by band */
-    uint32_t threads;          /* lanes of each rank, see api/lanes/lanes.h; 0 or 1: one */
-    uint64_t direct_bytes_min; /* messages from here on may be reduced directly in buffers of kolo_alloc */
+    uint32_t algorithm;         /* kolo_algorithm, forced; AUTO: by band */
+    uint32_t threads;           /* lanes of each rank, see api/lanes/lanes.h; 0 or 1: one */
+    uint64_t direct_bytes_min;  /* messages from here on may be reduced directly in buffers of kolo_alloc */
+    uint64_t single_copy_bytes; /* these two for groups of the ranks: rank 0's KOLO_SINGLE_COPY */
+    bool tree_sizes_given;      /* by rank 0's KOLO_ALGO */
     /* The ranks in a group of each level of a tree: powers of two, ascending; 0: no such level, nor any after it. */
     uint32_t tree_sizes[KOLO_LEVELS_MAX];
     struct kolo_shared_table tables[KOLO_TABLES];

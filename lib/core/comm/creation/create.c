@@ -528,6 +528,9 @@ void kolo_settings_inherit(struct kolo_settings *settings, const kolo_comm *comm
     if (comm->segment.header) { /* otherwise there is one rank, and the settings are its own */
         settings->algorithm = (kolo_algorithm)comm->settings.algorithm;
         settings->slot_bytes = comm->segment.slot_bytes;
+        settings->single_copy_bytes = comm->settings.single_copy_bytes;
+        settings->tree_levels_given = comm->settings.tree_sizes_given;
+        memcpy(settings->tree_levels, comm->settings.tree_sizes, sizeof settings->tree_levels);
     }
     if (settings->create_timeout_ns > kolo_waiter_timeout_ns(&comm->waiter))
         settings->create_timeout_ns = kolo_waiter_timeout_ns(&comm->waiter);
