@@ -51,7 +51,8 @@ KOLO_API int kolo_machine_query(kolo_machine *machine);
 /* What would run for a call, and how. */
 typedef struct kolo_plan {
     size_t plan_bytes;        /* sizeof(kolo_plan); set by the caller */
-    kolo_algorithm algorithm; /* never AUTO; ONESHOT where the collective has only one */
+    kolo_algorithm algorithm; /* never AUTO; DIRECT: out of other ranks' memory if the kernel lets them; else ONESHOT
+                               * where the collective has only one */
     size_t chunk_bytes;       /* bytes of the message that one pipeline step covers */
     size_t chunks;            /* how many such steps */
     size_t slot_bytes;        /* bytes of one slot */

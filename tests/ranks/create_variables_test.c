@@ -165,6 +165,7 @@ static void accept_variables(void) {
                                            {"KOLO_CREATE_TIMEOUT_MS", "10"},
                                            {"KOLO_LOG", "off"},
                                            {"KOLO_LOCAL_RANK", "0"},
+                                           {"KOLO_SINGLE_COPY", "65536"},
                                            {"KOLO_TUNE_FILE", "/nonexistent"}};
     for (size_t set = 0; set <= sizeof right / sizeof *right; set++) {
         kolo_comm *comm = NULL;
@@ -176,6 +177,9 @@ static void accept_variables(void) {
         if (set < sizeof right / sizeof *right)
             setenv(right[set][0], right[set][1], 1);
     }
+    kolo_plan plan = {.plan_bytes = sizeof plan};
+    expect_status(NULL, kolo_plan_query(&plan, NULL, 2, KOLO_ALLTOALL, 65536, KOLO_U8, KOLO_SUM), 0, "kolo_plan_query");
+    expect(NULL, plan.algorithm == KOLO_ALGORITHM_DIRECT, "all-to-all by %d", (int)plan.algorithm);
     clear_variables();
 }
 

@@ -112,6 +112,7 @@ int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int ranks, kol
         &shared,
         &(struct kolo_tuning_question){.algorithm = settings.algorithm,
                                        .slot_bytes = settings.slot_bytes,
+                                       .single_copy_bytes = settings.single_copy_bytes,
                                        .ranks = (uint32_t)ranks,
                                        .topology = &topology,
                                        .tree_sizes = settings.tree_levels_given ? settings.tree_levels : NULL},
@@ -128,7 +129,7 @@ int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int ranks, kol
     kolo_plan_make(&question, &shared, settings.slot_bytes, &answer);
     kolo_plan made;
     memset(&made, 0, sizeof made);
-    made.algorithm = answer.algorithm;
+    made.algorithm = answer.reads ? KOLO_ALGORITHM_DIRECT : answer.algorithm;
     made.chunk_bytes = answer.chunk_count * kernel->element_bytes;
     made.chunks = answer.chunks;
     made.slot_bytes = settings.slot_bytes;
