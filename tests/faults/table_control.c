@@ -153,6 +153,10 @@ static const struct table_case sparse = {.name = "nodes-sparse",
 static const struct split of_helper[] = {{"kolo_allgatherv", 4, 3, 3, 3}, {"kolo_broadcast", 3, 4, 2, 1}, {0}};
 static const struct table_case helped = {.name = "nodes-helped", .ranks = 4, .staleness = 2, .nodes = {1, 1, 1, 1}};
 
+/* A node's heir is behind. */
+static const struct split of_heir[] = {{"kolo_allgatherv", 3, 3, 1, 1}, {0}};
+static const struct table_case heir = {.name = "nodes-heir", .ranks = 3, .staleness = 2, .nodes = {1, 1, 1}};
+
 static const kolo_table *split_table;
 static const struct split *split;
 
@@ -164,6 +168,25 @@ static void split_old_message(kolo_table *table) {
 static void split_helper(kolo_table *table) {
     split_table = table;
     split = of_helper;
+}
+
+static void split_heir(kolo_table *table) {
+    split_table = table;
+    split = of_heir;
+}
+
+/* The heir's worker pushes when its leader knows which node is lost, and has not caught up. */
+static void push_meanwhile(const kolo_table *table, const char *point) {
+    enum { HELD = 3, LOOKS = 500 };
+    static _Atomic int ended, inherited;
+    const bool ends = is_at(point, "clock.ended"), inherits = is_at(point, "rounds.inherited");
+    const struct timespec look = {.tv_nsec = 1000000};
+    if (table->node)
+        return;
+    ended += ends;
+    inherited += inherits;
+    for (int i = 0; i < LOOKS && ended == HELD && (inherits || (ends && !inherited)); i++)
+        nanosleep(&look, NULL);
 }
 
 static int split_call(kolo_comm *leaders, const char *call, int rc, void *got, size_t bytes) {
@@ -306,6 +329,7 @@ static const struct control {
     {"no defect, two holders die", "asp-in-a-row", NULL, 0, 0, NULL, die_after_clearing, NULL},
     {"no defect, an old message", "nodes-sparse", NULL, 0, 0, split_old_message, NULL, NULL},
     {"no defect, a helper was behind", "nodes-helped", NULL, 0, 0, split_helper, NULL, NULL},
+    {"no defect, an heir was behind", "nodes-heir", NULL, 0, 0, split_heir, push_meanwhile, NULL},
     {"the place is not cleared", "asp-in-a-row", NULL, 0, 0, NULL, die_without_clearing, " pushes of rank 2"},
     {"nothing is set right", "ssp-second-current", NULL, 0, 0, NULL, leave_out_recovery, " pushes of rank "},
     {"what was noted counts as applied", "ssp-second-noted", NULL, 0, 0, NULL, believe_applied, " pushes of rank "},
@@ -322,7 +346,11 @@ static const struct table_case *find_case(const char *name) {
     for (int index = 0; index < table_cases_count; index++)
         if (strcmp(table_cases[index].name, name) == 0)
             return &table_cases[index];
-    return strcmp(name, sparse.name) == 0 ? &sparse : strcmp(name, helped.name) == 0 ? &helped : &in_a_row;
+    static const struct table_case *const own[] = {&sparse, &helped, &heir};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (strcmp(own[i]->name, name) == 0)
+            return own[i];
+    return &in_a_row;
 }
 
 /* What a defect does is partly for the scheduler to say: it must be noticed once. So is whether those die that should:
@@ -330,7 +358,7 @@ static const struct table_case *find_case(const char *name) {
 static bool try_control(const struct control *control, const char *folder, struct table_run *run) {
     struct table_trial trial = {
         .what = find_case(control->case_name), .spoil = control->spoil, .spoil_point = control->spoil_point};
-    const int deaths = trial.what->nodes[0] || trial.what == &in_a_row ? 2 : 1;
+    const int deaths = trial.what->nodes[3] || trial.what == &in_a_row ? 2 : 1;
     if (control->point)
         trial.fault = (struct fault){true, control->rank, board_point(control->point), control->passage, ACTION_KILL};
     for (int tries = 0, misses = 0; tries < TRIES && misses < MISSES_MAX;) {

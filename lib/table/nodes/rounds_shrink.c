@@ -188,10 +188,12 @@ static int resume(struct kolo_rounds *rounds, struct state *states, uint32_t cou
         last_round = states[i].round > last_round ? states[i].round : last_round;
         rerouted = states[i].rerouted > rerouted ? states[i].rerouted : rerouted;
     }
-    note_gone(rounds, states, count);
-    KOLO_POINT("rounds.inherited");
-    /* A node that is behind has applied all updates that came, and the ended node those for its own shards. */
+    /* A node that is behind has applied all updates that came, and the ended node those for its own shards. Until the
+     * pieces have come that it lacks, they are copies: what is pushed meanwhile is pending, and applied to them. */
     const bool is_behind = rounds->round < last_round;
+    if (!is_behind)
+        note_gone(rounds, states, count);
+    KOLO_POINT("rounds.inherited");
     rounds->rerouted = rerouted + 1;
     int rc = rounds->is_taken ? reroute(rounds, states, peers, count, is_behind) : 0;
     if (rc == 0) {
@@ -208,6 +210,8 @@ static int resume(struct kolo_rounds *rounds, struct state *states, uint32_t cou
     KOLO_POINT("rounds.rerouted");
     if (rc == 0 && first_round != last_round)
         rc = catch_up(rounds, states, count, first_round);
+    if (rc == 0 && is_behind)
+        note_gone(rounds, states, count);
     KOLO_POINT("rounds.caught_up");
     rounds->is_over = rc == 0 && is_behind;
     return rc;
