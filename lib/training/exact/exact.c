@@ -139,6 +139,8 @@ int kolo_exact_allreduce(kolo_comm *comm, kolo_exact *exact, kolo_request **requ
     static const char *const function = "kolo_exact_allreduce";
     if (!exact)
         return kolo_fail(KOLO_ERR_ARG, "%s: exact is NULL", function);
+    if (comm && comm->is_lane) /* the threads of all lanes would carry the same sums */
+        return kolo_unusable(function, comm);
     carry(exact); /* so that the words of all ranks can be added */
     exact->additions = KOLO_RANKS_MAX;
     /* Sums of F32 and F64 differ in the type of their words, so that ranks whose types differ find out. */
