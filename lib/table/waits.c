@@ -57,11 +57,14 @@ static void let_ended_go(struct kolo_table *table) {
             kolo_waits_let_go(table, rank, KOLO_TABLE_DEAD);
 }
 
-static uint32_t dead_workers(const struct kolo_table *table) {
-    uint32_t dead = 0;
-    for (uint32_t rank = 0; rank < table->workers; rank++)
-        dead += kolo_load_relaxed(&table->members[rank].state) == KOLO_TABLE_DEAD;
-    return dead;
+/* A worker that has died, if with staleness 0 more have died than backup workers allow; else this rank. */
+static uint32_t one_too_many(const struct kolo_table *table) {
+    uint32_t dead = 0, last = table->rank;
+    for (uint32_t rank = 0; rank < table->workers && kolo_table_is_synchronous(table); rank++)
+        if (kolo_load_acquire(&table->members[rank].state) == KOLO_TABLE_DEAD &&
+            ++dead > (uint32_t)table->options.backup_workers)
+            last = rank;
+    return last;
 }
 
 /* The worker that is furthest behind. */
@@ -101,8 +104,8 @@ static bool has_departed(const struct kolo_table *table, uint32_t rank) {
            kolo_load_acquire(&table->members[rank].state) == KOLO_TABLE_PRESENT;
 }
 
-/* Returns the communicator's failure, with staleness 0 and where more ranks have ended than backup workers allow. A
- * rank that has left the table may leave the communicator as well, between any two looks at it. */
+/* Returns the communicator's failure, in a strict table. A rank that has left the table may leave the communicator as
+ * well, between any two looks at it. */
 static int fail_with_communicator(struct kolo_table *table, const struct kolo_wait *wait, int64_t waited_ns) {
     const uint32_t peer = awaited(table, wait);
     const bool is_late = waited_ns >= kolo_waiter_timeout_ns(&table->comm->waiter);
@@ -182,11 +185,14 @@ static int check(kolo_waiter *waiter, const struct kolo_wait *wait) {
         return rc;
     kolo_watchdog_look(comm);
     let_ended_go(table);
+    const uint32_t dead = one_too_many(table); /* first: one that is disconnected leaves as dead */
     rc = table->nodes && !kolo_wait_reached(wait) ? find_disconnected(table) : 0;
     if (rc < 0)
         return rc;
-    if (kolo_table_is_synchronous(table) && dead_workers(table) > (uint32_t)table->options.backup_workers)
-        return fail_with_communicator(table, wait, 0);
+    if (dead != table->rank && (rc = kolo_failure_look(comm, dead, 0)) < 0) {
+        table->is_broken = true;
+        return rc;
+    }
     if (awaits_saver && kolo_load_acquire(&table->members[peer].state) != KOLO_TABLE_PRESENT &&
         !kolo_wait_reached(wait))
         return kolo_fail(KOLO_ERR_PEER_DEAD, "rank %u: rank %u ended while it saved the table", comm->global_rank,

@@ -144,6 +144,19 @@ static void leave_early(struct rank *rank) {
     kolo_table_destroy(table);
 }
 
+/* Both other ranks end their communicators, but not their tables: one more than the backup worker that there may be. */
+static void leave_without(struct rank *rank) {
+    kolo_table_options options = table_options_of(4, 4, 0);
+    options.backup_workers = 1;
+    kolo_table *table = table_make(rank, &options);
+    if (rank->rank || !table) {
+        kolo_comm_destroy(rank->comm);
+        raise(SIGKILL);
+    }
+    expect_status(rank, kolo_table_clock(table), KOLO_ERR_PEER_DEAD, "kolo_table_clock without the others");
+    kolo_table_destroy(table);
+}
+
 /* Servers that own no shard hear that the workers have gone. */
 static void serve_nothing(struct rank *rank) {
     kolo_table_options options = table_options_of(4, 4, *(const int64_t *)rank->team->argument);
@@ -436,6 +449,8 @@ static void run_waits(void) {
     harness_run(&(struct team){.ranks = 2, .run = limit_meanwhile});
     if (!arguments.threads)
         harness_run(&(struct team){.ranks = 11, .victim = 11, .run = end_unwatched});
+    if (!arguments.threads)
+        harness_run(&(struct team){.ranks = 3, .victims = 6, .run = leave_without});
     harness_run(&(struct team){.ranks = 2, .run = refuse_queues});
     harness_run(&(struct team){.ranks = 3, .run = refuse_differences});
     harness_run(&(struct team){.ranks = 3, .run = push_after_timeout});
