@@ -9,11 +9,6 @@
 #include "comm/failure/watchdog.h"
 #include "sync/point.h"
 
-/* How much longer a worker waits for other nodes: by then its leader's thread has named the node that is late. */
-#define NODES_GRACE_NS (1000 * KOLO_NS_PER_MS)
-
-enum { EXCHANGES = 4 }; /* of a round, each of which has the communicator's limit */
-
 static void call(struct kolo_table *table, uint32_t rank) {
     struct kolo_shared_table_rank *server = &table->members[rank];
     kolo_fetch_add(&server->events, 1);
@@ -160,6 +155,14 @@ static int find_disconnected(struct kolo_table *table) {
                      kolo_rank_global(table->comm, 0));
 }
 
+/* Whether a strict table's leader is in the exchanges of the awaited round. Its thread ends them in time, and then
+ * tells which node is late, unless the leader is stopped. */
+static bool is_exchanging(const struct kolo_table *table, const struct kolo_wait *wait) {
+    return wait->flag == &table->header->arrived && !kolo_table_is_tolerant(table) &&
+           kolo_load_acquire(&table->header->taking) >= wait->target &&
+           kolo_liveness_activity(&table->comm->liveness, 0) != 'T';
+}
+
 /* The waiter's check. */
 static int check(kolo_waiter *waiter, const struct kolo_wait *wait) {
     struct kolo_table *table = waiter->owner;
@@ -172,8 +175,8 @@ static int check(kolo_waiter *waiter, const struct kolo_wait *wait) {
         kolo_show_relaxed(&table->self->waits_for, peer + 1);
     const bool awaits_nodes = wait->flag == &table->header->arrived, is_strict = !kolo_table_is_tolerant(table);
     const bool awaits_save = awaits_saver || wait->flag == &table->members[peer].saves; /* which breaks nothing */
-    const int64_t waited_ns =
-        awaits_nodes && is_strict ? (wait->waited_ns - NODES_GRACE_NS) / EXCHANGES : wait->waited_ns;
+    const int64_t limit_ns = kolo_waiter_timeout_ns(&comm->waiter);
+    const int64_t waited_ns = wait->waited_ns >= limit_ns && is_exchanging(table, wait) ? 0 : wait->waited_ns;
     kolo_liveness_look_at(&comm->liveness, peer, 1); /* all that watch it may be waiting in other tables */
     if (is_strict) {
         const int rc = fail_with_communicator(table, wait, kolo_table_is_worker(table) && !awaits_save ? waited_ns : 0);
@@ -197,7 +200,7 @@ static int check(kolo_waiter *waiter, const struct kolo_wait *wait) {
         !kolo_wait_reached(wait))
         return kolo_fail(KOLO_ERR_PEER_DEAD, "rank %u: rank %u ended while it saved the table", comm->global_rank,
                          kolo_rank_global(comm, peer));
-    if (waited_ns < kolo_waiter_timeout_ns(&comm->waiter) || kolo_wait_reached(wait)) /* the limit may have changed */
+    if (waited_ns < limit_ns || kolo_wait_reached(wait))
         return 0;
     if (awaits_nodes)
         return kolo_fail(KOLO_ERR_TIMEOUT,

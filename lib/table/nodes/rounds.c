@@ -194,8 +194,8 @@ static struct kolo_round_notice make_notice(const struct kolo_rounds *rounds) {
     return notice;
 }
 
-/* Strict tables: the exchanges have the limit of the calls in which this node's workers wait for them. A node without
- * workers waits for as long as those of others compute. */
+/* Strict tables: each exchange has the leader's limit, and this node's workers wait for its end. A node without workers
+ * waits for as long as those of others compute. */
 static void limit_exchanges(struct kolo_rounds *rounds) {
     kolo_comm_info info = {.info_bytes = sizeof info};
     kolo_comm_query(rounds->view.comm, &info);
