@@ -433,8 +433,9 @@ static void end(struct kolo_rounds *rounds, int status) {
     kolo_publish(&table->waiter, &header->ended, status < 0 ? KOLO_ROUNDS_FAILED : KOLO_ROUNDS_OVER,
                  &header->rounds_bell);
     kolo_waits_call_servers(table);
-    kolo_comm_destroy(rounds->leaders); /* so that the others need not wait for this node */
-    rounds->leaders = NULL;
+    kolo_comm *leaders = rounds->leaders;
+    rounds->leaders = NULL;     /* first: a child that is forked meanwhile leaves it alone */
+    kolo_comm_destroy(leaders); /* so that the others need not wait for this node */
 }
 
 static void *run(void *argument) {

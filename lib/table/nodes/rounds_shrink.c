@@ -218,19 +218,19 @@ static int resume(struct kolo_rounds *rounds, struct state *states, uint32_t cou
 }
 
 int kolo_round_go_on(struct kolo_rounds *rounds) {
-    kolo_comm *left = NULL;
+    kolo_comm *left = NULL, *old = rounds->leaders;
     kolo_comm_info info = {.info_bytes = sizeof info};
     kolo_comm_query(rounds->view.comm, &info);
     /* Exchanges have no limit, since workers may compute for long. The leaders come at once, whatever they do. */
-    kolo_comm_set_timeout(rounds->leaders, info.timeout_ms);
+    kolo_comm_set_timeout(old, info.timeout_ms);
     KOLO_POINT("rounds.shrinking");
-    int rc = kolo_comm_shrink(rounds->leaders, &left);
+    int rc = kolo_comm_shrink(old, &left);
     KOLO_POINT("rounds.shrunk");
     rounds->is_cut_off = rc < 0;
     if (rc < 0) /* TIMEOUT would be for a worker that may still come */
         return rc == KOLO_ERR_TIMEOUT ? KOLO_ERR_PEER_DEAD : rc;
-    kolo_comm_destroy(rounds->leaders);
-    rounds->leaders = left;
+    rounds->leaders = left; /* first: a child that is forked meanwhile leaves the old one alone */
+    kolo_comm_destroy(old);
     kolo_round_prepare(left);
     const uint32_t count = (uint32_t)kolo_comm_size(left);
     struct state *states = calloc(count, sizeof *states);
