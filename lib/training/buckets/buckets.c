@@ -48,9 +48,9 @@ struct kolo_buckets {
     uint32_t *bucket_of; /* [ntensors]: number of each tensor's bucket */
     uint8_t *ready;      /* [ntensors]: 1: the tensor is ready in this step */
     struct kolo_bucket *bucket;
-    size_t nbuckets;
-    size_t issued; /* number of buckets of this step that are issued, the first ones */
-    bool learning; /* the first step is to learn the order */
+    kolo_atomic_u64 nbuckets; /* which kolo_bucket_query reads without the lock */
+    size_t issued;            /* number of buckets of this step that are issued, the first ones */
+    bool learning;            /* the first step is to learn the order */
     struct kolo_compressed compressed;
     int failed; /* the status with which a step failed; 0: none has */
 };
@@ -156,19 +156,18 @@ static void begin_step(struct kolo_buckets *buckets) {
     memset(buckets->ready, 0, buckets->ntensors);
     buckets->nseen = 0;
     buckets->issued = 0;
-    for (size_t i = 0; i < buckets->nbuckets; i++)
+    for (size_t i = 0; i < kolo_load_relaxed(&buckets->nbuckets); i++)
         buckets->bucket[i].missing = buckets->bucket[i].range.count;
 }
 
 /* Divides `order` into buckets. */
 static void divide(struct kolo_buckets *buckets) {
-    size_t bytes = 0, compressed_at = 0;
-    buckets->nbuckets = 0;
+    size_t bytes = 0, compressed_at = 0, nbuckets = 0;
     for (size_t place = 0; place < buckets->ntensors; place++) {
         const uint32_t tensor = buckets->order[place];
         const size_t more = buckets->tensors[tensor].count * buckets->element_bytes;
         if (place == 0 || more > buckets->options.bucket_bytes || bytes > buckets->options.bucket_bytes - more) {
-            buckets->bucket[buckets->nbuckets++] = (struct kolo_bucket){
+            buckets->bucket[nbuckets++] = (struct kolo_bucket){
                 .buckets = buckets, .range = {buckets->list + place, buckets->order + place, 0, compressed_at}};
             bytes = 0;
         }
@@ -176,9 +175,10 @@ static void divide(struct kolo_buckets *buckets) {
         if (buckets->options.compression != KOLO_COMPRESSION_NONE)
             compressed_at += kolo_compressed_bytes(&buckets->compressed, buckets->tensors[tensor].count);
         buckets->list[place] = buckets->tensors[tensor];
-        buckets->bucket_of[tensor] = (uint32_t)buckets->nbuckets - 1;
-        buckets->bucket[buckets->nbuckets - 1].range.count++;
+        buckets->bucket_of[tensor] = (uint32_t)nbuckets - 1;
+        buckets->bucket[nbuckets - 1].range.count++;
     }
+    kolo_store_relaxed(&buckets->nbuckets, nbuckets);
 }
 
 int kolo_bucket_create(kolo_comm *comm, const kolo_tensor *tensors, size_t ntensors, const kolo_bucket_options *options,
@@ -290,7 +290,8 @@ static int give_up(struct kolo_buckets *buckets, int rc) {
 /* Issues the buckets whose turn it is. */
 static int issue(struct kolo_buckets *buckets) {
     int rc = 0;
-    while (rc == 0 && buckets->issued < buckets->nbuckets && buckets->bucket[buckets->issued].missing == 0) {
+    while (rc == 0 && buckets->issued < kolo_load_relaxed(&buckets->nbuckets) &&
+           buckets->bucket[buckets->issued].missing == 0) {
         rc = issue_one(buckets, &buckets->bucket[buckets->issued]);
         buckets->issued += rc == 0;
     }
@@ -405,7 +406,8 @@ int kolo_bucket_query(const kolo_buckets *buckets, kolo_bucket_info *info) {
     static const struct kolo_sized sized_info = KOLO_SIZED(kolo_bucket_info, info_bytes, held_bytes);
     if (!buckets)
         return kolo_fail(KOLO_ERR_ARG, "kolo_bucket_query: buckets is NULL");
-    const kolo_bucket_info found = {.buckets = buckets->nbuckets, .held_bytes = buckets->compressed.bytes};
+    const kolo_bucket_info found = {.buckets = kolo_load_relaxed(&buckets->nbuckets),
+                                    .held_bytes = buckets->compressed.bytes};
     return kolo_sized_give(&sized_info, "kolo_bucket_query", info, &found);
 }
 
