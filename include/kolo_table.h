@@ -117,9 +117,9 @@ typedef struct kolo_table_options {
 
 /* Makes a table of zeros. Collective: all ranks pass the same options, but for function and context, and block until
  * all have come. It belongs to the caller, who ends it with kolo_table_destroy before the communicator.
- *     Memory, shared by the ranks of a machine: each row twice, with its state, and 8 bytes; with staleness > 0
- * 256 bytes for each worker and shard, and queue_bytes where two meet; with staleness 0 one clock of updates of each
- * worker, which it takes as it pushes.
+ *     Memory, shared by the ranks of a machine: each row twice, with its state, and 8 bytes (on several machines also,
+ * twice for each piece, 8 bytes and an update); with staleness > 0 256 bytes for each worker and shard, and queue_bytes
+ * where two meet; with staleness 0 one clock of updates of each worker, which it takes as it pushes.
  *     KOLO_ERR_ARG: an option is wrong, or differs between ranks, naming both values. KOLO_ERR_NO_SPACE,
  * KOLO_ERR_SYSTEM: on all ranks. In these cases the communicator stays usable. Others as kolo_allreduce. */
 KOLO_API int kolo_table_create(kolo_comm *comm, const kolo_table_options *options, kolo_table **table);
@@ -241,9 +241,9 @@ KOLO_API int kolo_table_get_stats(const kolo_table *table, kolo_table_stats *sta
  *     KOLO_ERR_TIMEOUT: a worker did not come, or the last file is not written yet; until it is called again, with
  * success, this worker can push nothing and end no clock (KOLO_ERR_STATE). Nothing is broken. On the one that saves
  * also where a rank that applies updates is stopped: then this save is over for all, as kolo_table_wait tells the
- * others. KOLO_ERR_PEER_DEAD: the worker that saved has ended; there is no new file. KOLO_ERR_ARG, also on a server.
- * KOLO_ERR_SYSTEM, KOLO_ERR_NO_SPACE. KOLO_ERR_UNSUPPORTED: on several machines, with staleness unbounded. There a
- * worker of the first machine that has workers writes the file (none does if these leave in this clock without
+ * others. KOLO_ERR_PEER_DEAD: the worker that saved has ended; the new file may be there, whole. KOLO_ERR_ARG, also on
+ * a server. KOLO_ERR_SYSTEM, KOLO_ERR_NO_SPACE. KOLO_ERR_UNSUPPORTED: on several machines, with staleness unbounded.
+ * There a worker of the first machine that has workers writes the file (none does if these leave in this clock without
  * saving), and kolo_table_wait tells that machine's workers alone what went wrong. */
 KOLO_API int kolo_table_save(kolo_table *table, const char *path);
 
