@@ -182,8 +182,9 @@ def with_odd_gradients():
     with check.assertRaisesRegex(RuntimeError, "between backward"):
         optimizer.step()
     optimizer.param_groups[0]["lr"] = 0.1
-    with check.assertRaisesRegex(RuntimeError, "on their way"):
-        optimizer.zero_grad()
+    for call in (optimizer.zero_grad, optimizer.state_dict):
+        with check.assertRaisesRegex(RuntimeError, "on their way"):
+            call()
     optimizer.step()
     model.frozen.requires_grad_()
     loss_of(model, *own(rows(0))).backward()

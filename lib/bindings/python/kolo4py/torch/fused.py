@@ -466,6 +466,8 @@ class FusedOptimizer(torch.optim.Optimizer):
 
         With sharded_state a rank has only its part, in tensors for save and load of torch.distributed.checkpoint alone.
         What was saved so can be loaded whole, and the other way round."""
+        if any(flat.begun for flat in self._flats):
+            raise RuntimeError("state_dict() while gradients are on their way: call step() first")
         number = {parameter: index for index, parameter in enumerate(self._names)}
         state: "Dict[int, Dict[str, torch.Tensor]]" = {}
         for flat in self._flats:
