@@ -323,6 +323,15 @@ class Optimizers(unittest.TestCase):
                                  ("is 0: it has to be", {"backward_passes_per_step": 0})):
             with self.assertRaisesRegex(kolo.ArgumentError, pattern):
                 hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=1), **options)
+        model.bias.requires_grad_(False)
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=1))
+        model.bias.requires_grad_()
+        model(torch.ones(2)).sum().backward()
+        for error, pattern, call in (
+                (RuntimeError, "parameter 1 required no gradient", optimizer.step),
+                (kolo.ArgumentError, "added", lambda: optimizer.add_param_group({"params": [torch.ones(1)]}))):
+            with self.assertRaisesRegex(error, pattern):
+                call()
 
 
 class Script(unittest.TestCase):

@@ -84,6 +84,9 @@ class _Distributed:
         self._is_reduced = False
         return super().step(None if closure is None else closure if self._steps_alone else reduced)  # type: ignore
 
+    def add_param_group(self, param_group: "Dict[str, Any]") -> None:
+        raise kolo.ArgumentError("parameters cannot be added to a distributed optimizer: make it with all of them")
+
     def zero_grad(self, *arguments: Any, **named: Any) -> None:
         if self._reducer.is_busy():
             raise RuntimeError("zero_grad() while gradients are on their way: call step() or synchronize() first")
@@ -100,8 +103,7 @@ def _names(optimizer: torch.optim.Optimizer, named_parameters: "Optional[Iterabl
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     if given and any(parameter not in known for parameter in parameters):
         raise kolo.ArgumentError("named_parameters lacks a parameter of the optimizer: pass model.named_parameters()")
-    return {parameter: known.get(parameter, f"parameter {index}") for index, parameter in enumerate(parameters)
-            if parameter.requires_grad}
+    return {parameter: known.get(parameter, f"parameter {index}") for index, parameter in enumerate(parameters)}
 
 
 def DistributedOptimizer(optimizer: torch.optim.Optimizer,

@@ -106,7 +106,9 @@ class Reducer:
     def __init__(self, named: "Dict[torch.Tensor, str]", compression: Type[Compressor], op: str, predivide: float,
                  passes: int, sparse_as_dense: bool, bucket_bytes: int) -> None:
         ranks = communicator().size
-        self._names, self._passes = named, passes
+        self._frozen = {parameter: name for parameter, name in named.items() if not parameter.requires_grad}
+        self._names = named = {parameter: name for parameter, name in named.items() if parameter.requires_grad}
+        self._passes = passes
         self._op = op if predivide == 1 else Sum
         self._prescale = 1 / predivide
         self._postscale = predivide / ranks if predivide != 1 and op == Average else 1.0
@@ -175,6 +177,10 @@ class Reducer:
     @torch.no_grad()
     def finish(self) -> None:
         """All gradients become those of all ranks. Every rank calls it as often."""
+        for parameter, name in self._frozen.items():
+            if parameter.requires_grad and parameter.grad is not None:
+                raise RuntimeError(f"{name} required no gradient when the optimizer was made, which so cannot train it: make "
+                                   "another one")
         if self._sparse is None:
             self._agree()
         while self._started < len(self._buckets):
