@@ -5,7 +5,9 @@ import io
 import itertools
 import os
 import sys
+import time
 import unittest
+from unittest import mock
 
 import torch_ranks
 import torch
@@ -130,6 +132,18 @@ class Tensors(unittest.TestCase):
             for handle in reversed(handles):
                 hvd.synchronize(handle)
             self.assertEqual(hvd.size() ** 3, x[0, 0].item())
+        s = torch.ones(4).to_sparse()
+        handles = [hvd.allreduce_async_(x, op=hvd.Sum) for x in (s._values(), s, s)]
+        for handle in reversed(handles):
+            hvd.synchronize(handle)
+        self.assertEqual([hvd.size() ** 3] * 4, s.to_dense().tolist())
+        time.sleep(0.3 * (hvd.rank() == 1))
+        x = torch.ones(4)
+        handle = hvd.allreduce_async_(x, op=hvd.Sum)
+        with mock.patch.object(kolo.Request, "wait", side_effect=KeyboardInterrupt), self.assertRaises(KeyboardInterrupt):
+            hvd.synchronize(handle)  # as when a signal's handler raises: the call goes on
+        hvd.allreduce_(x, op=hvd.Sum, prescale_factor=0.5, postscale_factor=2)
+        self.assertEqual([hvd.size() ** 2] * 4, x.tolist())
         x = torch.tensor([hvd.rank()])
         self.assertIs(x, hvd.broadcast_(x, root_rank=1))
         self.assertEqual(1, x.item())

@@ -31,9 +31,13 @@ class Handle:
 
     def wait(self) -> Any:
         if self._requests:
+            try:
+                self._result = self._finish(*(request.wait() for request in self._requests))
+            except kolo.Error:
+                _in_flight.discard(self)
+                raise
+            self._requests = ()  # not when a handler has raised: the call goes on
             _in_flight.discard(self)
-            self._result = self._finish(*(request.wait() for request in self._requests))
-            self._requests = ()
         return self._result
 
     def tensor(self) -> torch.Tensor:
@@ -98,7 +102,7 @@ def _scaled(x: torch.Tensor, factor: float) -> torch.Tensor:
 def _allreduce(tensor: torch.Tensor, out: Optional[torch.Tensor], op: str, compression: Type[Compressor], prescale: float,
                postscale: float) -> Handle:
     if tensor.is_sparse:
-        return _sparse_allreduce(tensor.detach(), out, op, prescale, postscale)
+        return _sparse_allreduce(tensor, out, op, prescale, postscale)
     x = _dense(tensor)
     begins_with_copy = prescale != 1 or compression is not Compression.none or not x.is_contiguous()
     _await_changes(x, begins_with_copy)
@@ -123,11 +127,14 @@ def _allreduce(tensor: torch.Tensor, out: Optional[torch.Tensor], op: str, compr
 CHECKED: "Dict[str, Any]" = {"check_invariants": True} if hasattr(torch.sparse, "check_sparse_tensor_invariants") else {}
 
 
-def _sparse_allreduce(x: torch.Tensor, out: Optional[torch.Tensor], op: str, prescale: float, postscale: float) -> Handle:
+def _sparse_allreduce(tensor: torch.Tensor, out: Optional[torch.Tensor], op: str, prescale: float, postscale: float) -> Handle:
     """Every rank gets all ranks' entries, and adds up those that have the same index."""
     if op not in (Average, Sum):
         raise kolo.ArgumentError(f"op {op!r} cannot be done with sparse tensors, only Average and Sum")
-    comm, own = communicator(), _scaled(x, prescale).coalesce()
+    for part in (tensor._indices(), tensor._values()):
+        _await_changes(part, True)
+    comm, x = communicator(), tensor.detach()  # which has the entries of now, and not those that copy_ gives the tensor
+    own = _scaled(x, prescale).coalesce()
     with comm._handle.undivided(begun=False) as calls:
         indices = own.indices().t().contiguous()  # an entry each row
         shapes = comm.all_gather(torch.tensor([*indices.shape, *x.shape])).tolist()
@@ -145,10 +152,10 @@ def _sparse_allreduce(x: torch.Tensor, out: Optional[torch.Tensor], op: str, pre
         result = _scaled(total, postscale / comm.size if op == Average else postscale)
         if out is None:
             return result
-        with torch.no_grad():  # a sparse tensor's detach() is another tensor, with other entries
+        with torch.no_grad():
             return out.copy_(result)
 
-    return Handle(requests, finish, (), True)
+    return Handle(requests, finish, () if out is None else (out._values(),), True)
 
 
 def sparse_allreduce_async(tensor: torch.Tensor, name: Optional[str] = None, op: Optional[str] = None) -> Handle:
@@ -156,7 +163,7 @@ def sparse_allreduce_async(tensor: torch.Tensor, name: Optional[str] = None, op:
     returns a sparse tensor. op: Average (if not given) or Sum."""
     if not tensor.is_sparse:
         raise kolo.ArgumentError(f"the tensor's layout is {tensor.layout}, not torch.sparse_coo: use allreduce_async")
-    return _sparse_allreduce(tensor.detach(), None, checked_op(op), 1, 1)
+    return _sparse_allreduce(tensor, None, checked_op(op), 1, 1)
 
 
 def _grouped_allreduce(tensors: "Sequence[torch.Tensor]", is_in_place: bool, op: str, compression: Type[Compressor],
