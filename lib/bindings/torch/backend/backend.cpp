@@ -189,7 +189,9 @@ at::Tensor KoloBackend::allocateTensor(long numel, at::TensorOptions options) {
     TORCH_CHECK(numel >= 0, "kolo: a tensor of ", numel, " elements");
     const auto lock = alone();
     comm();
-    return pool_->allocate(communicator_, numel, options);
+    const at::Tensor tensor = pool_->allocate(communicator_, numel, options);
+    raise_interruption();
+    return tensor;
 }
 
 uint64_t KoloBackend::buffers() const {
@@ -272,6 +274,7 @@ void KoloBackend::monitoredBarrier(const c10d::BarrierOptions &options, bool wai
     const auto inline_barrier = [&] {
         const auto lock = alone();
         check(kolo_barrier(comm()));
+        raise_interruption();
     };
     const std::string prefix = "monitored/" + std::to_string(monitored_barriers_++) + "/";
     const auto left = [&] {
@@ -361,6 +364,7 @@ c10::intrusive_ptr<c10d::Backend> KoloBackend::shrink(const std::vector<int64_t>
     auto communicator = std::make_shared<Communicator>(made);
     std::vector<int> survivors(static_cast<size_t>(kolo_comm_size(made)));
     check(kolo_allgather(made, &rank_, survivors.data(), 1, KOLO_I32));
+    raise_interruption();
     if (survivors != left)
         throw_error(c10::str("kolo: of the group's ranks ", survivors, " are left, not ", left,
                              ", which were to be: exclude all others"));
