@@ -98,6 +98,7 @@ def level():
         for i in range(count):
             group = dist.new_group([0, 1])
             dist.all_reduce(torch.ones(1), group=group, async_op=True).get_future().wait()
+            dist.irecv(torch.ones(1), 1 - rank, group).get_future()
             dist.destroy_process_group(group)
 
     def used():

@@ -399,12 +399,15 @@ void Watcher::halt_all() {
 void Watcher::stop() {
     if (is_in_child())
         return;
+    std::vector<c10::intrusive_ptr<KoloWork>> left; /* let go of without the lock */
     {
         std::unique_lock<std::mutex> lock(mutex_);
         if (is_stopping_)
             return;
         is_stopping_ = true;
         end_thread(lock);
+        if (has_ended_) /* else it is the caller, and may be amid them */
+            left.swap(watched_);
         communicator_.reset();
     }
     for (const auto &work : works(false))
