@@ -186,6 +186,10 @@ def with_odd_gradients():
         with check.assertRaisesRegex(RuntimeError, "on their way"):
             call()
     optimizer.step()
+    wanted.param_groups[0]["momentum"] = 0.9
+    with check.assertRaisesRegex(kolo.ArgumentError, "momentum"):
+        optimizer.load_state_dict(wanted.state_dict())
+    optimizer.step()
     model.frozen.requires_grad_()
     loss_of(model, *own(rows(0))).backward()
     with check.assertRaisesRegex(RuntimeError, "parameter 0 required no gradient"):
@@ -203,6 +207,19 @@ def with_odd_gradients():
     table(torch.tensor([dist.get_rank()])).sum().backward()
     optimizer.step()
     torch.testing.assert_close(before - table.weight, torch.tensor([[0.5] * 2, [0.5] * 2, [0.0] * 2]))
+    before = [parameter.detach().clone() for parameter in new_model().parameters()]
+    careful = new_model()
+    skipping = kolo4py.torch.FusedAdamW(careful.parameters(), skip_nonfinite=True)
+    for parameter in careful.parameters():
+        parameter.grad = torch.full_like(parameter, float("nan") if dist.get_rank() == 0 else 1)
+    skipping.step()
+    assert skipping.info.skipped and all(torch.equal(a, b) for a, b in zip(before, careful.parameters()))
+
+
+def with_odd_states():
+    """Of which a rank has nothing, and what is refused."""
+    dist.init_process_group("kolo")
+    check = unittest.TestCase()
     small = nn.Linear(3, 1)  # of which rank 1 owns nothing
     for is_sharded in (False, True):
         optimizer = kolo4py.torch.FusedAdamW(small.parameters(), sharded_state=is_sharded)
@@ -214,13 +231,12 @@ def with_odd_gradients():
     with check.assertRaisesRegex(kolo.ArgumentError, "in another way"):
         kolo4py.torch.FusedAdamW(nn.Linear(64, 2).parameters(), bucket_bytes=1).load_state_dict(
             kolo4py.torch.FusedAdamW(nn.Linear(64, 2).parameters(), sharded_state=True).state_dict())
-    before = [parameter.detach().clone() for parameter in new_model().parameters()]
-    careful = new_model()
-    skipping = kolo4py.torch.FusedAdamW(careful.parameters(), skip_nonfinite=True)
-    for parameter in careful.parameters():
-        parameter.grad = torch.full_like(parameter, float("nan") if dist.get_rank() == 0 else 1)
-    skipping.step()
-    assert skipping.info.skipped and all(torch.equal(a, b) for a, b in zip(before, careful.parameters()))
+    optimizer.sharded_state = False
+    state = optimizer.state_dict()
+    state["state"][0]["exp_avg"], state["state"][1]["exp_avg"] = torch.ones(1, 4), torch.ones(1)
+    with check.assertRaisesRegex(kolo.ArgumentError, r"shape \(1, 4\) is for"):
+        optimizer.load_state_dict(state)
+    assert not optimizer.state_dict()["state"][1]["exp_avg"].any()
 
 
 def with_changed_gradients():
@@ -379,6 +395,7 @@ class Fused(torch_ranks.JobTest):
 
     def test_odd_gradients(self):
         self.run_ranks(with_odd_gradients, 2)
+        self.run_ranks(with_odd_states, 2)
         self.run_ranks(with_changed_gradients, 2)
 
     def test_learned_order(self):

@@ -149,14 +149,16 @@ class _Flat:
         self.comm.broadcast(value, owner)
         return value[0]
 
-    def write(self, which: int, values: "Sequence[torch.Tensor]") -> None:
-        """Takes this rank's part of a state, of whole or sharded tensors."""
+    def write(self, which: int, values: "Sequence[torch.Tensor]", is_check: bool = False) -> None:
+        """Takes this rank's part of a state, of whole or sharded tensors. is_check: only raises what it would raise."""
         local = self._local(which)
         for parameter, part, value in zip(self.parameters, self._parts(self.comm.rank), values):
             if value.size() != parameter.size():
                 raise kolo.ArgumentError(f"a state of shape {tuple(value.size())} is for a parameter of shape "
                                          f"{tuple(parameter.size())}")
-            local[part.place:part.place + part.end - part.first].copy_(_sharded.elements(value, part))
+            own = _sharded.elements(value, part)
+            if not is_check:
+                local[part.place:part.place + part.end - part.first].copy_(own)
 
     def _parts(self, rank: int) -> "List[_sharded.Part]":
         """What that rank has of the state of each parameter."""
@@ -490,31 +492,38 @@ class FusedOptimizer(torch.optim.Optimizer):
     @torch.no_grad()
     def load_state_dict(self, state_dict: "Dict[str, Any]") -> None:
         """Takes settings and state of a state_dict, of this class or of torch.optim's; each rank its part of it, which
-        may be sharded as state_dict() gives it. Every rank loads the same. State that is not there counts as 0."""
+        may be sharded as state_dict() gives it. Every rank loads the same. State that is not there counts as 0. A state
+        that is refused changes nothing."""
         groups = state_dict["param_groups"]
         if [len(group["params"]) for group in groups] != [len(group["params"]) for group in self.param_groups]:
             raise kolo.ArgumentError("the state is that of other parameter groups")
         if any(flat.begun for flat in self._flats):
             raise RuntimeError("load_state_dict() while gradients are on their way: call step() first")
         saved_as = dict(zip(self._names, (name for group in groups for name in group["params"])))
-        for own, group in zip(self.param_groups, groups):
-            own.update((name, value) for name, value in group.items() if name != "params")
-        self._apply_settings()  # by which the library tells who has momentum
-        for flat in self._flats:
-            self._load(flat, [state_dict["state"].get(saved_as[parameter], {}) for parameter in flat.parameters])
+        before = self.param_groups
+        self.param_groups = [{**own, **group, "params": own["params"]} for own, group in zip(before, groups)]
+        try:
+            self._apply_settings()  # by which the library tells who has momentum
+            for is_check, flat in itertools.product((True, False), self._flats):
+                saved = [state_dict["state"].get(saved_as[parameter], {}) for parameter in flat.parameters]
+                self._load(flat, saved, is_check)
+        except kolo.ArgumentError:
+            self.param_groups = before
+            raise
 
-    def _load(self, flat: _Flat, saved: "List[Dict[str, Any]]") -> None:
+    def _load(self, flat: _Flat, saved: "List[Dict[str, Any]]", is_check: bool) -> None:
         assert flat.message is not None
         steps = {int(state.get("step", 1)) for state in saved if any(state.get(name) is not None for name in self._states)}
         if len(steps) > 1:
             raise kolo.ArgumentError(f"the state is of parameters with different numbers of steps, {sorted(steps)}")
-        flat.message.steps = max(steps, default=0)
+        if not is_check:
+            flat.message.steps = max(steps, default=0)
         for name, which in self._states_of(flat).items():
             values = [state.get(name) for state in saved]
             if which == _optimizer.MASTER:
                 values = [parameter if value is None else value for value, parameter in zip(values, flat.parameters)]
             flat.write(which, [torch.zeros_like(parameter) if value is None else value
-                               for value, parameter in zip(values, flat.parameters)])
+                               for value, parameter in zip(values, flat.parameters)], is_check)
 
 
 class FusedAdamW(FusedOptimizer):
