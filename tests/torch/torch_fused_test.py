@@ -207,6 +207,9 @@ def with_odd_gradients():
     table(torch.tensor([dist.get_rank()])).sum().backward()
     optimizer.step()
     torch.testing.assert_close(before - table.weight, torch.tensor([[0.5] * 2, [0.5] * 2, [0.0] * 2]))
+    table.weight.grad = torch.ones(3, 2).to_sparse()
+    optimizer.step()
+    torch.testing.assert_close(before - table.weight, torch.tensor([[1.5] * 2, [1.5] * 2, [1.0] * 2]))
     before = [parameter.detach().clone() for parameter in new_model().parameters()]
     careful = new_model()
     skipping = kolo4py.torch.FusedAdamW(careful.parameters(), skip_nonfinite=True)

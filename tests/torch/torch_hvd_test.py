@@ -343,6 +343,7 @@ class Optimizers(unittest.TestCase):
         model(torch.ones(2)).sum().backward()
         for error, pattern, call in (
                 (RuntimeError, "parameter 1 required no gradient", optimizer.step),
+                (kolo.ArgumentError, "made already", lambda: hvd.DistributedOptimizer(optimizer)),
                 (kolo.ArgumentError, "added", lambda: optimizer.add_param_group({"params": [torch.ones(1)]}))):
             with self.assertRaisesRegex(error, pattern):
                 call()
