@@ -10,6 +10,7 @@ from unittest import mock
 
 import kolo4py as kolo
 import python_ranks
+from python_arrays import numpy
 
 ROWS, COLUMNS, CLOCKS = 20, 3, 8
 STALENESSES = (0, 2, math.inf)
@@ -48,18 +49,21 @@ class Tables(python_ranks.RankTest):
                     self.comm.barrier()
 
     def test_rows(self):
-        lengths = [1 + row % 4 for row in range(10)]
-        with kolo.Table(self.comm, 10, row_columns=lengths, staleness=0) as table:
-            first = sum(lengths[:4])
-            table.initialize(array.array("f", range(sum(lengths))) if self.comm.rank == 0 else None)
-            out = array.array("f", bytes(4 * (lengths[4] + lengths[0])))
-            self.assertEqual([*range(first, first + lengths[4]), 0], list(table.pull_rows([4, 0], out)))
-            table.push_rows([4, 4], array.array("f", [1] * 2 * lengths[4]))
-            table.clock()
-            self.assertEqual([first + i + 2 * self.comm.size for i in range(lengths[4])],
-                             list(table.pull(array.array("f", bytes(4 * lengths[4])), 4, 1)))
-            self.assertEqual(table.owner(9), self.comm.size - 1)
-            self.comm.barrier()
+        lengths, kinds = [1 + row % 4 for row in range(10)], {"f4": lambda values: array.array("f", values)}
+        if numpy:
+            kinds["c8"] = lambda values: numpy.array(values, "c8")
+        for dtype, make in kinds.items():
+            with kolo.Table(self.comm, 10, dtype=dtype, row_columns=lengths, staleness=0) as table:
+                first = sum(lengths[:4])
+                table.initialize(make(range(sum(lengths))) if self.comm.rank == 0 else None)
+                out = make([9] * (lengths[4] + lengths[0]))
+                self.assertEqual([*range(first, first + lengths[4]), 0], list(table.pull_rows([4, 0], out)))
+                table.push_rows([4, 4], make([1] * 2 * lengths[4]))
+                table.clock()
+                self.assertEqual([first + i + 2 * self.comm.size for i in range(lengths[4])],
+                                 list(table.pull(make([9] * lengths[4]), 4, 1)))
+                self.assertEqual(table.owner(9), self.comm.size - 1)
+                self.comm.barrier()
 
     def test_rules(self):
         for rule, wanted in (("assign", 2), ("sgd", -0.5 * 2), ("adagrad", -0.5), ("adam", -0.5)):
@@ -71,9 +75,7 @@ class Tables(python_ranks.RankTest):
                 self.comm.barrier()
 
     def test_numpy(self):
-        try:
-            import numpy
-        except ImportError:
+        if numpy is None:
             self.skipTest("no NumPy")
         with kolo.Table(self.comm, ROWS, COLUMNS, staleness=1) as table:
             ids = numpy.array([5, 1, 5])

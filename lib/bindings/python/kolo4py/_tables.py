@@ -54,10 +54,12 @@ class Table:
                 raise ArgumentError(f"{what} {value!r} is none of {', '.join(known)}")
         self.rows, self.columns = integer(rows, "rows", 0, COUNT_MAX), integer(columns, "columns", 0, COUNT_MAX)
         self._lengths: "Optional[List[int]]" = None if row_columns is None else [
-            integer(length, f"row_columns[{row}]", 0, COUNT_MAX) for row, length in enumerate(row_columns)]
+            integer(length, f"row_columns[{row}]", 0, COUNT_MAX // self._element.width)
+            for row, length in enumerate(row_columns)]
         if self._lengths is not None and len(self._lengths) != rows:
             raise ArgumentError(f"row_columns has {len(self._lengths)} entries, and the table {rows} rows")
-        lengths = (ctypes.c_size_t * rows)(*self._lengths) if self._lengths is not None else None
+        lengths = None if self._lengths is None else (ctypes.c_size_t * rows)(
+            *(length * self._element.width for length in self._lengths))
         options = _library.TableOptions(
             options_bytes=ctypes.sizeof(_library.TableOptions), name=name.encode() if name else None, rows=rows,
             columns=self.columns * self._element.width, row_columns=ctypes.addressof(lengths) if lengths else None,
