@@ -149,10 +149,11 @@ class Optimizer:
         """The whole state, the same on every rank: the steps, and arrays of float32 or float64. Collective."""
         code = "d" if self._parameters.element.code == _elements.F64 else "f"
         state: "Dict[str, Any]" = {"steps": self.steps}
-        with self._caller.handle.undivided():
+        with self._caller.handle.undivided(begun=False) as call:
             for name, number in self._states().items():
                 whole = array.array(code, bytes(self._parameters.count * array.array(code).itemsize))
                 self._make("read_state", self._address, number, whole.buffer_info()[0], -1)
+                call.begun = True
                 state[name] = whole
         return state
 
