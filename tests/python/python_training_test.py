@@ -157,18 +157,21 @@ class Optimizers(python_ranks.RankTest):
                     break
                 self.assertEqual(create.call_count, destroy.call_count)
         self.assertGreater(create.call_count, 1)
-        for line in itertools.count():
-            optimizer, gradients = kolo.Optimizer(alone, parameters), self.gradients(0, "f")
-            if not python_ranks.is_raised_at(line, optimizer.begin, 0, gradients):
-                break
-            is_kept = bool(optimizer._begun)
-            try:
-                optimizer.begin(0, gradients)
-                seen.add("not begun")
-            except kolo.Error:
-                self.assertTrue(is_kept)
-                seen.add("begun")
-            optimizer.step(gradients)
+        for has_begun, call in ((False, lambda: optimizer.begin(0, gradients)), (True, lambda: optimizer.step(gradients))):
+            for line in itertools.count():
+                optimizer, gradients = kolo.Optimizer(alone, parameters), self.gradients(0, "f")
+                if has_begun:
+                    optimizer.begin(0, gradients)
+                if not python_ranks.is_raised_at(line, call):
+                    break
+                is_kept = bool(optimizer._begun)
+                try:
+                    optimizer.begin(0, gradients)
+                    seen.add("not begun")
+                except kolo.Error:
+                    self.assertTrue(is_kept)
+                    seen.add("begun")
+                optimizer.step(gradients)
         self.assertEqual({"begun", "not begun"}, seen)
         optimizer.step(gradients)
         alone.close()
@@ -210,6 +213,13 @@ class Optimizers(python_ranks.RankTest):
         self.assertRaises(kolo.ArgumentError, optimizer.set_group, 1 << 64, lr=1)
         self.assertRaises(kolo.ArgumentError, optimizer.begin, 1, array.array("f", [1] * COUNT))
         self.assertRaises(kolo.ArgumentError, optimizer.set_group, 0, rate=1)
+        optimizer, gradients = kolo.Optimizer(self.comm, parameters, segments=[10, COUNT]), array.array("f", [1] * COUNT)
+        optimizer.begin(0, gradients)
+        self.assertRaises(kolo.ArgumentError, optimizer.state_dict)
+        self.assertRaises(kolo.ArgumentError, optimizer.step, parameters)
+        self.assertTrue(optimizer._begun)
+        optimizer.step(gradients)
+        self.assertEqual((1, []), (optimizer.state_dict()["steps"], optimizer._begun))
 
 
 class ManyArrays(python_ranks.RankTest):
