@@ -140,6 +140,7 @@ class Failures(unittest.TestCase):
                 ("comm, 'broadcast'", "KeyboardInterrupt", 130, broadcast, broadcast),
                 ("comm, 'all_gather'", "ValueError", 1, broadcast, broadcast),
                 ("pickle, 'dumps'", "KeyboardInterrupt", 130, gather, gather),
+                ("pickle, 'dumps'", "ValueError", 1, "step()", "step()"),
                 ("_messages, 'bytearray'", "MemoryError", 1, "comm.recv_object(0)", "comm.send_object('x' * 10 ** 6, 1)"),
                 ("_optimizers.array, 'array'", "MemoryError", 1, state, state)):
             with self.subTest(call=own, at=place):
@@ -148,6 +149,12 @@ class Failures(unittest.TestCase):
             from unittest import mock
             from kolo4py import _messages, _optimizers
             optimizer = kolo.Optimizer(comm, (ctypes.c_float * 4)())
+            def step():
+                with kolo.Buckets(comm, [(ctypes.c_float * 4)(), (ctypes.c_float * 4)()], bucket_bytes=1) as buckets:
+                    buckets.ready(1)
+                    pickle.dumps(1)
+                    buckets.ready(0)
+                    buckets.wait()
             if comm.rank == 1:
                 try:
                     with mock.patch.object({place}, side_effect={error}, create=True):

@@ -10,7 +10,7 @@ from ._handle import Handle
 from ._typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from typing import Any, List, Optional, Sequence
+    from typing import Any, List, Optional, Sequence, Type
 
 
 class Options(_library.Checked):
@@ -59,6 +59,7 @@ class Buckets:
                  keep_order: bool = False, unused: str = "error", compression: Optional[str] = None,
                  share: float = 0.01, error_feedback: bool = True) -> None:
         self._address = ctypes.c_void_p()
+        self._is_begun = False  # a step
         self._handle: Handle = comm._handle
         self._handle.refuse_closed()
         if unused not in ("error", "zero"):
@@ -79,7 +80,8 @@ class Buckets:
         """arrays[index] is ready in this step: it belongs to kolo until wait() returns. Waits for nobody. Any thread may
         call it. ArgumentError: there is no such array, or it was ready already. Other errors are those of a bucket that
         went out before: then the buckets can only be closed."""
-        status = self._handle.library.kolo_bucket_ready(self._usable(), self._checked(index))
+        address, index, self._is_begun = self._usable(), self._checked(index), True
+        status = self._handle.library.kolo_bucket_ready(address, index)
         if status:
             self._handle.fail(status)
 
@@ -88,6 +90,7 @@ class Buckets:
         ready, which the message names, and unused is "error"; then the step goes on. PeerDead, Timeout, Mismatch,
         Aborted: the communicator is broken."""
         self._handle.fail(self._handle.library.kolo_bucket_wait(self._usable()))
+        self._is_begun = False
 
     def _checked(self, index: int) -> int:
         return _library.integer(index, "array", 0, len(self._views) - 1)
@@ -116,7 +119,8 @@ class Buckets:
         return int(info.buckets)
 
     def close(self) -> None:
-        """Ends the buckets; waits for what is in flight. May be called more than once, also after Comm.close."""
+        """Ends the buckets; waits for what is in flight. May be called more than once, also after Comm.close. An exception
+        that leaves the with block within a step aborts the communicator."""
         self._handle.refuse_handler()
         address, self._address = self._address, ctypes.c_void_p()
         if address:
@@ -126,7 +130,9 @@ class Buckets:
     def __enter__(self) -> "Buckets":
         return self
 
-    def __exit__(self, *_error: object) -> None:
+    def __exit__(self, kind: "Optional[Type[BaseException]]", *_: object) -> None:
+        if kind and self._is_begun:  # else this rank's next buckets would meet the others' later ones
+            self._handle.abort_for(kind)
         self.close()
 
     def __del__(self) -> None:
