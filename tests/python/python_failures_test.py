@@ -322,9 +322,11 @@ class Interrupts(unittest.TestCase):
 
     def test_blocking_calls(self):
         for call in ("comm.barrier()", "comm.recv(bytearray(1), 1)", "comm.barrier(async_=True).wait()",
-                     "comm.all_reduce(bytearray(1 << 20))"):
+                     "comm.all_reduce(bytearray(1 << 20))", "(comm.barrier(async_=True), comm.free(array))",
+                     "(buckets.ready(0), buckets.close())"):
             with self.subTest(call):
                 lines, errors = run(2, self.SEND + f"""
+        array, buckets = comm.empty(1), kolo.Buckets(comm, [bytearray(8)], "sum")
         if comm.rank == 0:
             measured(lambda: {call})
             print(0, comm.failure.error)

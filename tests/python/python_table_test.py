@@ -9,6 +9,7 @@ import tempfile
 from unittest import mock
 
 import kolo4py as kolo
+from kolo4py import _interrupts
 import python_ranks
 from python_arrays import numpy
 
@@ -150,7 +151,12 @@ class Tables(python_ranks.RankTest):
                     break
                 made.append(kolo.Table(alone, 2))
         self.assertGreater(len(made), 3)
-        alone.close()
+        for close in (kolo.Table(alone, 2).close, alone.close):  # in a wait within: the call raises it in its end
+            kolo.Table(alone, 2)
+            with mock.patch.object(library, "kolo_table_destroy", wraps=library.kolo_table_destroy) as destroy:
+                destroy.side_effect = lambda place: _interrupts.raised.append(python_ranks.Raised()) or mock.DEFAULT
+                self.assertRaises(python_ranks.Raised, close)
+        self.assertIsNone(alone._handle._owned)
 
     def test_refused(self):
         with self.assertRaisesRegex(kolo.ArgumentError, "rule 'half'"):

@@ -121,11 +121,8 @@ class Buckets:
     def close(self) -> None:
         """Ends the buckets; waits for what is in flight. May be called more than once, also after Comm.close. An exception
         that leaves the with block within a step aborts the communicator."""
-        self._handle.refuse_handler()
-        address, self._address = self._address, ctypes.c_void_p()
-        if address:
-            self._handle.library.kolo_bucket_destroy(address)
-        self._views = []
+        self.__del__()
+        self._handle.fail(0)  # what a handler has raised meanwhile
 
     def __enter__(self) -> "Buckets":
         return self
@@ -137,4 +134,7 @@ class Buckets:
 
     def __del__(self) -> None:
         if getattr(self, "_address", None):
-            self.close()
+            self._handle.refuse_handler()
+            address, self._address = self._address, ctypes.c_void_p()
+            self._handle.library.kolo_bucket_destroy(address)
+            self._views = []

@@ -59,12 +59,13 @@ class Comm(Messages):
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
                  trace: Optional[TracebackType]) -> None:
         self._handle.close(kind)
+        self._handle.fail(0)  # what a handler has raised meanwhile
 
     def close(self) -> None:
         """Leaves the communicator, and before it its tables, as Table.close does; waits for no rank otherwise. Requests in
         flight fail; later calls raise Broken. While arrays of `empty` are still referred to, their memory stays, and the
         other ranks see this one leave only with its end."""
-        self._handle.close()
+        self.__exit__(None, None, None)
 
     def _derived(self, name: str, *arguments: Any) -> "Optional[Comm]":
         """What a function of the library has made that gets the communicator, these arguments and a place."""
@@ -222,9 +223,9 @@ class Comm(Messages):
             raise ArgumentError("array is none of this communicator's `empty`, or has been freed")
         self._caller.settle(messages=True)
         status = self._handle.library.kolo_free(self._handle.comm, array.address)
-        if status:
-            self._handle.fail(status)
-        self._handle.let_go(array)
+        if status == 0:
+            self._handle.let_go(array)
+        self._handle.fail(status)
 
 
 def _text(value: Optional[str]) -> Optional[bytes]:

@@ -166,9 +166,9 @@ class Handle:
     def give_back(self, address: int) -> None:
         """Ends what Comm.share has done with the memory there; also on a communicator that is closed, but still there."""
         status = self.library.kolo_free(ctypes.c_void_p(self._owned), address)
-        if status:
-            self.fail(status)
-        self.adopted.pop(address, None)
+        if status == 0:
+            self.adopted.pop(address, None)
+        self.fail(status)
 
     def __del__(self) -> None:
         self._memories.clear()

@@ -88,6 +88,7 @@ class Table:
         workers any other end of this rank's part, as by an exception in the with block, aborts the communicator. On several
         machines the lowest rank of each waits until all workers have left or ended."""
         self._caller.handle.end_table(self._address)
+        self._caller.handle.fail(0)  # what a handler has raised meanwhile
 
     def _call(self, name: str, *arguments: Any) -> None:
         handle = self._caller.handle
