@@ -6,6 +6,7 @@ import ctypes
 import gc
 import math
 import os
+import subprocess
 import sys
 import unittest
 import weakref
@@ -344,6 +345,16 @@ class Shared(python_ranks.RankTest):
         self.assertIn("dltensor", repr(capsule))
         del capsule
         self.assertEqual({}, _dlpack._lent)
+
+    @unittest.skipUnless(numpy, "NumPy is missing")
+    def test_dlpack_outlives_the_package(self):
+        for keep in ("sys.kept = x", "contextvars.ContextVar('kept').set(x)"):
+            code = f"""if True:
+                import contextvars, numpy, python_arrays, sys
+                x = numpy.from_dlpack(python_arrays.Lent([1], (1,)))
+                {keep}"""
+            done = subprocess.run([sys.executable, "-B", "-c", code], cwd=os.path.dirname(__file__), check=False)
+            self.assertEqual(0, done.returncode, keep)
 
     def test_dlpack_copies(self):
         for name in ("float32", "complex64"):

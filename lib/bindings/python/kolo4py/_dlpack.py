@@ -6,6 +6,7 @@ A capsule that kolo gets is left unconsumed: it ends what it holds when it is dr
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import math
 
@@ -110,6 +111,14 @@ def _destroy(capsule: int) -> None:
 
 _deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_delete)
 _destructor = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_destroy)
+
+
+@atexit.register
+def _leave() -> None:
+    """What is lent may outlive this module: it stays, and its taker calls nothing."""
+    for managed, *_ in _lent.values():
+        managed.deleter = None
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object((_lent, _destructor)))
 
 
 def lend(address: int, element: _elements.Element, shape: "Tuple[int, ...]", keep: object,
