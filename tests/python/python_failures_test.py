@@ -180,7 +180,8 @@ class Failures(unittest.TestCase):
             comm.close()
             comm = kolo.init(timeout=0.2, name=f"kolo-python-{os.getppid()}", shm_fd=None)
             if comm.rank == 1:
-                time.sleep(1)
+                while comm.failure is None:
+                    time.sleep(0.01)
                 os._exit(0)
             try:
                 comm.barrier()
