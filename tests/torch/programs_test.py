@@ -234,7 +234,7 @@ class LightGbm(unittest.TestCase):
 @needs("jax", "numpy")
 class Jax(unittest.TestCase):
     CALLS = """
-import jax, jax.numpy as jnp, kolo, jax_collectives
+import jax, jax.numpy as jnp, kolo4py as kolo, jax_collectives
 with kolo.init() as comm:
     over = jax_collectives.Collectives(comm)
     x, total = jnp.arange(3.0), sum(range(1, comm.size + 1))
