@@ -39,7 +39,8 @@ def answers() -> Generator[int, Any, None]:
 
 
 def listen(comm: ctypes.c_void_p, asked: Generator[int, Any, None]) -> Any:
-    """Has signals interrupt this communicator's calls in the main thread; others never run handlers. What to keep."""
+    """Has signals interrupt the main thread's calls, if it makes the communicator; others never run handlers. What to
+    keep."""
     next(asked)
     hooks = _library.Hooks(ctypes.sizeof(_library.Hooks), _library.INTERRUPT(asked.send))
     if threading.current_thread() is threading.main_thread():
