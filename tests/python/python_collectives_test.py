@@ -290,9 +290,9 @@ class Plans(python_ranks.RankTest):
         plan()
         sys.setprofile(None)
         self.assertEqual([("call", "planned"), ("return", "planned")], [each for each in events if each[1] == "planned"])
-        # A wait of 100 ms, as on a busy machine, asks _answers whether to go on.
+        # A wait of 100 ms, as on a busy machine, asks answers whether to go on.
         self.assertEqual(["call", "return"],
-                         [event for event, name in events if not event.startswith("c_") and name != "_answers"])
+                         [event for event, name in events if not event.startswith("c_") and name != "answers"])
 
     def test_plan_after_the_end(self):
         group = self.comm.dup()
