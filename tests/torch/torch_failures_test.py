@@ -11,6 +11,7 @@ import copy
 import ctypes
 import datetime
 import functools
+import multiprocessing
 import operator
 import os
 import random
@@ -45,18 +46,16 @@ def train(model, steps, before_step=lambda step: None):
         optimizer.step()
 
 
-def killed_in_training(in_backward):
+def killed_in_training(in_backward, killed_at):
     dist.init_process_group("kolo")
     torch.manual_seed(1)
     layers = torch.nn.Sequential(torch.nn.Linear(100, 400), torch.nn.ReLU(), torch.nn.Linear(400, 10))
     model = DistributedDataParallel(layers)
-    killed_at = torch.zeros(1, dtype=torch.float64)
-    clock = time.monotonic
 
     def die(*_):
         if dist.get_rank() == VICTIM:
+            killed_at.value = time.monotonic()
             os.kill(os.getpid(), signal.SIGKILL)
-        killed_at[0] = clock()
 
     def before_step(step):
         if step == 3 and in_backward:
@@ -67,7 +66,7 @@ def killed_in_training(in_backward):
     try:
         train(model, 10, before_step)
     except RuntimeError as error:
-        took_s = clock() - killed_at.item()
+        took_s = time.monotonic() - killed_at.value
         assert isinstance(error, torch_ranks.BackendError), type(error)
         assert re.search(rf"\brank {VICTIM}\b", str(error)), error
         assert "killed by signal 9" in str(error) or "ended" in str(error), error
@@ -720,20 +719,38 @@ class RandomPrograms(torch_ranks.JobTest):
             self.run_ranks(random_programs, 3, [seed], "death", killed=(VICTIM,))
 
 
-class Failures(torch_ranks.JobTest):
+class Latency(torch_ranks.JobTest):
+    """How soon a call ends."""
+
     def test_killed_rank(self):
         for in_backward in (False, True):
             with self.subTest(in_backward=in_backward):
-                self.run_ranks(killed_in_training, 3, in_backward, killed=(VICTIM,))
+                self.run_ranks(killed_in_training, 3, in_backward, multiprocessing.RawValue("d"), killed=(VICTIM,))
 
+    def test_ends(self):
+        for ending in (aborted_while_it_waits, timed_out, timed_out_never):
+            with self.subTest(ending=ending.__name__):
+                self.run_ranks(ending, 2)
+
+    def test_interrupts(self):
+        tensor, later = "torch.ones(1 << 20)", "[dist.barrier(async_op=True), time.sleep(0.1)]"
+        for wait in ("dist.barrier()", f"dist.all_reduce({tensor})", f"dist.recv({tensor}, 1)",
+                     "dist.barrier(async_op=True).wait()", f"dist.irecv({tensor}, 1).wait()", f"{later}[0].wait()",
+                     f"[{later}, dist.barrier()]", "dist.barrier(async_op=True).wait(datetime.timedelta(seconds=60))",
+                     "[w := dist.barrier(async_op=True), w.get_future(), w.wait()]"):
+            with self.subTest(wait=wait):
+                self.run_ranks(interrupted, 2, wait, 130)
+
+
+class Failures(torch_ranks.JobTest):
     @unittest.skipUnless(hasattr(dist, "shrink_group"), "this PyTorch has no shrink_group")
     def test_shrink_without_failure(self):
         self.run_ranks(shrunk_without_failure, 3)
 
     def test_ends(self):
-        for ending in (aborted, aborted_while_it_waits, timed_out, timed_out_later, timed_out_never, timed_out_in_ages,
-                       different_calls, different_sparse_shapes, over, unwatched, waited_in_a_callback,
-                       used_in_a_callback, destroyed_in_a_callback):
+        for ending in (aborted, timed_out_later, timed_out_in_ages, interrupted_by_handlers, different_calls,
+                       different_sparse_shapes, over, unwatched, waited_in_a_callback, used_in_a_callback,
+                       destroyed_in_a_callback):
             with self.subTest(ending=ending.__name__):
                 self.run_ranks(ending, 2)
 
@@ -756,16 +773,6 @@ class Failures(torch_ranks.JobTest):
                 self.assertRegex(told, f"(?s){found}")
                 self.assertRegex(told, r"input sizes: \[\[4, 4\]\]")
                 self.assertEqual(1, told.count("internal record id"), told)
-
-    def test_interrupts(self):
-        tensor, later = "torch.ones(1 << 20)", "[dist.barrier(async_op=True), time.sleep(0.1)]"
-        for wait in ("dist.barrier()", f"dist.all_reduce({tensor})", f"dist.recv({tensor}, 1)",
-                     "dist.barrier(async_op=True).wait()", f"dist.irecv({tensor}, 1).wait()", f"{later}[0].wait()",
-                     f"[{later}, dist.barrier()]", "dist.barrier(async_op=True).wait(datetime.timedelta(seconds=60))",
-                     "[w := dist.barrier(async_op=True), w.get_future(), w.wait()]"):
-            with self.subTest(wait=wait):
-                self.run_ranks(interrupted, 2, wait, 130)
-        self.run_ranks(interrupted_by_handlers, 2)
 
     def test_end_during_an_abort(self):
         self.run_ranks(ended_during_an_abort, 1, KOLO_LOG="info")
