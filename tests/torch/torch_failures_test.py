@@ -236,43 +236,43 @@ def interrupted_by_handlers():
     dist.init_process_group("kolo")
     x, told = torch.ones(1), []
 
-    def use_group(*_):
+    def note():
+        told.append("noted")
+
+    def use_group():
         try:
             dist.all_reduce(torch.ones(1))
         except torch_ranks.BackendError as error:
             told.append(str(error))
 
-    def raise_late(*_):
+    def raise_late():
         torch_ranks.await_all("came")
         raise KeyboardInterrupt
 
-    def end(*_):
+    def end():
         dist.destroy_process_group()
         raise SystemExit(3)
 
-    for handler in (lambda *_: told.append("noted"), use_group, raise_late, end):
-        if dist.get_rank() == 0:
-            signal.signal(signal.SIGALRM, handler)
-            signal.setitimer(signal.ITIMER_REAL, 1 if handler is raise_late else 0.2)  # it needs the call to have begun
-            if handler is end:
-                with unittest.TestCase().assertRaises(SystemExit):
-                    dist.all_reduce(x)
-                return
-        else:
-            time.sleep(3 if handler is raise_late else 1)
-        if handler is end:
-            with unittest.TestCase().assertRaisesRegex(torch_ranks.BackendError, "rank 0 (aborted|has left)"):
-                while True:
-                    dist.barrier()
-        elif handler is raise_late and dist.get_rank() == 0:
-            with unittest.TestCase().assertRaises(KeyboardInterrupt):
-                dist.all_reduce(x)
-        else:
-            dist.all_reduce(x)
-        if handler is raise_late and dist.get_rank() == 1:
-            torch_ranks.await_all("came")
+    store = dist.distributed_c10d._get_default_store()
     if dist.get_rank() == 0:
+        for handler, raised in ((note, None), (use_group, None), (raise_late, KeyboardInterrupt), (end, SystemExit)):
+            signal.signal(signal.SIGALRM, lambda *_: (store.set(f"{handler.__name__} 0", ""), handler()))
+            with unittest.TestCase().assertRaises(raised) if raised else contextlib.nullcontext():
+                signal.setitimer(signal.ITIMER_REAL, 1)  # the call has begun by then
+                dist.all_reduce(x)
         assert told[0] == "noted" and "signal handler" in told[1], told
+        torch_ranks.await_ranks("over", [1], store)  # it needs this rank's store until then
+    else:
+        for handler in (note, use_group, raise_late):
+            torch_ranks.await_ranks(handler.__name__, [0])
+            dist.all_reduce(x)
+        torch_ranks.await_all("came")
+        torch_ranks.await_ranks("end", [0])
+        time.sleep(0.5)
+        with unittest.TestCase().assertRaisesRegex(torch_ranks.BackendError, "rank 0 (aborted|has left)"):
+            while True:
+                dist.all_reduce(x)  # the first may succeed, as rank 0 has come
+        store.set("over 1", "")
 
 
 def different_calls():
