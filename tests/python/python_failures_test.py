@@ -217,7 +217,8 @@ class Failures(unittest.TestCase):
             else:
                 comm.timeout = 0.1
                 comm.timeout = first
-                time.sleep(2)
+                while not comm.failure:
+                    time.sleep(0.01)
             try:
                 comm.barrier()  # rank 0 may find rank 1 there
                 comm.barrier()
