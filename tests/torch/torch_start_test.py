@@ -86,16 +86,20 @@ def late_rank_is_named(path):
     rank, limit = int(os.environ["RANK"]), datetime.timedelta(seconds=1)
     if rank != 1:
         wanted = "ranks 1 of the group" if rank == 0 else "rank 0 of the group, or another"
+        backend, store = kolo4py.torch.load().Backend, dist.FileStore(path, 1000)
+        store.set(f"loaded {rank}", "")
+        torch_ranks.await_ranks("loaded", (0, 2), store)
         with unittest.TestCase().assertRaisesRegex(torch_ranks.BackendError, f"Timed out.*{wanted}"):
-            kolo4py.torch.load().Backend(dist.FileStore(path, 1000), rank, 3, limit)
+            backend(store, rank, 3, limit)
 
 
 def interrupted_meeting():
     import kolo4py.torch
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
+    backend = kolo4py.torch.load().Backend
     with unittest.TestCase().assertRaises(KeyboardInterrupt):
-        kolo4py.torch.load().Backend(dist.HashStore(), 0, 2, datetime.timedelta(seconds=torch_ranks.DEADLINE_S))
+        threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
+        backend(dist.HashStore(), 0, 2, datetime.timedelta(seconds=torch_ranks.DEADLINE_S))
 
 
 def with_name_gloo():
