@@ -259,7 +259,7 @@ static void print_plans(const report *seen) {
     printf("\nplan for an all-reduce (f32, sum) between %d rank%s\n", seen->ranks, seen->ranks == 1 ? "" : "s");
     fputs("  by: ", stdout);
     wrapped_text_print(seen->plans[0].tuning, 6, 6);
-    printf("  a communicator: %s in the segment, and %s of each rank's own memory\n"
+    printf("  a communicator: %s in the segment, and %s private to each rank\n"
            "  descriptors of a rank, for all communicators of these ranks: at most %d\n",
            bytes_text(seen->plans[0].segment_bytes).text, bytes_text(seen->plans[0].rank_bytes).text,
            seen->plans[0].descriptors);

@@ -116,8 +116,9 @@ class Info(unittest.TestCase):
         self.assertIn("KOLO_ZQXJ is not a variable of kolo, and nothing reads it", table)
 
     def test_table(self):
-        table = self.output()
-        self.assertLessEqual(max(map(len, table.splitlines())), COLUMNS_MAX, table)
+        for ranks in ("2", "16", "128", "1024"):
+            table = self.output("--ranks", ranks)
+            self.assertLessEqual(max(map(len, table.splitlines())), COLUMNS_MAX, table)
         for word in ("processor", "topology", "memory", "kernel", "plan", "2 GiB"):
             self.assertIn(word, table)
 
