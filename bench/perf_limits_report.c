@@ -19,9 +19,12 @@ typedef struct session {
 static void show_latency(session *session, const char *name, const char *meaning, perf_latency latency) {
     if (latency.ns == 0)
         return;
-    const int decimals = latency.ns < 9999.95 ? 1 : 0; /* more digits would not fit into 80 columns */
-    fprintf(session->report.table, "# %-10s %8.*f ns  (fastest %.*f)  %s\n", name, decimals, latency.ns, decimals,
-            latency.min_ns, meaning);
+    FILE *table = session->report.table;
+    fprintf(table, "# %-10s", name);
+    perf_print_digits(table, latency.ns, 8);
+    fprintf(table, " ns  (fastest");
+    perf_print_digits(table, latency.min_ns, 5); /* more would not fit into 80 columns */
+    fprintf(table, ")  %s\n", meaning);
     perf_field fields[PERF_FIELDS_MAX] = {{.name = "collective", .text = "limits"},
                                           {.name = "limit", .text = name},
                                           {"cpus", PERF_NUMBER, NULL, session->limits.cpus, 0},
@@ -273,7 +276,7 @@ static void format_cpus(const perf_limits *limits, char *text, size_t text_bytes
 }
 
 static void show_head(session *session) {
-    char cpus[40];
+    char cpus[27]; /* in 80 columns */
     format_cpus(&session->limits, cpus, sizeof(cpus));
     fprintf(session->report.table, "# kolo-perf %s: limits of %d rank%s on %d CPU%s%s%s\n", kolo_version(),
             session->ranks, session->ranks == 1 ? "" : "s", session->limits.cpus, session->limits.cpus == 1 ? "" : "s",
