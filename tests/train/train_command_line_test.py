@@ -108,6 +108,7 @@ class CommandLine(training.TrainingTest):
         self.assertEqual((0, ""), (done.returncode, done.stderr))
         self.assertEqual(3, len(re.findall(r"^ +\d+/3 +\d+\.\d+ +[\d.]+ % +\d+ +[\d.]+ %$", done.stdout, re.M)),
                          done.stdout)
+        self.assertLessEqual(max(len(line) for line in done.stdout.splitlines() if not line.startswith("data ")), 80)
         for pattern in (r"loss +\d", r"test accuracy +[\d.]+ % \(\d+ of 120 rows", r"throughput +\d+ samples/s",
                         r"replicas +identical to the last bit: \d+ parameters on 2 ranks",
                         r"one process +same loss curve", r"speedup +[\d.]+ with 2 ranks"):

@@ -115,9 +115,8 @@ void train_report_heading(const trainer *t) {
     const train_settings *settings = t->settings;
     const size_t parameters = t->model.parameters_count;
     printf("data    %s: %zu rows to train, %zu to test\n", t->options->data_path, t->train->rows, t->test->rows);
-    printf("model   %zu-%zu-%zu-%zu, %zu parameters, gradient of %.2f MB in one all-reduce a step\n",
-           t->train->features, settings->hidden, settings->hidden, t->train->classes, parameters,
-           (double)(parameters + 1) * sizeof(float) / 1e6);
+    printf("model   %zu-%zu-%zu-%zu, %zu parameters, gradient of %.2f MB\n", t->train->features, settings->hidden,
+           settings->hidden, t->train->classes, parameters, (double)(parameters + 1) * sizeof(float) / 1e6);
     printf("ranks   %d, batch of %zu rows shared between them, ", kolo_comm_size(t->comm), settings->batch_rows);
     if (settings->accumulate > 1)
         printf("%zu added for each of ", settings->accumulate);
@@ -145,7 +144,7 @@ static void print_loss_of_time(const comparison *c, const epoch_result *run, int
     if (c->cpus > 0 && c->cpus < ranks) {
         printf("%d ranks share %d CPU%s: start as many ranks as CPUs\n", ranks, c->cpus, plural((size_t)c->cpus));
     } else if (starved_percent >= STARVED_PERCENT_MIN) {
-        printf("ranks had no CPU for %.0f %% of their computing, as other programs\n", starved_percent);
+        printf("ranks had no CPU for %.0f %% of the computing, as other programs\n", starved_percent);
         printf("                 run here");
         if (getloadavg(load, 1) == 1)
             printf(" (load average %.1f, these ranks included)", load[0]);
@@ -159,14 +158,15 @@ static void print_loss_of_time(const comparison *c, const epoch_result *run, int
 
 static void print_comparison(const comparison *c, const epoch_result *run, int ranks) {
     if (!c->same)
-        printf("  one process    ANOTHER LOSS CURVE: the first %d steps' losses differ by %.1e (allowed %.0e)\n",
+        printf("  one process    ANOTHER LOSS CURVE: the first %d steps' losses differ\n"
+               "                 by %.1e (allowed %.0e)\n",
                COMPARISON_STEPS, c->early_difference_max, COMPARISON_TOLERANCE);
     else if (c->difference_max <= COMPARISON_TOLERANCE)
-        printf("  one process    same loss curve: no step's loss differs by more than %.1e (step %zu)\n",
-               c->difference_max, c->step_of_max);
+        printf("  one process    same loss curve: losses differ by %.1e at most (step %zu)\n", c->difference_max,
+               c->step_of_max);
     else
-        printf("  one process    same first %d steps (%.1e); then rounding grew, as it can at a high --rate (%.1e at "
-               "step %zu)\n",
+        printf("  one process    same first %d steps (%.1e); then rounding grew, as it can\n"
+               "                 at a high --rate (%.1e at step %zu)\n",
                COMPARISON_STEPS, c->early_difference_max, c->difference_max, c->step_of_max);
     printf("  speedup        %.2f with %d rank%s: %.2f s, one process %.2f s\n", c->seconds_alone / c->seconds_together,
            ranks, plural((size_t)ranks), c->seconds_together, c->seconds_alone);
