@@ -216,15 +216,22 @@ class End(launching.LaunchingTest):
         self.fail(f"took {seconds} s")
 
     def test_timeout(self):
-        done = kolorun("-n", "4", "--timeout", "2", "sh", "-c", '[ "$KOLO_RANK" = 1 ] || exec sleep 1000')
-        self.assertEqual((124, "kolorun: timeout after 2 s: ending ranks 0, 2-3\n"), (done.returncode, done.stderr))
+        def attempt(seconds):
+            done = kolorun("-n", "4", "--timeout", str(seconds), "sh", "-c", '[ "$KOLO_RANK" = 1 ] || exec sleep 1000')
+            self.assertEqual((124, f"kolorun: timeout after {seconds} s: ending ranks 0, 2-3\n"),
+                             (done.returncode, done.stderr))
+
+        self.assert_in_time(attempt)
         done = kolorun("-n", "1", "--timeout", "0.2", "sleep", "1000")
         self.assertEqual((124, "kolorun: timeout after 0.2 s: ending rank 0\n"), (done.returncode, done.stderr))
 
     def test_timeout_cuts_grace_short(self):
-        done = kolorun("-n", "2", "--timeout", "2", "--grace", "1000", "sh", "-c",
-                       'if [ "$KOLO_RANK" = 1 ]; then exit 3; fi; exec sleep 1000')
-        self.assertEqual(3, done.returncode, done.stderr)
+        def attempt(seconds):
+            done = kolorun("-n", "2", "--timeout", str(seconds), "--grace", "1000", "sh", "-c",
+                           'if [ "$KOLO_RANK" = 1 ]; then exit 3; fi; exec sleep 1000')
+            self.assertEqual(3, done.returncode, done.stderr)
+
+        self.assert_in_time(attempt)
 
     def test_timeout_not_reached(self):
         done = kolorun("-n", "2", "--timeout", "1000", "true")

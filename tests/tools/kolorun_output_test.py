@@ -83,8 +83,8 @@ class Output(launching.LaunchingTest):
         slow = launching.environment(PATH="x:" * 60000 + os.environ["PATH"])
         for _ in range(100):
             process = self.start("-n", "2", "--tag-output", "sh", "-c", "sleep 0.2; echo $KOLO_RANK", env=slow)
-            self.wait_until(lambda process=process: len(launching.children(process.pid)) == 2, "the ranks")
-            first, second = launching.children(process.pid)
+            first, second = self.wait_until(
+                lambda process=process: (pids := launching.children(process.pid))[1:] and pids, "the ranks")
             os.kill(second, signal.SIGSTOP)
             if os.readlink(f"/proc/{second}/exe") == os.readlink(f"/proc/{process.pid}/exe"):
                 break
