@@ -176,7 +176,7 @@ class Progress(unittest.TestCase):
     def test_shows_what_changes(self):
         """A path's folders would leave no room for the file."""
         folders = "lib/CMakeFiles/kolo_objects.dir/internode/assembly"
-        done, _ = self.run_command(f"echo [123/480] Building C object {folders}/subtrees.c.o; sleep 12", subprocess.PIPE)
+        done, _ = self.run_command(f"echo [123/480] Building C object {folders}/subtrees.c.o; sleep 16", subprocess.PIPE)
         self.assertRegex(done.stdout, r"^\[build +\d+ s\] \[123/480\] Building C object subtrees.c.o\n$")
 
     def test_adds_lines_elsewhere(self):
