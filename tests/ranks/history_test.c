@@ -155,9 +155,14 @@ static void check_totals(const struct rank *rank, const kolo_watched_rank *seen)
     expect(rank, stats.calls == CALLS, "kolo_comm_stats tells of %" PRIu64 " calls", stats.calls);
     for (uint64_t number = 1; number <= CALLS; number++)
         made[call_of(rank->ranks, number).collective]++;
-    for (int i = 0; i < KOLO_COLLECTIVES; i++)
-        expect(rank, stats.calls_by_collective[i] == made[i], "%" PRIu64 " calls of %s, %" PRIu64 " were made",
-               stats.calls_by_collective[i], kolo_name(KOLO_NAME_COLLECTIVE, i), made[i]);
+    uint64_t bytes = 0;
+    for (int i = 0; i < KOLO_COLLECTIVES; i++) {
+        expect(rank, stats.calls_by_collective[i] == made[i] && seen->calls_by_collective[i] == made[i],
+               "%" PRIu64 " calls of %s, %" PRIu64 " seen, %" PRIu64 " were made", stats.calls_by_collective[i],
+               kolo_name(KOLO_NAME_COLLECTIVE, i), seen->calls_by_collective[i], made[i]);
+        bytes += seen->payload_by_collective[i];
+    }
+    expect(rank, bytes == stats.payload_bytes, "%" PRIu64 " bytes of all collectives", bytes);
 }
 
 static void check_histories(const struct rank *rank) {

@@ -85,14 +85,12 @@ static void print_states(FILE *to, const family *of, const top_sample *sample, c
     }
 }
 
-enum { CALLS_BEGUN, CALLS_ENDED, PAYLOAD_BYTES, SENT_BYTES, RECEIVED_BYTES, WAITED_S, WAITS_S, SPUN_S, CPU_S };
+enum { CALLS_BEGUN, SENT_BYTES, RECEIVED_BYTES, WAITED_S, WAITS_S, SPUN_S, CPU_S };
 
 static double rank_figure(const top_comm *comm, const top_rank *rank, int figure) {
     const kolo_watched_rank *seen = &rank->seen;
     const double waits_s = ((double)comm->seen.read_ns - (double)seen->waits_since_ns) * NS;
     const double figures[] = {[CALLS_BEGUN] = (double)seen->calls,
-                              [CALLS_ENDED] = (double)seen->calls_ended,
-                              [PAYLOAD_BYTES] = (double)seen->payload_bytes,
                               [SENT_BYTES] = (double)seen->sent_bytes,
                               [RECEIVED_BYTES] = (double)seen->received_bytes,
                               [WAITED_S] = (double)seen->waited_ns * NS,
@@ -114,18 +112,19 @@ static void print_ranks(FILE *to, const family *of, const top_sample *sample, co
     }
 }
 
-static void print_last_calls(FILE *to, const family *of, const top_sample *sample, const top_comm *comm) {
+enum { CALLS, PAYLOAD_BYTES };
+
+static void print_collectives(FILE *to, const family *of, const top_sample *sample, const top_comm *comm) {
     (void)sample;
     for (int rank = 0; rank < comm->seen.ranks; rank++) {
-        int counts[KOLO_COLLECTIVES + 1] = {0}; /* of unknown ones, too */
-        for (int i = 0; i < comm->ranks[rank].last_calls_count; i++)
-            counts[comm->ranks[rank].last_calls[i].collective]++;
-        for (unsigned collective = 0; collective < KOLO_COLLECTIVES; collective++) {
-            if (counts[collective] == 0)
+        const kolo_watched_rank *seen = &comm->ranks[rank].seen;
+        for (int collective = 0; collective < KOLO_COLLECTIVES; collective++) {
+            if (seen->calls_by_collective[collective] == 0)
                 continue;
             begin_sample(to, of, comm);
             fprintf(to, ",rank=\"%d\",collective=\"%s\"", rank, kolo_name(KOLO_NAME_COLLECTIVE, collective));
-            end_sample(to, counts[collective]);
+            end_sample(to, (double)(of->figure == CALLS ? seen->calls_by_collective
+                                                        : seen->payload_by_collective)[collective]);
         }
     }
 }
@@ -199,9 +198,9 @@ static const family families[] = {
     {print_failure, 0, "kolo_failure_info", "gauge",
      "What broke the communicator: the rank at fault, and who found it."},
     {print_ranks, CALLS_BEGUN, "kolo_calls_begun_total", "counter", "Collectives that the rank has begun."},
-    {print_ranks, CALLS_ENDED, "kolo_calls_total", "counter", "Collectives that have ended on the rank."},
-    {print_last_calls, 0, "kolo_last_calls", "gauge", "How many of the last 64 calls were of the collective."},
-    {print_ranks, PAYLOAD_BYTES, "kolo_payload_bytes_total", "counter", "Bytes of messages, of calls that have ended."},
+    {print_collectives, CALLS, "kolo_calls_total", "counter",
+     "Collectives, sends and receives that have ended on the rank."},
+    {print_collectives, PAYLOAD_BYTES, "kolo_payload_bytes_total", "counter", "Bytes of their messages."},
     {print_ranks, SENT_BYTES, "kolo_sent_bytes_total", "counter", "Bytes that the rank wrote for others to read."},
     {print_ranks, RECEIVED_BYTES, "kolo_received_bytes_total", "counter",
      "Bytes that the rank read of what others wrote."},

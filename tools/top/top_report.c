@@ -193,6 +193,21 @@ static void print_last_calls_json(FILE *to, const top_rank *rank) {
     putc(']', to);
 }
 
+static void print_collectives_json(FILE *to, const kolo_watched_rank *seen) {
+    const char *separator = "";
+    fprintf(to, "\"collectives\": [");
+    for (int i = 0; i < KOLO_COLLECTIVES; i++) {
+        if (seen->calls_by_collective[i] == 0)
+            continue;
+        fputs(separator, to);
+        json_pairs_print(to, "{collective=\"%s\" calls=%" PRIu64 " payload_bytes=%" PRIu64 "}",
+                         kolo_name(KOLO_NAME_COLLECTIVE, i), seen->calls_by_collective[i],
+                         seen->payload_by_collective[i]);
+        separator = ", ";
+    }
+    fprintf(to, "], ");
+}
+
 static void print_rank_json(FILE *to, const top_comm *comm, int index, bool with_last_calls) {
     const top_rank *rank = &comm->ranks[index];
     const kolo_watched_rank *seen = &rank->seen;
@@ -202,6 +217,7 @@ static void print_rank_json(FILE *to, const top_comm *comm, int index, bool with
     json_pairs_print(to, " calls=%" PRIu64 " calls_ended=%" PRIu64 " steps=%" PRIu64 " ", seen->calls,
                      seen->calls_ended, seen->steps);
     print_call_json(to, comm, rank);
+    print_collectives_json(to, seen);
     json_pairs_print(
         to,
         "calls_per_s=%.3f bytes_per_s=%.0f payload_bytes=%" PRIu64 " sent_bytes=%" PRIu64 " received_bytes=%" PRIu64

@@ -3,6 +3,7 @@
 
 #include "api/requests/queue.h"
 #include "base/sized.h"
+#include "comm/step/progress.h"
 
 static_assert(KOLO_SEND_SMALL_BYTES == KOLO_CELL_PAYLOAD && KOLO_SEND_SMALL_MAX == KOLO_CELLS,
               "what kolo_messages.h says");
@@ -90,11 +91,8 @@ static void count(kolo_comm *comm, kolo_collective kind, size_t bytes) {
     comm->stats.calls_by_collective[kind]++;
     comm->stats.payload_bytes += bytes;
     *(kind == KOLO_SEND ? &comm->stats.sent_bytes : &comm->stats.received_bytes) += bytes;
-    if (!comm->segment.header)
-        return;
-    kolo_show_relaxed(&comm->signal->payload_bytes, comm->stats.payload_bytes);
-    kolo_show_relaxed(&comm->signal->sent_bytes, comm->stats.sent_bytes);
-    kolo_show_relaxed(&comm->signal->received_bytes, comm->stats.received_bytes);
+    if (comm->segment.header)
+        kolo_totals_show(comm, kind);
 }
 
 /* Says why a receive from the own rank is refused. Others may have been refused since. */

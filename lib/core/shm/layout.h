@@ -32,7 +32,7 @@
 #define KOLO_PAGE_BYTES      4096
 #define KOLO_HUGE_PAGE_BYTES ((size_t)2 << 20)
 #define KOLO_POPULATE_WRITE  23                           /* MADV_POPULATE_WRITE, which older headers lack */
-#define KOLO_LAYOUT          25u                          /* changes with every change to this file */
+#define KOLO_LAYOUT          26u                          /* changes with every change to this file */
 #define KOLO_JOB_MAGIC       UINT64_C(0x6b6f6c6f2d6a6f62) /* "kolo-job" */
 #define KOLO_SEGMENT_MAGIC   UINT64_C(0x6b6f6c6f2d736567) /* "kolo-seg" */
 #define KOLO_SLOTS           4                            /* of a rank; kolo_comm.h says "four" */
@@ -283,6 +283,11 @@ struct kolo_shared_record {
     kolo_atomic_u64 longest;  /* its longest wait beyond spinning: for which rank, how long; 0: none */
 };
 
+/* A rank's calls of one collective that have ended. */
+struct kolo_shared_total {
+    kolo_atomic_u64 calls, payload_bytes;
+};
+
 /* A rank's last calls, see comm/step/history.h. Its rank writes it; ranks that report failures and observers read. */
 struct kolo_shared_history {
     /* [c % (2 * KOLO_HISTORY)]: what call c is, see comm/failure/failure.h. There are twice as many keys as are shown:
@@ -291,6 +296,7 @@ struct kolo_shared_history {
     KOLO_ALIGNED struct kolo_shared_record records[KOLO_HISTORY]; /* [c % KOLO_HISTORY], of calls that took long */
     KOLO_ALIGNED kolo_atomic_u64 waited_ns;                       /* as in kolo_stats */
     kolo_atomic_u64 spun_ns;                                      /* as in kolo_waiter */
+    struct kolo_shared_total totals[KOLO_COLLECTIVES];
 };
 
 /* A cache line that carries its own sequence number, see algo/lines.h. Its owner writes it; all read it. */

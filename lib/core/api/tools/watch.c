@@ -206,6 +206,10 @@ int kolo_watch_rank(const kolo_watch *watch, int index, int rank, kolo_watched_r
     now.received_bytes = kolo_load_acquire(&signal->received_bytes);
     now.waited_ns = kolo_load_acquire(&reading->histories[rank].waited_ns);
     now.spun_ns = kolo_load_acquire(&reading->histories[rank].spun_ns);
+    for (int i = 0; i < KOLO_COLLECTIVES; i++) {
+        now.calls_by_collective[i] = kolo_load_acquire(&reading->histories[rank].totals[i].calls);
+        now.payload_by_collective[i] = kolo_load_acquire(&reading->histories[rank].totals[i].payload_bytes);
+    }
     now.waits_for = -1;
     if (now.calls_ended > now.calls)
         now.calls_ended = now.calls; /* it went on while it was copied */

@@ -35,6 +35,7 @@ struct kolo_call_state {
     /* Scratch memory of the algorithms. */
     const void **sources; /* [ranks]: inputs of a fold */
     uint8_t **targets;    /* [ranks]: destinations of a result, in memory that all have mapped */
+    uint8_t collective;   /* of the present call */
     bool one_target;      /* all targets are the same memory, where one rank stores what all receive */
     bool reads;           /* sources are addresses in the other ranks' processes */
     bool traces_stages;   /* kolo_call_stage puts the present call's stages into the trace */

@@ -48,6 +48,7 @@ static inline void kolo_call_stage(const kolo_comm *comm, kolo_trace_stage stage
 static inline __attribute__((always_inline)) void kolo_call_begin(kolo_comm *comm, struct kolo_call_key key) {
     KOLO_POINT("call.beginning");
     comm->call.number++;
+    comm->call.collective = (uint8_t)(key.collective - 1);
     comm->call.stamp = kolo_stamp_after(comm->call.stamp, key);
     /* These releases pair with first_difference (failure.c), as does the next one. */
     kolo_call_key_store(comm->history->keys[comm->call.number % (2 * KOLO_HISTORY)], key);
@@ -59,15 +60,24 @@ static inline __attribute__((always_inline)) void kolo_call_begin(kolo_comm *com
     KOLO_POINT("call.begun");
 }
 
-/* Ends a call, successful or not: shows its end and the totals to observers. */
-static inline void kolo_call_leave(kolo_comm *comm) {
+/* Shows observers the totals: one more call of `collective` has ended. */
+static inline void kolo_totals_show(const kolo_comm *comm, unsigned collective) {
     struct kolo_shared_signal *signal = comm->signal;
-    if (kolo_watches_calls())
-        kolo_call_watch_end(comm);
+    struct kolo_shared_total *total = &comm->history->totals[collective];
+    const uint64_t bytes = comm->stats.payload_bytes - kolo_load_relaxed(&signal->payload_bytes);
+    kolo_show_relaxed(&total->calls, kolo_load_relaxed(&total->calls) + 1);
+    kolo_show_relaxed(&total->payload_bytes, kolo_load_relaxed(&total->payload_bytes) + bytes);
     kolo_show_relaxed(&signal->payload_bytes, comm->stats.payload_bytes);
     kolo_show_relaxed(&signal->sent_bytes, comm->stats.sent_bytes);
     kolo_show_relaxed(&signal->received_bytes, comm->stats.received_bytes);
-    kolo_show_release(&signal->ended, comm->call.number);
+}
+
+/* Ends a call, successful or not. */
+static inline void kolo_call_leave(kolo_comm *comm) {
+    if (kolo_watches_calls())
+        kolo_call_watch_end(comm);
+    kolo_totals_show(comm, comm->call.collective);
+    kolo_show_release(&comm->signal->ended, comm->call.number);
     KOLO_PROBE_CALL_END(comm, comm->global_rank, comm->call.number);
 }
 
