@@ -246,28 +246,32 @@ def interrupted_by_handlers():
             told.append(str(error))
 
     def raise_late():
-        torch_ranks.await_all("came")
+        torch_ranks.await_ranks(place, [1])
         raise KeyboardInterrupt
 
     def end():
         dist.destroy_process_group()
         raise SystemExit(3)
 
-    store = dist.distributed_c10d._get_default_store()
+    store, reduce = dist.distributed_c10d._get_default_store(), functools.partial(dist.all_reduce, x)
+    allocate = functools.partial(kolo4py.torch.backend().allocate_tensor, 1, dtype=x.dtype, device=x.device)
+    allocate()  # a buffer that later ones take, so that they wait once
+    cases = ((note, None, reduce), (use_group, None, reduce), (raise_late, KeyboardInterrupt, reduce),
+             (raise_late, KeyboardInterrupt, allocate), (end, SystemExit, reduce))
     if dist.get_rank() == 0:
-        for handler, raised in ((note, None), (use_group, None), (raise_late, KeyboardInterrupt), (end, SystemExit)):
-            signal.signal(signal.SIGALRM, lambda *_: (store.set(f"{handler.__name__} 0", ""), handler()))
+        for place, (handler, raised, call) in enumerate(cases):
+            signal.signal(signal.SIGALRM, lambda *_: (store.set(f"{place} 0", ""), handler()))
             with unittest.TestCase().assertRaises(raised) if raised else contextlib.nullcontext():
                 signal.setitimer(signal.ITIMER_REAL, 1)  # the call has begun by then
-                dist.all_reduce(x)
+                call()
         assert told[0] == "noted" and "signal handler" in told[1], told
         torch_ranks.await_ranks("over", [1], store)  # it needs this rank's store until then
     else:
-        for handler in (note, use_group, raise_late):
-            torch_ranks.await_ranks(handler.__name__, [0])
-            dist.all_reduce(x)
-        torch_ranks.await_all("came")
-        torch_ranks.await_ranks("end", [0])
+        for place, (_, _, call) in enumerate(cases[:-1]):
+            torch_ranks.await_ranks(place, [0])
+            call()
+            store.set(f"{place} 1", "")
+        torch_ranks.await_ranks(len(cases) - 1, [0])
         time.sleep(0.5)
         with unittest.TestCase().assertRaisesRegex(torch_ranks.BackendError, "rank 0 (aborted|has left)"):
             while True:
