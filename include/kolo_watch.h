@@ -92,7 +92,7 @@ typedef struct kolo_watched_rank {
     uint64_t spun_ns;        /* of all waits but those of some 20 us at most, in which it did not sleep */
     /* By kolo_collective: of those that have ended, sends and receives among them. */
     uint64_t calls_by_collective[32];
-    uint64_t payload_by_collective[32]; /* in bytes; together payload_bytes */
+    uint64_t payload_by_collective[32]; /* in bytes */
 } kolo_watched_rank;
 
 /* Fills *seen with a rank, 0 .. ranks-1, by the last reading of communicator `index`. KOLO_ERR_ARG also for a wrong

@@ -202,6 +202,30 @@ static void run_history(struct rank *rank) {
     free(data);
 }
 
+/* A message that comes within a collective counts as itself. */
+static void run_bytes(struct rank *rank) {
+    static double data[LARGE_COUNT];
+    const int left = (rank->rank + rank->ranks - 1) % rank->ranks, right = (rank->rank + 1) % rank->ranks;
+    uint64_t sent = 0, taken = 0;
+    kolo_request *request = NULL;
+    kolo_watched_rank seen = {.rank_bytes = sizeof seen};
+    const int issued = kolo_isendrecv(rank->comm, &sent, 1, right, 0, &taken, 1, left, 0, KOLO_U64, NULL, &request);
+    const int made = kolo_allreduce(rank->comm, data, data, LARGE_COUNT, KOLO_F64, KOLO_SUM);
+    expect(rank, issued == 0 && made == 0 && kolo_request_wait(request) == 0, "a message beside an all-reduce");
+    kolo_watch *watch = watch_self(rank);
+    if (watch)
+        expect_status(rank, kolo_watch_rank(watch, 0, rank->rank, &seen), 0, "kolo_watch_rank");
+    kolo_watch_close(watch);
+    expect(rank,
+           seen.payload_by_collective[KOLO_ALLREDUCE] == sizeof data &&
+               seen.payload_by_collective[KOLO_SEND] == sizeof sent &&
+               seen.payload_by_collective[KOLO_RECV] == sizeof taken && seen.payload_bytes == sizeof data + 16,
+           "%" PRIu64 " bytes of all-reduces, %" PRIu64 " sent, %" PRIu64 " received",
+           seen.payload_by_collective[KOLO_ALLREDUCE], seen.payload_by_collective[KOLO_SEND],
+           seen.payload_by_collective[KOLO_RECV]);
+    kolo_barrier(rank->comm); /* none has left before all have looked */
+}
+
 /* The log of a failure. */
 
 static int count_of(const char *text, const char *word) {
@@ -351,6 +375,7 @@ int main(int argc, char **argv) {
         harness_run(&(struct team){.ranks = ranks, .run = run_history});
         if (arguments.threads)
             continue;
+        harness_run(&(struct team){.ranks = ranks, .run = run_bytes});
         harness_run(&(struct team){.ranks = ranks, .by_descriptor = true, .run = run_history});
         harness_run(&(struct team){.ranks = ranks, .creates_itself = true, .victim = 2, .run = run_death});
         harness_run(&(struct team){.ranks = ranks, .creates_itself = true, .run = run_abort});

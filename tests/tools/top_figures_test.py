@@ -189,7 +189,7 @@ class Json(FiguresTest):
         comm = self.busy(pids[0], *soon)
         for rank in comm["ranks"]:
             ended = rank["collectives"][0]["calls"]
-            self.assertIn(ended - rank["calls_ended"], (0, 1))  # it is read later
+            self.assertGreaterEqual(ended, rank["calls_ended"])  # it is read later
             self.assertEqual([{"collective": "allreduce", "calls": ended, "payload_bytes": 20000 * ended}],
                              rank["collectives"])
             numbers = [call["number"] for call in rank["last_calls"]]

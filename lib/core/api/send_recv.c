@@ -92,7 +92,7 @@ static void count(kolo_comm *comm, kolo_collective kind, size_t bytes) {
     comm->stats.payload_bytes += bytes;
     *(kind == KOLO_SEND ? &comm->stats.sent_bytes : &comm->stats.received_bytes) += bytes;
     if (comm->segment.header)
-        kolo_totals_show(comm, kind);
+        kolo_totals_show(comm, kind, bytes);
 }
 
 /* Says why a receive from the own rank is refused. Others may have been refused since. */

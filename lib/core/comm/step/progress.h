@@ -60,14 +60,13 @@ static inline __attribute__((always_inline)) void kolo_call_begin(kolo_comm *com
     KOLO_POINT("call.begun");
 }
 
-/* Shows observers the totals: one more call of `collective` has ended. */
-static inline void kolo_totals_show(const kolo_comm *comm, unsigned collective) {
+/* Shows observers the totals: one more call of `collective` has ended, with a message of `bytes`. */
+static inline void kolo_totals_show(const kolo_comm *comm, unsigned collective, uint64_t bytes) {
     struct kolo_shared_signal *signal = comm->signal;
     struct kolo_shared_total *total = &comm->history->totals[collective];
-    const uint64_t bytes = comm->stats.payload_bytes - kolo_load_relaxed(&signal->payload_bytes);
     kolo_show_relaxed(&total->calls, kolo_load_relaxed(&total->calls) + 1);
     kolo_show_relaxed(&total->payload_bytes, kolo_load_relaxed(&total->payload_bytes) + bytes);
-    kolo_show_relaxed(&signal->payload_bytes, comm->stats.payload_bytes);
+    kolo_show_relaxed(&signal->payload_bytes, kolo_load_relaxed(&signal->payload_bytes) + bytes);
     kolo_show_relaxed(&signal->sent_bytes, comm->stats.sent_bytes);
     kolo_show_relaxed(&signal->received_bytes, comm->stats.received_bytes);
 }
@@ -76,7 +75,8 @@ static inline void kolo_totals_show(const kolo_comm *comm, unsigned collective) 
 static inline void kolo_call_leave(kolo_comm *comm) {
     if (kolo_watches_calls())
         kolo_call_watch_end(comm);
-    kolo_totals_show(comm, comm->call.collective);
+    kolo_totals_show(comm, comm->call.collective, /* what sends and receives have shown meanwhile is theirs */
+                     comm->stats.payload_bytes - kolo_load_relaxed(&comm->signal->payload_bytes));
     kolo_show_release(&comm->signal->ended, comm->call.number);
     KOLO_PROBE_CALL_END(comm, comm->global_rank, comm->call.number);
 }
