@@ -303,6 +303,10 @@ static void run_refused(const struct rank *rank, kolo_comm *comm) {
     expect_status(rank, kolo_send(comm, taken, 2, KOLO_I32, rank->rank, 3), 0, "kolo_send to itself");
     expect_status(rank, kolo_request_wait(requests[1]), 0, "the second of two receives");
     expect_status(rank, kolo_request_wait(requests[0]), KOLO_ERR_ARG, "the first one");
+    expect_status(rank, kolo_irecv(comm, taken, 1, KOLO_I32, rank->rank, 4, NULL, &requests[0]), 0, "too short");
+    expect_status(rank, kolo_sendrecv(comm, large, 2, rank->rank, 4, data, 2, rank->rank, 4, KOLO_I32, NULL), 0,
+                  "kolo_sendrecv to itself behind it");
+    expect_status(rank, kolo_request_wait(requests[0]), KOLO_ERR_ARG, "the one before kolo_sendrecv");
     free(large);
 }
 

@@ -6,17 +6,30 @@
 #include "comm/failure/failure.h"
 #include "reduce/copy.h"
 
-/* Returns the first receive without a message that would take one from `from` with that tag (KOLO_ANY_TAG: any). */
+static bool fits(const struct kolo_receiving *receiving, const struct kolo_envelope *message) {
+    return message->dtype == (uint32_t)receiving->dtype && message->count <= receiving->count;
+}
+
+/* Whether a receive without a message would take one from `from` with that tag (KOLO_ANY_TAG: any). */
+static bool takes(const struct kolo_receiving *receiving, uint32_t from, int tag) {
+    return !receiving->is_matched && (receiving->from == from || receiving->from == KOLO_RANKS_MAX) &&
+           (tag == KOLO_ANY_TAG || receiving->tag == tag || receiving->tag == KOLO_ANY_TAG);
+}
+
+/* Returns the first one. */
 static struct kolo_receiving *find(const struct kolo_channels *channels, uint32_t from, int tag) {
     struct kolo_receiving *found = channels->receives;
-    while (found && (found->is_matched || (found->from != from && found->from != KOLO_RANKS_MAX) ||
-                     (tag != KOLO_ANY_TAG && found->tag != tag && found->tag != KOLO_ANY_TAG)))
+    while (found && !takes(found, from, tag))
         found = found->next;
     return found;
 }
 
-static bool fits(const struct kolo_receiving *receiving, const struct kolo_envelope *message) {
-    return message->dtype == (uint32_t)receiving->dtype && message->count <= receiving->count;
+/* Whether one in flight will have a message of the rank to itself: those before it that it does not fit only fail. */
+static bool finds_place(const struct kolo_channels *channels, const struct kolo_envelope *message) {
+    const struct kolo_receiving *found = channels->receives;
+    while (found && !(takes(found, message->from, message->tag) && fits(found, message)))
+        found = found->next;
+    return found != NULL;
 }
 
 static struct kolo_envelope to_self(const kolo_comm *comm, const struct kolo_sending *sending) {
@@ -27,14 +40,12 @@ static struct kolo_envelope to_self(const kolo_comm *comm, const struct kolo_sen
 bool kolo_receiving_is_wrong(kolo_comm *comm, struct kolo_receiving *receiving, const struct kolo_sending *sending) {
     const uint32_t self = comm->global_rank;
     struct kolo_aside **place = kolo_aside_find(&comm->channels, receiving->from, receiving->tag);
-    const bool takes_sent = !place && sending && sending->to == self &&
-                            (receiving->from == self || receiving->from == KOLO_RANKS_MAX) &&
-                            (receiving->tag == KOLO_ANY_TAG || receiving->tag == sending->tag) &&
-                            !find(&comm->channels, self, sending->tag);
-    if (place || takes_sent)
-        receiving->message = place ? (*place)->envelope : to_self(comm, sending);
-    else
+    const struct kolo_envelope sent = sending ? to_self(comm, sending) : (struct kolo_envelope){.from = self};
+    const bool takes_sent = !place && sending && sending->to == self && takes(receiving, self, sending->tag) &&
+                            !finds_place(&comm->channels, &sent);
+    if (!place && !takes_sent)
         return receiving->from == self;
+    receiving->message = place ? (*place)->envelope : sent;
     receiving->is_matched = receiving->message.from == self && !fits(receiving, &receiving->message);
     return receiving->is_matched;
 }
