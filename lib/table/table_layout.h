@@ -54,6 +54,7 @@ struct kolo_shared_table_header {
     /* With several nodes: the rounds, which the leader's thread writes, see table/nodes/rounds.h. */
     KOLO_ALIGNED kolo_atomic_u64 arrived; /* rounds that are over: what they carried is in the pieces */
     kolo_atomic_u64 taking;               /* rounds that have begun to take what is pending */
+    kolo_atomic_u64 exchange_limit_ns;    /* strict tables: of each exchange of a round; 0: none */
     kolo_atomic_u64 ended;                /* KOLO_ROUNDS_* */
     kolo_atomic_u64 status;               /* the negated status with which the rounds have failed; before `ended` */
     kolo_atomic_u64 culprit;              /* the rank at fault, plus one; 0: not known. And KOLO_ROUNDS_REFUSED */

@@ -9,6 +9,10 @@
 #include "comm/failure/watchdog.h"
 #include "sync/point.h"
 
+/* A worker waits for a round's exchanges for so many limits, and so long beyond them: then its leader is halted. */
+enum { EXCHANGES = 4 };
+#define GRACE_NS (1000 * KOLO_NS_PER_MS)
+
 static void call(struct kolo_table *table, uint32_t rank) {
     struct kolo_shared_table_rank *server = &table->members[rank];
     kolo_fetch_add(&server->events, 1);
@@ -155,11 +159,13 @@ static int find_disconnected(struct kolo_table *table) {
                      kolo_rank_global(table->comm, 0));
 }
 
-/* Whether a strict table's leader is in the exchanges of the awaited round. Its thread ends them in time, and then
- * tells which node is late, unless the leader is stopped. */
-static bool is_exchanging(const struct kolo_table *table, const struct kolo_wait *wait) {
+/* Whether a strict table's leader is in the exchanges of the awaited round. Its thread ends them by its own limit, and
+ * then tells which node is late. */
+static bool is_exchanging(const struct kolo_table *table, const struct kolo_wait *wait, int64_t limit_ns) {
+    const int64_t leaders_ns = (int64_t)kolo_load_relaxed(&table->header->exchange_limit_ns);
     return wait->flag == &table->header->arrived && !kolo_table_is_tolerant(table) &&
            kolo_load_acquire(&table->header->taking) >= wait->target &&
+           (wait->waited_ns - GRACE_NS) / EXCHANGES < (leaders_ns > limit_ns ? leaders_ns : limit_ns) &&
            kolo_liveness_activity(&table->comm->liveness, 0) != 'T';
 }
 
@@ -176,7 +182,7 @@ static int check(kolo_waiter *waiter, const struct kolo_wait *wait) {
     const bool awaits_nodes = wait->flag == &table->header->arrived, is_strict = !kolo_table_is_tolerant(table);
     const bool awaits_save = awaits_saver || wait->flag == &table->members[peer].saves; /* which breaks nothing */
     const int64_t limit_ns = kolo_waiter_timeout_ns(&comm->waiter);
-    const int64_t waited_ns = wait->waited_ns >= limit_ns && is_exchanging(table, wait) ? 0 : wait->waited_ns;
+    const int64_t waited_ns = wait->waited_ns >= limit_ns && is_exchanging(table, wait, limit_ns) ? 0 : wait->waited_ns;
     kolo_liveness_look_at(&comm->liveness, peer, 1); /* all that watch it may be waiting in other tables */
     if (is_strict) {
         const int rc = fail_with_communicator(table, wait, kolo_table_is_worker(table) && !awaits_save ? waited_ns : 0);

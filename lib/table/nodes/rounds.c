@@ -200,6 +200,7 @@ static void limit_exchanges(struct kolo_rounds *rounds) {
     kolo_comm_info info = {.info_bytes = sizeof info};
     kolo_comm_query(rounds->view.comm, &info);
     kolo_comm_set_timeout(rounds->leaders, kolo_table_has_workers(&rounds->view) ? info.timeout_ms : 0);
+    kolo_store_relaxed(&rounds->view.header->exchange_limit_ns, (uint64_t)info.timeout_ms * KOLO_NS_PER_MS);
 }
 
 /* Exchanges notices with the other nodes, and with them the lengths of the messages. */
