@@ -139,9 +139,8 @@ class Tensors(unittest.TestCase):
         self.assertEqual([hvd.size() ** 3] * 4, s.to_dense().tolist())
         time.sleep(0.3 * (hvd.rank() == 1))
         x = torch.ones(4)
-        handle = hvd.allreduce_async_(x, op=hvd.Sum)
         with mock.patch.object(kolo.Request, "wait", side_effect=KeyboardInterrupt), self.assertRaises(KeyboardInterrupt):
-            hvd.synchronize(handle)  # as when a signal's handler raises: the call goes on
+            hvd.allreduce_(x, op=hvd.Sum)  # as when a signal's handler raises: the call goes on
         hvd.allreduce_(x, op=hvd.Sum, prescale_factor=0.5, postscale_factor=2)
         self.assertEqual([hvd.size() ** 2] * 4, x.tolist())
         x = torch.tensor([hvd.rank()])

@@ -89,8 +89,9 @@ class Buckets:
         """Ends the step: returns when every array holds the reduction over all ranks. ArgumentError: an array was not
         ready, which the message names, and unused is "error"; then the step goes on. PeerDead, Timeout, Mismatch,
         Aborted: the communicator is broken."""
-        self._handle.fail(self._handle.library.kolo_bucket_wait(self._usable()))
-        self._is_begun = False
+        status = self._handle.library.kolo_bucket_wait(self._usable())
+        self._is_begun = self._is_begun and status != 0
+        self._handle.fail(status)
 
     def _checked(self, index: int) -> int:
         return _library.integer(index, "array", 0, len(self._views) - 1)

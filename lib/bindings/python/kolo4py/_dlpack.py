@@ -116,9 +116,9 @@ _destructor = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_destroy)
 @atexit.register
 def _leave() -> None:
     """What is lent may outlive this module: it stays, and its taker calls nothing."""
-    for managed, *_ in _lent.values():
+    for managed, *_ in list(_lent.values()):  # others may be given back meanwhile
         managed.deleter = None
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object((_lent, _destructor)))
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object((_lent, _deleter, _destructor)))
 
 
 def lend(address: int, element: _elements.Element, shape: "Tuple[int, ...]", keep: object,

@@ -179,8 +179,8 @@ class Reducer:
         """All gradients become those of all ranks. Every rank calls it as often."""
         for parameter, name in self._frozen.items():
             if parameter.requires_grad and parameter.grad is not None:
-                raise RuntimeError(f"{name} required no gradient when the optimizer was made, which so cannot train it: make "
-                                   "another one")
+                raise RuntimeError(f"{name} required no gradient when the optimizer was made, which so cannot train it: "
+                                   "freeze parameters after that")
         if self._sparse is None:
             self._agree()
         while self._started < len(self._buckets):

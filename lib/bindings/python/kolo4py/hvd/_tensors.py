@@ -25,6 +25,8 @@ class Handle:
         self._result: Any = None
         self.memories = {_memory(out) for out in outs}
         _in_flight.add(self)
+        for request in requests:
+            request._keep = request._keep, self  # the call is known while it is in flight
 
     def done(self) -> bool:
         return all(request.done() for request in self._requests)
@@ -32,12 +34,13 @@ class Handle:
     def wait(self) -> Any:
         if self._requests:
             try:
-                self._result = self._finish(*(request.wait() for request in self._requests))
+                done = [request.wait() for request in self._requests]
             except kolo.Error:
                 _in_flight.discard(self)
                 raise
             self._requests = ()  # not when a handler has raised: the call goes on
             _in_flight.discard(self)
+            self._result = self._finish(*done)
         return self._result
 
     def tensor(self) -> torch.Tensor:

@@ -507,7 +507,7 @@ class FusedOptimizer(torch.optim.Optimizer):
             for is_check, flat in itertools.product((True, False), self._flats):
                 saved = [state_dict["state"].get(saved_as[parameter], {}) for parameter in flat.parameters]
                 self._load(flat, saved, is_check)
-        except kolo.ArgumentError:
+        except BaseException:
             self.param_groups = before
             raise
 
