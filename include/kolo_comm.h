@@ -68,7 +68,8 @@ KOLO_API int kolo_comm_abort(kolo_comm *comm, int code);
  *     interrupt ends a call: for interpreters and others whose signal handlers run later and elsewhere than the signal
  * arrives. It is called about every 100 ms of a wait, between machines and for requests too, in the thread that has
  * called kolo_comm_set_hooks and in no other. A code other than 0 is an abort: the call returns KOLO_ERR_ABORTED, or
- * KOLO_ERR_STATE if another thread carried out requests before it, and so it is for all ranks, as by kolo_comm_abort.
+ * KOLO_ERR_STATE if another thread carried out requests before it, and so it is for all ranks, as by kolo_comm_abort;
+ * unless what it waited for has come by then. So the hook repeats a code until the call has returned.
  * kolo_comm_shrink does not ask.
  *     idle does something for another library that goes on only while it is called, as an MPI is: for programs whose
  * ranks also wait for each other there. It is called whenever the wait yields the processor, and before it sleeps,

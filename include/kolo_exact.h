@@ -43,8 +43,8 @@ KOLO_API int kolo_exact_merge(kolo_exact *exact, const kolo_exact *other);
 /* Each sum becomes that over all ranks, on every rank: an all-reduce of integers, by which each sum is 128 or 584
  * bytes. All ranks pass the same dtype and as many sums. Calling it again sums the ranks' sums again: kolo_exact_reset
  * comes between. request NULL: it blocks. Otherwise it returns at once with *request, as kolo_iallreduce does, and
- * `exact` belongs to kolo until the request is complete. KOLO_ERR_ARG: exact is NULL. All other errors as
- * kolo_allreduce, or kolo_iallreduce; after one of them that breaks the communicator what `exact` holds is undefined
+ * `exact` belongs to kolo until the request is complete. KOLO_ERR_ARG: exact is NULL, or comm a lane. All other errors
+ * as kolo_allreduce, or kolo_iallreduce; after one of them that breaks the communicator what `exact` holds is undefined
  * until kolo_exact_reset. */
 KOLO_API int kolo_exact_allreduce(kolo_comm *comm, kolo_exact *exact, kolo_request **request);
 

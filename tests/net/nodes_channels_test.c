@@ -13,7 +13,8 @@
 #include "channel_parts.h"
 #include "node_files.h"
 
-#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__)
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&              \
+    !defined(__SANITIZE_THREAD__)
 #define MEMORY_IS_LIMITED 1
 #else
 #define MEMORY_IS_LIMITED 0 /* emulators know no such limit, and clang's sanitizers do not outlive it */
@@ -76,6 +77,7 @@ static void lack_of_frames(struct rank *rank) {
     expect(rank, failure.rank == 0 && (is_far || failure.reporter == 0), "rank %d is at fault, says rank %d",
            failure.rank, failure.reporter);
 }
+
 static void run_part(struct rank *rank) {
     const struct setup *setup = rank->team->argument;
     kolo_options options = rank->options;
