@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "kolo_exact.h"
+#include "kolo_lanes.h"
 #include "harness.h"
 #include "oracle.h"
 
@@ -266,6 +267,9 @@ static void run_refused(struct rank *rank) {
     kolo_exact *exact = NULL, *other = NULL;
     kolo_request *request = NULL;
     float value = 1, results[2];
+    rank->options.threads = 2;
+    if (!expect_status(rank, kolo_comm_create(&rank->comm, &rank->options), 0, "kolo_comm_create"))
+        return;
     refused(rank, kolo_exact_create(NULL, KOLO_F32, 1), "exact is NULL");
     refused(rank, kolo_exact_create(&exact, KOLO_F16, 1), "must be f32 or f64");
     refused(rank, kolo_exact_create(&exact, (kolo_dtype)77, 1), "there is no such dtype");
@@ -287,6 +291,7 @@ static void run_refused(struct rank *rank) {
     refused(rank, kolo_exact_allreduce(NULL, exact, NULL), "comm is NULL");
     refused(rank, kolo_exact_allreduce(NULL, exact, &request), "comm is NULL");
     refused(rank, kolo_exact_allreduce(rank->comm, NULL, &request), "exact is NULL");
+    refused(rank, kolo_exact_allreduce(kolo_comm_lane(rank->comm, 1), exact, NULL), "is a lane");
     expect_status(rank, kolo_exact_add(exact, 0, 1, NULL, 0), 0, "no values");
     expect_status(rank, kolo_exact_add(exact, 1, 1, &value, 1), 0, "kolo_exact_add");
     reduce(rank, exact, false); /* all that was refused changed nothing */
@@ -326,7 +331,7 @@ int main(int argc, char **argv) {
         if (wants_ranks(ranks)) {
             harness_run(&(struct team){.ranks = ranks, .run = run_special});
             harness_run(&(struct team){.ranks = ranks, .slot_bytes = 16384, .run = run_rows});
-            harness_run(&(struct team){.ranks = ranks, .run = run_refused});
+            harness_run(&(struct team){.ranks = ranks, .creates_itself = true, .run = run_refused});
             if (ranks > 1) {
                 harness_run(&(struct team){.ranks = ranks, .slot_bytes = 16384, .run = run_mismatch});
                 harness_run(&(struct team){.ranks = ranks, .run = run_other_number});

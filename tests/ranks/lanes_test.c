@@ -9,7 +9,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "kolo_exact.h"
 #include "kolo_lanes.h"
 #include "oracle.h"
 #include "reference.h"
@@ -286,13 +285,10 @@ static void expect_child_refused(struct rank *rank) {
 static void expect_lane_refuses(struct rank *rank, kolo_comm *lane) {
     float one = 1;
     kolo_request *request;
-    kolo_exact *exact = NULL;
     kolo_comm *made;
     void *buffer;
     int fd;
-    kolo_exact_create(&exact, KOLO_F32, 1);
     const int statuses[] = {kolo_iallreduce(lane, &one, &one, 1, KOLO_F32, KOLO_SUM, &request),
-                            exact ? kolo_exact_allreduce(lane, exact, NULL) : 0,
                             kolo_send(lane, &one, 1, KOLO_F32, 0, 0),
                             kolo_irecv(lane, &one, 1, KOLO_F32, 0, 0, NULL, &request),
                             kolo_alloc(lane, 4096, &buffer),
@@ -305,7 +301,6 @@ static void expect_lane_refuses(struct rank *rank, kolo_comm *lane) {
                             kolo_comm_destroy(lane)};
     for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++)
         expect(rank, statuses[i] == KOLO_ERR_ARG, "function %zu of a lane returned %d", i, statuses[i]);
-    kolo_exact_destroy(exact);
     expect_message(rank, "destroying a lane", "kolo_comm_destroy", "is a lane", NULL);
     expect(rank, kolo_comm_rank(lane) == rank->rank && kolo_comm_size(lane) == rank->ranks, "rank %d of %d in a lane",
            kolo_comm_rank(lane), kolo_comm_size(lane));
