@@ -110,6 +110,9 @@ static int64_t offset_at(const offset *offsets, size_t count, size_t *at, int64_
 
 /* Adds a difference to all times of a process. */
 static void shift(trace_process *process, const offset *offsets, size_t count) {
+    size_t begin = 0;
+    process->first_ns += offset_at(offsets, count, &begin, process->first_ns);
+    process->last_ns += offset_at(offsets, count, &begin, process->last_ns);
     for (int t = 0; t < process->track_count; t++) {
         const trace_track *track = &process->tracks[t];
         size_t at = 0;
@@ -122,6 +125,10 @@ static void shift(trace_process *process, const offset *offsets, size_t count) {
             event->ns += add;
             if (i > track->first && event->ns < event[-1].ns)
                 event->ns = event[-1].ns;
+            if (event->ns < process->first_ns) /* offsets that make no sense */
+                process->first_ns = event->ns;
+            if (event->ns > process->last_ns)
+                process->last_ns = event->ns;
         }
     }
     for (int i = 0; i < KOLO_TRACE_COMMS; i++) {
@@ -129,9 +136,6 @@ static void shift(trace_process *process, const offset *offsets, size_t count) {
         trace_comm *comm = &process->comms[i];
         comm->ns += comm->present ? offset_at(offsets, count, &at, comm->ns) : 0;
     }
-    size_t at = 0;
-    process->first_ns += offset_at(offsets, count, &at, process->first_ns);
-    process->last_ns += offset_at(offsets, count, &at, process->last_ns);
 }
 
 static void add_offset(offset *offsets, size_t at, int64_t ns, int64_t add, uint64_t error) {
