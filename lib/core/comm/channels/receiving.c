@@ -16,20 +16,13 @@ static bool takes(const struct kolo_receiving *receiving, uint32_t from, int tag
            (tag == KOLO_ANY_TAG || receiving->tag == tag || receiving->tag == KOLO_ANY_TAG);
 }
 
-/* Returns the first one. */
-static struct kolo_receiving *find(const struct kolo_channels *channels, uint32_t from, int tag) {
+/* Returns the first one, or with a message the first that it fits. */
+static struct kolo_receiving *find(const struct kolo_channels *channels, uint32_t from, int tag,
+                                   const struct kolo_envelope *message) {
     struct kolo_receiving *found = channels->receives;
-    while (found && !takes(found, from, tag))
+    while (found && !(takes(found, from, tag) && (!message || fits(found, message))))
         found = found->next;
     return found;
-}
-
-/* Whether one in flight will have a message of the rank to itself: those before it that it does not fit only fail. */
-static bool finds_place(const struct kolo_channels *channels, const struct kolo_envelope *message) {
-    const struct kolo_receiving *found = channels->receives;
-    while (found && !(takes(found, message->from, message->tag) && fits(found, message)))
-        found = found->next;
-    return found != NULL;
 }
 
 static struct kolo_envelope to_self(const kolo_comm *comm, const struct kolo_sending *sending) {
@@ -42,7 +35,7 @@ bool kolo_receiving_is_wrong(kolo_comm *comm, struct kolo_receiving *receiving, 
     struct kolo_aside **place = kolo_aside_find(&comm->channels, receiving->from, receiving->tag);
     const struct kolo_envelope sent = sending ? to_self(comm, sending) : (struct kolo_envelope){.from = self};
     const bool takes_sent = !place && sending && sending->to == self && takes(receiving, self, sending->tag) &&
-                            !finds_place(&comm->channels, &sent);
+                            !find(&comm->channels, self, sending->tag, &sent); /* those before only fail */
     if (!place && !takes_sent)
         return receiving->from == self;
     receiving->message = place ? (*place)->envelope : sent;
@@ -113,7 +106,7 @@ bool kolo_send_to_self(kolo_comm *comm, struct kolo_sending *sending) {
     const struct kolo_envelope message = to_self(comm, sending);
     static const uint8_t nothing;
     const uint8_t *payload = sending->count ? sending->data : &nothing;
-    for (struct kolo_receiving *receiving; (receiving = find(&comm->channels, message.from, message.tag));) {
+    for (struct kolo_receiving *receiving; (receiving = find(&comm->channels, message.from, message.tag, NULL));) {
         match(comm, receiving, &message, payload);
         if (receiving->status == 0)
             return true;
@@ -126,7 +119,7 @@ static int look_at(kolo_comm *comm, uint32_t from) {
     struct kolo_pair *pair = &comm->channels.pairs[from];
     struct kolo_shared_ring *ring = kolo_ring(comm, from, comm->global_rank);
     int rc = 0;
-    while (rc == 0 && find(&comm->channels, from, KOLO_ANY_TAG)) {
+    while (rc == 0 && find(&comm->channels, from, KOLO_ANY_TAG, NULL)) {
         const uint64_t number = pair->received + 1;
         const struct kolo_shared_cell *cell = &ring->cells[number % KOLO_CELLS];
         if (kolo_load_acquire(&cell->sequence) < number) /* pairs with post */
@@ -139,7 +132,7 @@ static int look_at(kolo_comm *comm, uint32_t from) {
                                               .chunks_before = cell->chunks_before};
         const size_t bytes = kolo_elements_bytes((kolo_dtype)message.dtype, message.count);
         const uint8_t *payload = bytes <= KOLO_CELL_PAYLOAD ? cell->payload : NULL;
-        struct kolo_receiving *receiving = find(&comm->channels, from, message.tag);
+        struct kolo_receiving *receiving = find(&comm->channels, from, message.tag, NULL);
         KOLO_POINT("transfer.taking");
         if (receiving)
             rc = match(comm, receiving, &message, payload);
