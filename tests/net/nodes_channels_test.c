@@ -356,8 +356,10 @@ int main(int argc, char **argv) {
         run_layout(layout, mismatch, layout, false);
         run_layout(layout, leaving, layout, false);
         run_layout(layout, lateness, layout, false);
-        if (MEMORY_IS_LIMITED && !arguments.threads && layout == 2) /* the last two ranks are of one node */
-            run_layout(layout, lack, 0, false), run_layout(layout, lack_of_frames, 0, false);
+        if (MEMORY_IS_LIMITED && !arguments.threads && layout == 2) { /* the last two ranks are of one node */
+            run_layout(layout, lack, 0, false);
+            run_layout(layout, lack_of_frames, 0, false);
+        }
         if (!arguments.threads && layout % 2 == 0)
             run_layout(layout, full, 0, false);
         for (size_t number = 0; !arguments.threads && layouts[layout][0] == 1 && number < 2; number++)

@@ -122,7 +122,7 @@ class Buckets:
     def close(self) -> None:
         """Ends the buckets; waits for what is in flight. May be called more than once, also after Comm.close. An exception
         that leaves the with block within a step aborts the communicator."""
-        self.__del__()
+        self._end()
         self._handle.fail(0)  # what a handler has raised meanwhile
 
     def __enter__(self) -> "Buckets":
@@ -133,9 +133,11 @@ class Buckets:
             self._handle.abort_for(kind)
         self.close()
 
-    def __del__(self) -> None:
+    def _end(self) -> None:
         if getattr(self, "_address", None):
             self._handle.refuse_handler()
             address, self._address = self._address, ctypes.c_void_p()
             self._handle.library.kolo_bucket_destroy(address)
             self._views = []
+
+    __del__ = _end

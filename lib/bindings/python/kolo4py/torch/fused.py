@@ -444,9 +444,12 @@ class FusedOptimizer(torch.optim.Optimizer):
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """With set_to_none=False gradients that no backward pass writes count as 0, too; it is slower."""
-        if any(flat.begun for flat in self._flats):
-            raise RuntimeError("zero_grad() while gradients are on their way: call step() first")
+        self._refuse_amid_step("zero_grad")
         super().zero_grad(set_to_none)
+
+    def _refuse_amid_step(self, call: str) -> None:
+        if any(flat.begun for flat in self._flats):
+            raise RuntimeError(f"{call}() while gradients are on their way: call step() first")
 
     # State.
 
@@ -468,8 +471,7 @@ class FusedOptimizer(torch.optim.Optimizer):
 
         With sharded_state a rank has only its part, in tensors for save and load of torch.distributed.checkpoint alone.
         What was saved so can be loaded whole, and the other way round."""
-        if any(flat.begun for flat in self._flats):
-            raise RuntimeError("state_dict() while gradients are on their way: call step() first")
+        self._refuse_amid_step("state_dict")
         number = {parameter: index for index, parameter in enumerate(self._names)}
         state: "Dict[int, Dict[str, torch.Tensor]]" = {}
         for flat in self._flats:
@@ -497,8 +499,7 @@ class FusedOptimizer(torch.optim.Optimizer):
         groups = state_dict["param_groups"]
         if [len(group["params"]) for group in groups] != [len(group["params"]) for group in self.param_groups]:
             raise kolo.ArgumentError("the state is that of other parameter groups")
-        if any(flat.begun for flat in self._flats):
-            raise RuntimeError("load_state_dict() while gradients are on their way: call step() first")
+        self._refuse_amid_step("load_state_dict")
         saved_as = dict(zip(self._names, (name for group in groups for name in group["params"])))
         before = self.param_groups
         self.param_groups = [{**own, **group, "params": own["params"]} for own, group in zip(before, groups)]
