@@ -124,7 +124,7 @@ class JobTest(unittest.TestCase):
     def run_ranks(self, function, ranks, *arguments, killed=(), **variables):
         """Their outputs. All have to succeed but those that are `killed`."""
         ends = Job(function, ranks, *arguments, **variables).wait()
-        for rank, (status, output) in enumerate(ends):
-            wanted = -signal.SIGKILL if rank in killed else 0
-            self.assertEqual(wanted, status, f"rank {rank} of {ranks}, {function.__name__}{arguments}:\n{output}")
+        wanted = [-signal.SIGKILL if rank in killed else 0 for rank in range(ranks)]
+        told = "\n".join(f"rank {rank}, status {status}:\n{output}" for rank, (status, output) in enumerate(ends))
+        self.assertEqual(wanted, [status for status, _ in ends], f"{function.__name__}{arguments}: {told}")
         return [output for _, output in ends]
