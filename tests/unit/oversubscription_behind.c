@@ -32,7 +32,7 @@ static int first_cpu(int from) {
 }
 
 static bool is_behind(void) {
-    return kolo_oversubscription_look(&comm.waiter, INT64_MAX) == KOLO_NEIGHBOUR_BEHIND;
+    return kolo_oversubscription_look(&comm.waiter, UINT32_MAX, INT64_MAX) == KOLO_NEIGHBOUR_BEHIND;
 }
 
 /* By then it knows of all ranks what they show now. */
@@ -116,13 +116,26 @@ static void test_neighbour_that_runs(void **state) {
     waiting = &comm.segment.signals[NEIGHBOUR].waiting;
     put_on(NEIGHBOUR, first_cpu(0));
     look_round();
-    assert_int_equal(kolo_oversubscription_look(&comm.waiter, INT64_MAX), KOLO_NEIGHBOUR_RUNS);
+    assert_int_equal(kolo_oversubscription_look(&comm.waiter, UINT32_MAX, INT64_MAX), KOLO_NEIGHBOUR_RUNS);
     atomic_store(waiting, UINT64_C(60) << RANK_BITS | (PEER + 1));
-    assert_int_equal(kolo_oversubscription_look(&comm.waiter, INT64_MAX), KOLO_NEIGHBOURS_WAIT);
-    assert_int_equal(kolo_oversubscription_look(&comm.waiter, LATER_US * 1000), KOLO_NEIGHBOURS_WAIT);
-    assert_int_equal(kolo_oversubscription_look(&comm.waiter, EARLIER_US * 1000), KOLO_NEIGHBOUR_RUNS);
+    assert_int_equal(kolo_oversubscription_look(&comm.waiter, UINT32_MAX, INT64_MAX), KOLO_NEIGHBOURS_WAIT);
+    assert_int_equal(kolo_oversubscription_look(&comm.waiter, UINT32_MAX, LATER_US * 1000), KOLO_NEIGHBOURS_WAIT);
+    assert_int_equal(kolo_oversubscription_look(&comm.waiter, UINT32_MAX, EARLIER_US * 1000), KOLO_NEIGHBOUR_RUNS);
     set_far(NEIGHBOUR, CALLS - 1, PROGRESS);
     assert_true(is_behind());
+    end();
+}
+
+/* As the root of a broadcast, which is as far as those that wait for it. */
+static void test_neighbour_that_is_awaited(void **state) {
+    (void)state;
+    begin();
+    put_on(NEIGHBOUR, first_cpu(0));
+    look_round();
+    for (uint32_t awaited = 0; awaited < RANKS; awaited++)
+        assert_int_equal(kolo_oversubscription_look(&comm.waiter, awaited, INT64_MAX) == KOLO_NEIGHBOUR_BEHIND,
+                         awaited == NEIGHBOUR);
+    assert_false(is_behind());
     end();
 }
 
@@ -180,6 +193,7 @@ int main(void) {
         cmocka_unit_test(test_shows_its_processor),
         cmocka_unit_test(test_neighbour_behind),
         cmocka_unit_test(test_neighbour_that_runs),
+        cmocka_unit_test(test_neighbour_that_is_awaited),
         cmocka_unit_test(test_others_do_not_count),
         cmocka_unit_test(test_neighbour_that_comes_and_goes),
         cmocka_unit_test(test_moving),

@@ -74,8 +74,9 @@ static void test_short_yields_are_made(void **state) {
 
 static enum kolo_neighbours before, after; /* what the other ranks of the processor do */
 
-static enum kolo_neighbours tell(kolo_waiter *waiter, int64_t since_ns) {
+static enum kolo_neighbours tell(kolo_waiter *waiter, uint32_t awaited, int64_t since_ns) {
     (void)waiter;
+    (void)awaited;
     return since_ns == INT64_MAX ? before : after;
 }
 

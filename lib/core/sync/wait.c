@@ -114,9 +114,9 @@ static int wait_asleep(kolo_waiter *waiter, struct kolo_wait *wait) {
 
 /* Where ranks outnumber processors, the peer may be running on another processor and be about to publish. Yielding then
  * costs two context switches, there and back, if the ranks that share this processor wait for the same peer. */
-static inline bool should_give_way(kolo_waiter *waiter, uint32_t looks) {
+static inline bool should_give_way(kolo_waiter *waiter, const struct kolo_wait *wait, uint32_t looks) {
     return waiter->neighbours && looks % SPINS_ASKED == 0 &&
-           kolo_wait_neighbours(waiter, INT64_MAX) == KOLO_NEIGHBOUR_BEHIND;
+           kolo_wait_neighbours(waiter, wait->peer, INT64_MAX) == KOLO_NEIGHBOUR_BEHIND;
 }
 
 /* The rest of a spin. Its first looks count as long as these. */
@@ -124,7 +124,7 @@ static __attribute__((noinline)) bool spin_on(kolo_waiter *waiter, const struct 
     const int64_t start_ns = kolo_clock_ns();
     uint32_t i = SPINS_TIMED;
     bool reached = false;
-    for (; i < waiter->spins && !should_give_way(waiter, i) && !(reached = kolo_wait_reached(wait)); i++) {
+    for (; i < waiter->spins && !should_give_way(waiter, wait, i) && !(reached = kolo_wait_reached(wait)); i++) {
         do_work(waiter);
         kolo_pause();
     }
@@ -140,7 +140,7 @@ static inline __attribute__((always_inline)) bool spin_as(kolo_waiter *waiter, c
                                                           bool is_traced, uint64_t *began) {
     const uint32_t looks = waiter->spins < SPINS_TIMED ? waiter->spins : SPINS_TIMED;
     for (uint32_t i = 0; i < looks; i++) {
-        if (should_give_way(waiter, i))
+        if (should_give_way(waiter, wait, i))
             return false;
         if (kolo_wait_reached(wait)) {
             if (is_traced && *began)
@@ -206,7 +206,7 @@ static void learn(kolo_waiter *waiter, bool gave_way, bool reached) {
  * Launchers such as Hydra make each rank a session of its own. Where ranks are behind on this processor, and yields
  * have come back at once again and again, only sleeping lets them run. */
 static bool is_yielding_in_vain(kolo_waiter *waiter) {
-    if (kolo_wait_neighbours(waiter, INT64_MAX) != KOLO_NEIGHBOUR_BEHIND)
+    if (kolo_wait_neighbours(waiter, UINT32_MAX, INT64_MAX) != KOLO_NEIGHBOUR_BEHIND)
         return false;
     if (kolo_wait_yield(waiter) > GIVEN_WAY_NS)
         waiter->in_vain /= 2;
@@ -238,7 +238,8 @@ int64_t kolo_wait_yield(kolo_waiter *waiter) {
     const int64_t took_ns = kolo_clock_ns() - start_ns;
     if (took_ns <= KOLO_CONTENDED_NS)
         waiter->sleeps_next /= 2;
-    else if (waiter->seen == KOLO_NEIGHBOURS_WAIT && kolo_wait_neighbours(waiter, start_ns) == KOLO_NEIGHBOURS_WAIT)
+    else if (waiter->seen == KOLO_NEIGHBOURS_WAIT &&
+             kolo_wait_neighbours(waiter, UINT32_MAX, start_ns) == KOLO_NEIGHBOURS_WAIT)
         note_contention(waiter); /* it was no neighbour that ran */
     return took_ns;
 }

@@ -68,8 +68,9 @@ struct kolo_waiter {
     int (*check)(kolo_waiter *waiter, const struct kolo_wait *wait);
     /* Called when a wait has gone beyond spinning, and when such a wait is over; may be NULL. */
     void (*note)(kolo_waiter *waiter, const struct kolo_wait *wait, bool over);
-    /* What the other ranks on this processor have done since since_ns, or do now (INT64_MAX); NULL: not known. */
-    enum kolo_neighbours (*neighbours)(kolo_waiter *waiter, int64_t since_ns);
+    /* What the other ranks on this processor have done since since_ns, or do now (INT64_MAX), while this one waits for
+     * `awaited` (UINT32_MAX: for none of them); NULL: not known. */
+    enum kolo_neighbours (*neighbours)(kolo_waiter *waiter, uint32_t awaited, int64_t since_ns);
     enum kolo_neighbours seen; /* what it told last */
     /* Does other work of the rank between two looks at the flag. Returns whether there is any. NULL: none. */
     bool (*work)(kolo_waiter *waiter);
@@ -104,8 +105,8 @@ static inline void kolo_pause(void) {
 #endif
 }
 
-static inline enum kolo_neighbours kolo_wait_neighbours(kolo_waiter *waiter, int64_t since_ns) {
-    return waiter->neighbours ? (waiter->seen = waiter->neighbours(waiter, since_ns)) : KOLO_NEIGHBOURS_WAIT;
+static inline enum kolo_neighbours kolo_wait_neighbours(kolo_waiter *waiter, uint32_t awaited, int64_t since_ns) {
+    return waiter->neighbours ? (waiter->seen = waiter->neighbours(waiter, awaited, since_ns)) : KOLO_NEIGHBOURS_WAIT;
 }
 
 /* The part of a wait beyond the first look. */

@@ -111,7 +111,7 @@ int kolo_transfer_look(kolo_comm *comm) {
 
 /* Returns whether to look at everything again, for the `turn`th time, before this rank sleeps. */
 static bool may_spin(kolo_waiter *waiter, uint32_t turn) {
-    return turn < waiter->spins && kolo_wait_neighbours(waiter, INT64_MAX) != KOLO_NEIGHBOUR_BEHIND;
+    return turn < waiter->spins && kolo_wait_neighbours(waiter, UINT32_MAX, INT64_MAX) != KOLO_NEIGHBOUR_BEHIND;
 }
 
 int kolo_transfer_run(kolo_comm *comm, kolo_transfer_until_fn *until, void *argument, bool is_interruptible) {

@@ -158,7 +158,7 @@ static void look_at_next(kolo_comm *comm) {
     known->next = rank + 1 == comm->size ? 0 : rank + 1;
 }
 
-enum kolo_neighbours kolo_oversubscription_look(kolo_waiter *waiter, int64_t since_ns) {
+enum kolo_neighbours kolo_oversubscription_look(kolo_waiter *waiter, uint32_t awaited, int64_t since_ns) {
     kolo_comm *comm = waiter->owner;
     const uint64_t processor = (uint64_t)(sched_getcpu() + 1), progress = kolo_load_relaxed(&comm->signal->progress);
     enum kolo_neighbours found = KOLO_NEIGHBOURS_WAIT;
@@ -169,6 +169,8 @@ enum kolo_neighbours kolo_oversubscription_look(kolo_waiter *waiter, int64_t sin
     if (processor != comm->oversubscription.processor)
         move_to(comm, processor);
     look_at_next(comm);
+    if (awaited < comm->size && kolo_ranks_have(comm->oversubscription.ranks, awaited))
+        return KOLO_NEIGHBOUR_BEHIND;
     for (uint32_t first = 0; first < comm->size; first += 64)
         for (uint64_t left = comm->oversubscription.ranks[first / 64]; left; left &= left - 1) {
             const struct kolo_shared_signal *signal = &comm->segment.signals[first + (uint32_t)__builtin_ctzll(left)];

@@ -198,11 +198,12 @@ static inline uint32_t kolo_rank_after(const kolo_comm *comm, uint32_t rank) {
  * processor, so that it knows all of them after as many waits as there are ranks. Its knowledge may be old: it only
  * decides whether some microseconds are spent spinning or switching. So it needs no memory order.
  *
- * A rank on the same processor is behind if it has begun fewer calls or published fewer steps: then it has work to do.
- * A rank that is as far as this one most likely waits for the same peer. It runs if it does not show that it waits, or
- * began to wait only since: then it may be what has used the processor meanwhile. The other rank has written its words
- * for this on the same processor, so that reading them costs little. */
+ * A rank on the same processor is behind if it has begun fewer calls or published fewer steps, or if it is the one that
+ * this rank waits for: then it has work to do. Another one that is as far as this one most likely waits for the same
+ * peer. It runs if it does not show that it waits, or began to wait only since: then it may be what has used the
+ * processor meanwhile. The other rank has written its words for this on the same processor, so that reading them costs
+ * little. */
 
 /* The waiter's `neighbours`; the waiter's owner is the communicator. KOLO_NEIGHBOUR_BEHIND, too, if the processor is
  * not known. */
-enum kolo_neighbours kolo_oversubscription_look(kolo_waiter *waiter, int64_t since_ns);
+enum kolo_neighbours kolo_oversubscription_look(kolo_waiter *waiter, uint32_t awaited, int64_t since_ns);
