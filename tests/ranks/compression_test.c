@@ -1,6 +1,7 @@
 /* Compression of buckets: the bits of a sequential reference, on all ranks and whatever is in the tensors; error
  * feedback, by which what was applied adds up to what was given; residuals that are saved and loaded; and what is
  * refused. */
+#include <fenv.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +41,11 @@ struct set {
     kolo_buckets *buckets;
 };
 
+/* The ranks' programs may differ in how they round: the counts of TOPK, and all results, do not. */
+static void set_rounding(const struct set *set) {
+    fesetround(set->rank->rank % 2 ? FE_UPWARD : FE_TONEAREST);
+}
+
 static int open_buckets(struct set *set) {
     kolo_tensor tensors[TENSORS];
     kolo_bucket_options options = KOLO_BUCKET_OPTIONS_INIT;
@@ -50,7 +56,10 @@ static int open_buckets(struct set *set) {
     options.compression = set->settings.kind;
     options.compression_share = set->settings.share;
     options.error_feedback = set->settings.feedback;
-    return kolo_bucket_create(set->rank->comm, tensors, TENSORS, &options, &set->buckets);
+    set_rounding(set);
+    const int rc = kolo_bucket_create(set->rank->comm, tensors, TENSORS, &options, &set->buckets);
+    fesetround(FE_TONEAREST);
+    return rc;
 }
 
 static bool make_set(struct set *set, const struct rank *rank, const struct settings *settings) {
@@ -74,10 +83,13 @@ static bool run_step(struct set *set, uint64_t *state) {
         order[i] = order[at];
         order[at] = i;
     }
-    for (int i = 0; i < TENSORS; i++)
-        if (!expect_status(set->rank, kolo_bucket_ready(set->buckets, (size_t)order[i]), 0, "kolo_bucket_ready"))
-            return false;
-    return expect_status(set->rank, kolo_bucket_wait(set->buckets), 0, "kolo_bucket_wait");
+    bool right = true;
+    set_rounding(set);
+    for (int i = 0; right && i < TENSORS; i++)
+        right = expect_status(set->rank, kolo_bucket_ready(set->buckets, (size_t)order[i]), 0, "kolo_bucket_ready");
+    right = right && expect_status(set->rank, kolo_bucket_wait(set->buckets), 0, "kolo_bucket_wait");
+    fesetround(FE_TONEAREST);
+    return right;
 }
 
 /* What a rank puts into tensor `tensor` in step `step`: the same wherever it is computed. One step has NaNs and

@@ -26,11 +26,16 @@ static size_t sign_blocks(size_t count) {
     return count / KOLO_SIGNS_BLOCK + (count % KOLO_SIGNS_BLOCK != 0);
 }
 
-/* The number of a tensor's elements that TOPK sends: the share, rounded up, at least one of any. */
+/* The number of a tensor's elements that TOPK sends: the share, rounded up, at least one of any. It is the same in
+ * every environment of a caller, since it says where the messages are, on all ranks. */
 static size_t chosen_of(double share, size_t count) {
+    const uint32_t callers_fpenv = kolo_fpenv_enter();
+    __asm__ __volatile__("" : "+m"(share)); /* what follows is computed between the two, not before or after them */
     const double exact = share * (double)count;
     size_t chosen = (size_t)exact;
     chosen += (double)chosen < exact || (chosen == 0 && count > 0);
+    __asm__ __volatile__("" : "+r"(chosen));
+    kolo_fpenv_leave(callers_fpenv);
     return kolo_minimum(chosen, count);
 }
 

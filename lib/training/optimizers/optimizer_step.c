@@ -242,10 +242,9 @@ static int reduce_segments(kolo_optimizer *optimizer, const uint8_t *gradients, 
     return status;
 }
 
-/* Sets *norm to that of all reduced gradients, from the elements that each rank owns. */
+/* Finds the norm of all reduced gradients, from the elements that each rank owns. */
 static int find_norm(kolo_optimizer *optimizer, double *norm) {
     double lanes[KOLO_SQUARE_LANES] = {0}, sum = 0;
-    const uint32_t callers_fpenv = kolo_fpenv_enter();
     kolo_squares_fn *const squares = optimizer->kernels->squares[optimizer->type];
     if (!optimizer->convert)
         squares(lanes, optimizer->kept, optimizer->owned);
@@ -261,7 +260,6 @@ static int find_norm(kolo_optimizer *optimizer, double *norm) {
     *norm = kolo_steps_root(sum) * fabs(optimizer->options.gradient_scale);
     if (isnan(*norm))
         *norm = (double)NAN;
-    kolo_fpenv_leave(callers_fpenv);
     return rc;
 }
 
@@ -281,15 +279,17 @@ static int finish(kolo_optimizer *optimizer, kolo_step_info *done) {
     const kolo_optimizer_options *options = &optimizer->options;
     if (!kolo_optimizer_needs_norm(optimizer))
         return 0;
+    const uint32_t callers_fpenv = kolo_fpenv_enter();
     int rc = find_norm(optimizer, &done->norm);
-    if (rc < 0)
-        return rc;
     done->skipped = options->skip_nonfinite && !isfinite(done->norm);
     if (options->clip_norm != 0) {
         const double clip = options->clip_norm / (done->norm + 1e-6);
         done->clip = clip > 1 ? 1 : clip;
     }
-    return done->skipped ? 0 : update_segments(optimizer, done->clip);
+    if (rc == 0 && !done->skipped)
+        rc = update_segments(optimizer, done->clip);
+    kolo_fpenv_leave(callers_fpenv);
+    return rc;
 }
 
 int kolo_optimizer_step(kolo_optimizer *optimizer, const void *gradients, void *parameters, kolo_step_info *info) {
