@@ -53,9 +53,9 @@ typedef struct kolo_bucket_options {
     { sizeof(kolo_bucket_options), KOLO_F32, KOLO_AVG, 0, 0, KOLO_BUCKET_UNUSED_ERROR, KOLO_COMPRESSION_NONE, 0.01, 1 }
 
 /* Registers tensors 0 .. ntensors-1 and allocates all that steps need but the requests. All ranks register the same
- * counts in the same order; where they differ, a step returns MISMATCH. The list is copied; the tensors' memory stays
- * the caller's, and where it is. options NULL: the defaults. Waits for nobody. The caller ends *buckets with
- * kolo_bucket_destroy.
+ * counts in the same order, and a communicator's buckets in the same order; where they differ, a step returns MISMATCH.
+ * The list is copied; the tensors' memory stays the caller's, and where it is. options NULL: the defaults. Waits for
+ * nobody. The caller ends *buckets with kolo_bucket_destroy.
  *     Between a step's first kolo_bucket_ready and the return of its kolo_bucket_wait a rank makes no other call on the
  * communicator. For such calls, or for several kolo_buckets, make further communicators (kolo_comm_dup). With
  * kolo_options.progress buckets go on while the program computes (kolo_requests.h); without it in kolo_bucket_wait.

@@ -255,6 +255,37 @@ static void run_leaving(struct rank *rank) {
         free(tensors[i].data);
 }
 
+/* All ranks but the last are in a step of their first buckets, which the last one has destroyed: it makes the first
+ * step of others of the same size. */
+static void run_abandoned(struct rank *rank) {
+    float data[4] = {0};
+    const kolo_tensor tensor = {data, 4};
+    const bool is_last = rank->rank == rank->ranks - 1;
+    for (kolo_compression kind = KOLO_COMPRESSION_NONE; kind < KOLO_COMPRESSIONS; kind++) {
+        kolo_bucket_options options = KOLO_BUCKET_OPTIONS_INIT;
+        kolo_buckets *first = NULL, *second = NULL;
+        kolo_comm *comm;
+        options.compression = kind;
+        options.keep_order = 1;
+        if (!expect_status(rank, kolo_comm_dup(rank->comm, &comm), 0, "kolo_comm_dup") ||
+            !expect_status(rank, kolo_bucket_create(comm, &tensor, 1, &options, &first), 0, "kolo_bucket_create"))
+            return;
+        int status = is_last ? 0 : kolo_bucket_ready(first, 0);
+        expect_status(rank, status, 0, "kolo_bucket_ready");
+        status = kolo_bucket_destroy(first);
+        if (is_last && status == 0 &&
+            expect_status(rank, kolo_bucket_create(comm, &tensor, 1, &options, &second), 0, "kolo_bucket_create")) {
+            status = kolo_bucket_ready(second, 0);
+            if (status == 0)
+                status = kolo_bucket_wait(second);
+        }
+        if (expect_status(rank, status, KOLO_ERR_MISMATCH, kolo_name(KOLO_NAME_COMPRESSION, kind)))
+            expect_difference(rank, "the number of the buckets", "2", rank->ranks - 1, "1");
+        kolo_bucket_destroy(second);
+        kolo_comm_destroy(comm);
+    }
+}
+
 static void add_floats(const void *in, void *inout, size_t count, void *context) {
     (void)context;
     for (size_t i = 0; i < count; i++)
@@ -338,6 +369,7 @@ int main(int argc, char **argv) {
         if (counts[i] > 1) {
             run(counts[i], &(struct setup){.part = run_leaving, .progress = counts[i] & 1});
             run(counts[i], &(struct setup){.part = run_mismatch});
+            run(counts[i], &(struct setup){.part = run_abandoned});
         }
     }
     return harness_end();

@@ -223,7 +223,7 @@ static int resolve_apply(const char *function, const kolo_comm *comm, struct kol
 }
 
 int kolo_arguments_count_tensors(const char *function, const kolo_comm *comm, struct kolo_arguments *call) {
-    uint64_t digest = kolo_digest_after(0, call->ntensors);
+    uint64_t digest = kolo_digest_after(call->digest, call->ntensors);
     size_t count = 0;
     if (!call->tensors && call->ntensors)
         return refuse_null(function, comm, "tensors", call->ntensors);

@@ -89,6 +89,7 @@ struct kolo_comm {
     kolo_atomic_u64 has_difference; /* in lane 0: 1: `difference` is complete, and stays as it is */
     kolo_atomic_u64 has_record;     /* in lane 0: 1: see comm/failure/record.c */
     uint64_t identity;              /* a random number of all its ranks; lanes have others */
+    uint64_t bucket_sets;           /* kolo_bucket_create has made so many: ranks tell them apart by number */
     char difference[224];           /* "; counts[3] is 12 on rank 1, 16 on rank 0" */
     kolo_log_level log_level;
     struct kolo_settings origin; /* its settings at creation */

@@ -36,6 +36,7 @@ struct kolo_bucket {
 
 struct kolo_buckets {
     kolo_comm *comm;
+    uint64_t number; /* from 1: a step that some ranks have left is not taken for the first of other buckets */
     kolo_bucket_options options;
     size_t element_bytes;
     size_t ntensors;
@@ -204,6 +205,7 @@ int kolo_bucket_create(kolo_comm *comm, const kolo_tensor *tensors, size_t ntens
     if (!buckets)
         return KOLO_FAIL_IN(comm, __func__, KOLO_ERR_SYSTEM, "out of memory for %zu tensors", ntensors);
     buckets->comm = comm;
+    buckets->number = ++comm->bucket_sets;
     buckets->options = chosen;
     buckets->element_bytes = element_bytes_of(&chosen);
     buckets->ntensors = ntensors;
@@ -219,7 +221,7 @@ int kolo_bucket_create(kolo_comm *comm, const kolo_tensor *tensors, size_t ntens
     return 0;
 }
 
-enum { SETTINGS = 4 };
+enum { SETTINGS = 5 };
 
 static bool is_compressed(const struct kolo_buckets *buckets) {
     return buckets->options.compression != KOLO_COMPRESSION_NONE;
@@ -238,7 +240,8 @@ static struct kolo_item item_of(const void *context, size_t index) {
     const struct kolo_item settings[SETTINGS] = {
         kolo_item_named("compression", KOLO_NAME_COMPRESSION, buckets->options.compression),
         kolo_item_named("op", KOLO_NAME_OP, op < KOLO_OPS_OWN ? op : KOLO_OPS_OWN),
-        kolo_item_real("compression_share", share), kolo_item_number("tensors of the bucket", bucket->range.count)};
+        kolo_item_real("compression_share", share), kolo_item_number("the number of the buckets", buckets->number),
+        kolo_item_number("tensors of the bucket", bucket->range.count)};
     return settings[index];
 }
 
@@ -255,6 +258,7 @@ static int issue_one(struct kolo_buckets *buckets, struct kolo_bucket *bucket) {
     }
     struct kolo_arguments call =
         WITH_TENSORS(range->tensors, range->count, buckets->options.dtype, buckets->options.op);
+    call.digest = buckets->number;
     call.items = items;
     return kolo_path_issue(KOLO_ALLREDUCE_MANY, "kolo_iallreduce_many", buckets->comm, &call, &bucket->request);
 }
