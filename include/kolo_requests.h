@@ -75,7 +75,8 @@ KOLO_API int kolo_start(kolo_comm *comm, const kolo_call *call, kolo_request **r
 /* Calls function(argument) in the order of issue: when all collectives that were issued before are complete, and before
  * a later one begins. For what has to happen to data between two collectives, such as copying. No other rank takes
  * part. It is called in the thread that carries requests out. It must not wait for what another thread does meanwhile,
- * nor call kolo on this communicator, except for kolo_comm_abort. A request that fails has not called it. request NULL:
+ * nor for what depends on messages in flight on this communicator, which stand still; nor call kolo on this
+ * communicator, except for kolo_comm_abort. A request that fails has not called it. request NULL:
  * it is called before kolo_irun returns. KOLO_ERR_ARG: comm or function is NULL. KOLO_ERR_STATE, KOLO_ERR_SYSTEM: as
  * above. */
 KOLO_API int kolo_irun(kolo_comm *comm, void (*function)(void *argument), void *argument, kolo_request **request);

@@ -149,13 +149,21 @@ int kolo_comm_destroy(kolo_comm *comm) {
     return 0;
 }
 
+/* Publishes the abort, and completes the requests of all lanes with it. */
+static void abort_by(kolo_comm *comm, int code) {
+    char message[KOLO_QUEUE_WHY_BYTES];
+    const int status = kolo_failure_publish(comm, KOLO_ERR_ABORTED, code); /* or what was first */
+    snprintf(message, sizeof message, "%s", kolo_error_message());
+    kolo_queue_end(comm->first, status, message);
+}
+
 /* Aborts by the thread of one lane, while others may be in a call. */
 static int abort_in_lane(const kolo_comm *handed_out, int code) {
     kolo_comm *lane;
     const int rc = kolo_lanes_enter("kolo_comm_abort", handed_out, &lane);
     if (rc < 0)
         return rc;
-    kolo_failure_publish(lane, KOLO_ERR_ABORTED, code);
+    abort_by(lane, code);
     kolo_leave(lane);
     return 0;
 }
@@ -168,10 +176,7 @@ int kolo_comm_abort(kolo_comm *comm, int code) {
     if (!kolo_comm_is_usable(comm))
         return KOLO_FAIL_IN(comm, __func__, KOLO_ERR_STATE, "the communicator is broken already");
     KOLO_POINT("abort.beginning");
-    char message[KOLO_QUEUE_WHY_BYTES];
-    const int status = kolo_failure_publish(comm, KOLO_ERR_ABORTED, code); /* or what was first */
-    snprintf(message, sizeof message, "%s", kolo_error_message());
-    kolo_queue_end(comm, status, message);
+    abort_by(comm, code);
     kolo_lanes_break(comm);
     return 0;
 }
