@@ -312,11 +312,11 @@ static int stop(void *context) {
 static void end_wait(struct rank *rank) {
     const bool saves = *(const bool *)rank->team->argument;
     const kolo_hooks hooks = {.hooks_bytes = sizeof hooks, .interrupt = stop};
-    kolo_table_options options = options_of(&(struct setup){.staleness = 1});
-    options.rows = 200000; /* so that writing takes a while */
+    const kolo_table_options options = options_of(&(struct setup){.staleness = 1});
     kolo_table *table = table_make(rank, &options);
     if (!table)
         return;
+    is_slow = true; /* until the wait is over */
     expect_status(rank, kolo_table_save(table, path), 0, "kolo_table_save");
     if (rank->rank > 0) {
         kolo_table_destroy(table); /* so that a save would not wait for this rank */
@@ -328,7 +328,9 @@ static void end_wait(struct rank *rank) {
     if (expect_status(rank, saves ? kolo_table_save(table, path) : kolo_table_wait(table), KOLO_ERR_ABORTED, "a wait"))
         expect_message(rank, "a wait", "code 7", NULL);
     expect_status(rank, kolo_table_save(table, path), KOLO_ERR_STATE, "kolo_table_save after it");
+    event_set();
     kolo_table_destroy(table);
+    is_slow = false;
     expect(rank, access(path, F_OK) == 0, "the file is not there");
     unlink(path);
 }
