@@ -214,6 +214,14 @@ class Ranks:
         with unittest.TestCase().assertRaisesRegex(torch_ranks.BackendError, "tag -5"):
             dist.batch_isend_irecv([dist.P2POp(dist.irecv, came, previous), dist.P2POp(dist.isend, came, following, tag=-5)])
         getattr(dist.distributed_c10d._world, "pg_coalesce_state", {}).clear()
+        with unittest.TestCase().assertRaises(ZeroDivisionError), dist._coalescing_manager(device=torch.device("cpu")):
+            raise ZeroDivisionError
+        getattr(dist.distributed_c10d._world, "pg_coalesce_state", {}).clear()
+        sent, back = torch.full((3,), float(self.rank)), torch.zeros(3)
+        for work in dist.batch_isend_irecv([dist.P2POp(dist.irecv, back, previous, tag=7),
+                                            dist.P2POp(dist.isend, sent, following, tag=7)]):
+            work.wait()
+        assert (back == previous).all(), back
         for _ in range(2):
             x = torch.full((100000,), float(self.rank))
             time.sleep(0.3 * (self.rank == 0))

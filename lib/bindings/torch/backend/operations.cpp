@@ -680,7 +680,8 @@ WorkPointer KoloBackend::recvAnysource(Tensors &tensors, int tag) {
 
 void KoloBackend::startCoalescing() {
     const auto lock = alone();
-    TORCH_CHECK(!coalesced_, "kolo: operations are being coalesced already");
+    if (coalesced_ && coalesced_->close()) /* an exception of the program has left it open */
+        coalesced_->settle_when_complete();
     comm();
     coalesced_ = c10::make_intrusive<KoloWork>(COALESCED, sequence_, Tensors());
     coalesced_->open();
