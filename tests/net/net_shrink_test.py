@@ -40,10 +40,10 @@ class Shrinking(net_testing.NetTest):
 
     nodes = 4
 
-    def begin(self, local):
+    def begin(self, local, **variables):
         self.addCleanup(self.end_all)
         self.place(local)
-        job = self.job(local, [NET_RANK, "shrink", 20000], **SETTINGS)
+        job = self.job(local, [NET_RANK, "shrink", 20000], **{**SETTINGS, **variables})
         self.assertTrue(lab.until(lambda: len(job.lines("looping")) == len(self.node_of), 20),
                         [running.texts() for running in job.running])
         return job
@@ -120,16 +120,14 @@ class Shrinking(net_testing.NetTest):
 
     def test_strangers(self):
         """Their connections fill no queue of the leaders' listeners, in which those of the other nodes would wait."""
-        job = self.begin([2, 1, 1])
+        job = self.begin([2, 1, 1], KOLO_NET_SILENCE_MS="60000")  # nobody has to fall silent
         places = [subprocess.run(node.enter() + ["ss", "-tlnH"], capture_output=True, text=True, check=True).stdout.split()[3]
                   for node in self.lab.nodes[:3]]
         stranger = self.lab.nodes[3].start([sys.executable, "-c", STRANGER, *places])
         self.assertTrue(lab.until(lambda: stranger.texts()[0] or not stranger.is_running()))
         self.assertTrue(stranger.is_running(), stranger.texts()[1])
         self.lab.nodes[2].kill()
-        begin = time.monotonic()
         self.assert_ends(job, self.on_nodes(0, 1), TIMEOUT_S)
-        self.assertLess(time.monotonic() - begin, SILENCE_S / 2)
 
     def test_node_stopped(self):
         """The others go on, also without the one that would gather them. A node that wakes up too late finds that."""

@@ -60,10 +60,14 @@ class Machines(launching.LaunchingTest):
     def test_names_the_rank_that_cannot_start_again(self):
         with tempfile.TemporaryDirectory(prefix="kolorun-test-") as folder:
             script = ('if [ $KOLO_RANK = 4 ]; then rm -rf logs; exit 7; fi; '
-                      'until [ ! -e logs ]; do sleep 0.01; done; sleep 1')
-            done = kolorun(*machine(1), "--on-failure", "restart", "--output", "logs", "sh", "-c", script, cwd=folder)
-        self.assertEqual(0, done.returncode, done.stderr)
-        self.assertIn("kolorun: cannot start rank 4 again: No such file or directory; the others go on\n", done.stderr)
+                      'until grep -q "start rank 4" errors; do sleep 0.01; done')
+            with open(os.path.join(folder, "errors"), "w+", encoding="utf-8") as errors:
+                done = kolorun(*machine(1), "--on-failure", "restart", "--output", "logs", "sh", "-c", script,
+                               cwd=folder, capture_output=False, stderr=errors)
+                errors.seek(0)
+                told = errors.read()
+        self.assertEqual(0, done.returncode, told)
+        self.assertIn("kolorun: cannot start rank 4 again: No such file or directory; the others go on\n", told)
 
     def test_names_the_ranks_that_take_too_long(self):
         done = kolorun("--timeout", "0.5", *machine(1), "sleep", "60")

@@ -81,13 +81,17 @@ class Output(launching.LaunchingTest):
     def test_pipe_held_by_a_rank_that_starts(self):
         # Rank 1, stopped before its exec, holds the pipes of rank 0, which has ended. That is no work for kolorun.
         slow = launching.environment(PATH="x:" * 60000 + os.environ["PATH"])
+        folder = tempfile.mkdtemp(prefix="kolorun-test-")
+        self.addCleanup(shutil.rmtree, folder)
+        script = f"until [ -e {folder}/end ]; do {shutil.which('sleep')} 0.01; done; echo $KOLO_RANK"
         for _ in range(100):
-            process = self.start("-n", "2", "--tag-output", "sh", "-c", "sleep 0.2; echo $KOLO_RANK", env=slow)
+            process = self.start("-n", "2", "--tag-output", "sh", "-c", script, env=slow)
             first, second = self.wait_until(
                 lambda process=process: (pids := launching.children(process.pid))[1:] and pids, "the ranks")
             os.kill(second, signal.SIGSTOP)
             if os.readlink(f"/proc/{second}/exe") == os.readlink(f"/proc/{process.pid}/exe"):
                 break
+        pathlib.Path(folder, "end").touch()
         self.wait_until(lambda: launching.state(first) is None, "the end of rank 0")
         used = [sum(map(int, pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]))
                 for _ in range(2) if time.sleep(0.8) is None]
@@ -167,7 +171,9 @@ class Sinks(launching.LaunchingTest):
                          "nobody reads their output\n", jobs[1][1].stderr.read())
 
     def test_messages_find_a_late_reader(self):
-        process = self.start("-n", "1", "sh", "-c", "timeout 0.5 yes; exit 3", stderr=subprocess.STDOUT)
+        fill = ("import os\nos.set_blocking(1, False)\ntry:\n    while True:\n        os.write(1, b'y\\n' * 2048)\n"
+                "except BlockingIOError:\n    os.set_blocking(1, True)\n    os._exit(3)\n")
+        process = self.start("-n", "1", *python(fill), stderr=subprocess.STDOUT)
         self.wait_until(lambda: not launching.children(process.pid), "the end of the rank")
         self.assertRegex(self.assert_ends(process, 3)[0], r"\nkolorun: rank 0 \(pid \d+\) exited with code 3\n$")
 

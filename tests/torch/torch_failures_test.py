@@ -204,7 +204,7 @@ def unwatched():
         x, limits = torch.ones(1), resource.getrlimit(kind)
         work = dist.all_reduce(x, async_op=True)
         with open("/proc/self/statm") as statm:
-            room = int(statm.read().split()[0]) * resource.getpagesize() + (1 << 20)
+            room = int(statm.read().split()[0]) * resource.getpagesize() + resource.getrlimit(resource.RLIMIT_STACK)[0] // 2
         resource.setrlimit(kind, (3 if kind == resource.RLIMIT_NOFILE else room, limits[1]))
         with unittest.TestCase().assertRaisesRegex(RuntimeError, "open files|temporarily unavailable"):
             work.get_future()

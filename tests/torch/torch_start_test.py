@@ -81,9 +81,9 @@ def meet_by_file(path, absent=None):
     backend.shutdown()
 
 
-def late_rank_is_named(path):
+def late_rank_is_named(path, limit_s):
     import kolo4py.torch
-    rank, limit = int(os.environ["RANK"]), datetime.timedelta(seconds=1)
+    rank, limit = int(os.environ["RANK"]), datetime.timedelta(seconds=limit_s)
     if rank != 1:
         wanted = "ranks 1 of the group" if rank == 0 else "rank 0 of the group, or another"
         backend, store = kolo4py.torch.load().Backend, dist.FileStore(path, 1000)
@@ -298,8 +298,12 @@ assert "MASTER_ADDR" in start.os.environ""")
                 self.run_ranks(meet_by_file, 3, path)
 
     def test_late_rank_is_named(self):
+        """Ranks 0 and 2 have to come in time, however busy this machine is."""
         with tempfile.TemporaryDirectory() as folder:
-            self.run_ranks(late_rank_is_named, 3, os.path.join(folder, "store"))
+            try:
+                self.run_ranks(late_rank_is_named, 3, os.path.join(folder, "store"), 1)
+            except AssertionError:
+                self.run_ranks(late_rank_is_named, 3, os.path.join(folder, "again"), 20)
 
     def test_interrupted_meeting(self):
         self.run_ranks(interrupted_meeting, 1)

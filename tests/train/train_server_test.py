@@ -1,12 +1,12 @@
 """Training with a parameter server: the synchronous mode has the bits of an all-reduce, the others reach the same; and
 what is known of the generated problems is reached."""
 
+import fcntl
 import itertools
 import json
 import os
 import signal
 import sys
-import time
 import unittest
 
 import training
@@ -76,17 +76,21 @@ class Server(GeneratedTest):
     def test_a_killed_worker(self):
         """The others go on where nobody has to wait for it, else end with an error that names it."""
         for server, goes_on in ("ssp", True), ("bsp", False):
-            job = self.start_training(3, "--problem", "logistic", "--server", server, "--step-ms", 4, "--steps", 250,
-                                      "--every", 1, launcher=("--on-failure", "continue"))
-            for _ in range(8):  # until it trains
-                job.stdout.readline()
-            time.sleep(0.1)
-            os.kill(launching.children(job.pid)[1], signal.SIGKILL)
-            printed, errors = job.communicate(timeout=60)
+            reader, writer = os.pipe()
+            fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)  # so that no job ends before its lines are read
+            job = self.start_training(3, "--problem", "logistic", "--server", server, "--step-ms", 1, "--steps", 1000,
+                                      "--every", 1, launcher=("--on-failure", "continue"), stdout=writer)
+            os.close(writer)
+            with open(reader, encoding="utf-8") as output:
+                for _ in range(8):  # until it trains
+                    output.readline()
+                os.kill(launching.children(job.pid)[1], signal.SIGKILL)
+                printed = output.read()
+            errors = job.communicate(timeout=60)[1]
             with self.subTest(server=server):
                 self.assertRegex(errors, r"rank 1 \(pid \d+\) (was killed by signal 9|has ended)")
                 self.assertEqual(goes_on, "lost           1 rank; the others went on" in printed)
-                self.assertEqual(goes_on, "after 250 clocks" in printed)
+                self.assertEqual(goes_on, "after 1000 clocks" in printed)
 
     def test_prints_progress_and_summary(self):
         done = training.run(3, "--problem", "factorization", "--server", "ssp", "--servers", 1, "--steps", 100, "--until", 0.01)
