@@ -40,7 +40,10 @@ def segment_files(pid):
     """{(inode, offset): descriptor} of the shared mappings of a process whose file begins there with a segment."""
     files = {}
     for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir():
-        found = entry.stat()
+        try:
+            found = entry.stat()
+        except FileNotFoundError:  # the process has closed it meanwhile
+            continue
         if stat.S_ISREG(found.st_mode):
             files[found.st_ino] = entry
     segments = {}
@@ -110,8 +113,8 @@ class Running(TopTest):
 
     def lateness_is_clear(self, report):
         busy = self.busy_first(report)[0]
-        if not all(rank["calls_per_s"] > 0 for rank in busy["ranks"]):
-            return False
+        if any(rank["calls_per_s"] == 0 or rank["payload_bytes"] != 20000 * rank["calls_ended"] for rank in busy["ranks"]):
+            return False  # one was held up all the time, or ends a call just now
         return busy["straggler"] == LATE_RANK and {rank["waited_most_for"] for rank in busy["ranks"]
                                                    if rank["rank"] != LATE_RANK} == {LATE_RANK}
 
@@ -130,7 +133,7 @@ class Running(TopTest):
             self.assertEqual(rank["calls"], call["number"])
             self.assertGreater(rank["calls_per_s"], 0)
             self.assertAlmostEqual(rank["bytes_per_s"], 20000 * rank["calls_per_s"], delta=20)  # as printed
-            self.assertAlmostEqual(20000 * rank["calls_ended"], rank["payload_bytes"], delta=20000)  # a call ends now
+            self.assertEqual(20000 * rank["calls_ended"], rank["payload_bytes"])
             self.assertIn(rank["calls"] - rank["calls_ended"], (0, 1))
             if rank["rank"] != LATE_RANK:
                 self.assertGreater(rank["waiting_share"], 0.1)
