@@ -140,6 +140,13 @@ static void test_from_elsewhere(void **state) {
     assert_int_equal(fd, -1);
 }
 
+/* Answers until somebody was refused, whenever that one comes. */
+static void await_refusal(struct kolo_listener *listener) {
+    const char *reason;
+    for (int i = 0; i < 100 && kolo_listener_refused(listener, &reason) == 0; i++)
+        assert_int_equal(answer_rank(listener, 100 * MS), -1);
+}
+
 /* One client is turned down: what it returns and says, and what the listener says. */
 static void turn_down(const struct kolo_secret *inside, const struct kolo_secret *outside, const char *words,
                       const char *reason_words) {
@@ -148,8 +155,7 @@ static void turn_down(const struct kolo_secret *inside, const struct kolo_secret
     struct client client = make_client(&bound, outside, 1);
     const char *reason;
     start_client(&client);
-    for (int i = 0; i < 100 && kolo_listener_refused(listener, &reason) == 0; i++)
-        assert_int_equal(answer_rank(listener, 100 * MS), -1);
+    await_refusal(listener);
     await_client(&client);
     assert_int_equal(client.rc, KOLO_ERR_SYSTEM);
     assert_words(client.message, "127.0.0.1:");
@@ -398,14 +404,12 @@ static void test_reopened(void **state) {
     struct kolo_introduction who;
     struct kolo_listener *listener = open_listener(AF_INET, &before, &bound);
     struct client late = make_client(&bound, &before, 1), client = make_client(&bound, &after, 2);
-    const char *reason;
     int fd = -1;
     (void)state;
     assert_int_equal(kolo_listener_reopen(listener, &after, &again), 0);
     assert_memory_equal(&again.storage, &bound.storage, bound.bytes);
     start_client(&late);
-    for (int i = 0; i < 100 && kolo_listener_refused(listener, &reason) == 0; i++)
-        assert_int_equal(kolo_listener_accept(listener, 100 * MS, &fd, &who), 1);
+    await_refusal(listener);
     await_client(&late);
     assert_int_equal(late.rc, KOLO_ERR_SYSTEM);
     start_client(&client);

@@ -13,7 +13,7 @@ import time
 
 import lab
 import net_testing
-from net_testing import NET_RANK
+from net_testing import NET_RANK, Late, until_in_time
 
 CLOSED_S, SILENCE_S, TIMEOUT_S, CREATE_S, GRACE_S = 1, 2, 4, 8, 1
 SETTINGS = {"KOLO_NET_SILENCE_MS": str(SILENCE_S * 1000), "KOLO_TIMEOUT_MS": str(TIMEOUT_S * 1000),
@@ -23,27 +23,6 @@ TRANSPORTS = ("uring", "poll")
 STREAMS = 2
 THREADS = (1, 2)
 GREETING_BYTES = {"out": 320, "back": 128}  # before what they cut a connection is given up, and made anew
-
-TRIES = 3  # what the machine makes late now and then is not late each time
-
-
-class Late(AssertionError):
-    """All is right, but came too late."""
-
-
-def until_in_time(run, end):
-    """Runs it, and ends what it has begun; again where all that was wrong is that something was late."""
-    for tries in range(1, TRIES + 1):
-        try:
-            return run()
-        except Late as late:
-            if tries == TRIES:
-                raise
-            print(f"  late, and so once more: {late}", flush=True)
-        finally:
-            end()
-    return None
-
 
 Report = collections.namedtuple("Report", "what rank status culprit ns message")
 

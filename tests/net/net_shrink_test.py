@@ -9,7 +9,7 @@ import time
 
 import lab
 import net_testing
-from net_testing import NET_RANK
+from net_testing import NET_RANK, Late, until_in_time
 
 SILENCE_S, TIMEOUT_S, GRACE_S = 2, 3, 3
 SETTINGS = {"KOLO_NET_SILENCE_MS": str(SILENCE_S * 1000), "KOLO_TIMEOUT_MS": str(TIMEOUT_S * 1000)}
@@ -40,10 +40,10 @@ class Shrinking(net_testing.NetTest):
 
     nodes = 4
 
-    def begin(self, local, **variables):
+    def begin(self, local):
         self.addCleanup(self.end_all)
         self.place(local)
-        job = self.job(local, [NET_RANK, "shrink", 20000], **{**SETTINGS, **variables})
+        job = self.job(local, [NET_RANK, "shrink", 20000], **SETTINGS)
         self.assertTrue(lab.until(lambda: len(job.lines("looping")) == len(self.node_of), 20),
                         [running.texts() for running in job.running])
         return job
@@ -118,16 +118,23 @@ class Shrinking(net_testing.NetTest):
             self.lab.nodes[victim].kill()
             self.assert_ends(job, self.on_nodes(*({0, 1, 2} - {victim})), TIMEOUT_S)
 
-    def test_strangers(self):
-        """Their connections fill no queue of the leaders' listeners, in which those of the other nodes would wait."""
-        job = self.begin([2, 1, 1], KOLO_NET_SILENCE_MS="60000")  # nobody has to fall silent
+    def check_strangers(self):
+        job = self.begin([2, 1, 1])
         places = [subprocess.run(node.enter() + ["ss", "-tlnH"], capture_output=True, text=True, check=True).stdout.split()[3]
                   for node in self.lab.nodes[:3]]
         stranger = self.lab.nodes[3].start([sys.executable, "-c", STRANGER, *places])
         self.assertTrue(lab.until(lambda: stranger.texts()[0] or not stranger.is_running()))
         self.assertTrue(stranger.is_running(), stranger.texts()[1])
         self.lab.nodes[2].kill()
+        begin = time.monotonic()
         self.assert_ends(job, self.on_nodes(0, 1), TIMEOUT_S)
+        took_s = time.monotonic() - begin
+        if took_s >= SILENCE_S / 2:
+            raise Late(f"{took_s:.3f} s: as if somebody had to fall silent")
+
+    def test_strangers(self):
+        """Their connections fill no queue of the leaders' listeners, in which those of the other nodes would wait."""
+        until_in_time(self.check_strangers, self.end_all)
 
     def test_node_stopped(self):
         """The others go on, also without the one that would gather them. A node that wakes up too late finds that."""

@@ -33,9 +33,10 @@ def link_problems(tree):
     defined = {name: part for part in OPTIONAL for path in tree.paths(f"lib/{part}", suffixes=(".c",))
                for name in DEFINITION.findall(tree.text(path))}
     for lists in tree.paths("tests", suffixes=(".txt",)):
+        folder = os.path.dirname(lists)
+        present = set(tree.paths(folder))
         for name, part in TEST.findall(tree.text(lists)):
-            folder = os.path.dirname(lists)
-            for path in {f"{folder}/{name}.c", f"{folder}/{name}_test.c"} & set(tree.paths(folder)):
+            for path in {f"{folder}/{name}.c", f"{folder}/{name}_test.c"} & present:
                 called = set(re.findall(r"\bkolo_\w+", source_tree.without_comments(tree.text(path), keep_literals=False)))
                 for function in sorted(called & set(defined)):
                     if defined[function] != part:

@@ -174,7 +174,8 @@ class LaunchingTest(unittest.TestCase):
             time.sleep(0.01)
         return seen
 
-    def assert_in_time(self, attempt):
+    @staticmethod
+    def assert_in_time(attempt):
         """The ranks must have come as far as the attempt wants within its seconds, however busy this machine is."""
         try:
             attempt(1)
