@@ -26,21 +26,24 @@ LINTERS = (("hadolint", [CONTAINER]),
            ("nix-instantiate", ["--parse", f"{RECIPES}/kolo.nix"]))
 
 
+class CMakePackage:
+    """Spack's, as far as a recipe uses it."""
+
+    spec = types.SimpleNamespace(satisfies=lambda what: True)
+
+    @staticmethod
+    def define(name, value):
+        return f"-D{name}={value}"
+
+    define_from_variant = define
+
+
 class Spack(types.ModuleType):
-    """The names of Spack that a recipe uses, which note what it says."""
-
-    class CMakePackage:
-        spec = types.SimpleNamespace(satisfies=lambda what: True)
-
-        @staticmethod
-        def define(name, value):
-            return f"-D{name}={value}"
-
-        define_from_variant = define
+    """The names of Spack's package API 2 that a recipe uses, which note what it says."""
 
     def __init__(self):
         super().__init__("spack.package")
-        self.__all__ = ["CMakePackage", "python_platlib"]
+        self.__all__ = ["python_platlib"]
         self.python_platlib = "lib/python"
         self.said = {}
         for name in ("version", "variant", "depends_on", "extends", "license"):
@@ -51,7 +54,10 @@ class Spack(types.ModuleType):
 def spack_text(tree):
     """The recipe as the options that it gives to CMake, and the variants on which they depend."""
     spack, names = Spack(), {}
-    with unittest.mock.patch.dict(sys.modules, {"spack": types.ModuleType("spack"), "spack.package": spack}):
+    build = types.ModuleType("spack_repo.builtin.build_systems.cmake")
+    build.CMakePackage = CMakePackage
+    with unittest.mock.patch.dict(sys.modules, {"spack": types.ModuleType("spack"), "spack.package": spack,
+                                                build.__name__: build}):
         exec(compile(tree.text(f"{RECIPES}/package.py"), "package.py", "exec"), names)  # pylint: disable=exec-used
     variants = {words[0] for words, _ in spack.said["variant"]}
     arguments = names["Kolo"]().cmake_args()
@@ -130,7 +136,8 @@ class Recipes(source_tree.Rule):
         files = {"CMakeLists.txt": 'option(KOLO_A "a" ON)\n', "tools/check": "  --quick  a\n", ".ci/run": "",
                  "CMakePresets.json": '{"configurePresets": [{"name": "debian"}]}',
                  CONTAINER: "COPY tools tools\nRUN cmake --preset debian\n",
-                 f"{RECIPES}/package.py": "from spack.package import *\nclass Kolo(CMakePackage):\n    variant('a')\n"
+                 f"{RECIPES}/package.py": "from spack_repo.builtin.build_systems.cmake import CMakePackage\n"
+                                          "from spack.package import *\nclass Kolo(CMakePackage):\n    variant('a')\n"
                                           "    def cmake_args(self):\n        return [self.define('KOLO_A', 'a')]\n",
                  WORKFLOW: "run: .ci/run ${{ '--quick' }}\n", f"{RECIPES}/kolo.nix": "-DKOLO_A=ON\n"}
         for path, text in files.items():

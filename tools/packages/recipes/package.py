@@ -1,7 +1,10 @@
-# Spack's recipe, for a repository of one's own: packages/kolo/package.py there, and then
+# Spack's recipe, for Spack 1.0 or later and a repository of one's own (spack repo create FOLDER NAME; spack repo add
+# FOLDER/spack_repo/NAME): packages/kolo/package.py there, and then
 #     spack install kolo +python
 # With the sources at hand instead: spack dev-build --source-path . kolo
 # Tried: not with Spack; tidy.recipes reads it with Spack's names alone, and looks whether CMake has the options.
+from spack_repo.builtin.build_systems.cmake import CMakePackage
+
 from spack.package import *
 
 
