@@ -3,6 +3,7 @@
  *     mpirun -n 2 ./mpi_odd_rank CASE [RANK LEFT | RANK | COLLECTIVE]
  *
  * sums: all make all-reduces; what is odd was there before. descriptors: the same, and RANK has LEFT descriptors left.
+ * session: the same, behind a session of RANK, which it begins before MPI_Init (skipped where the MPI has none).
  * memory: RANK has no memory while they copy a communicator.
  * spawn: all spawn one process, and then make them with it. The others: the last rank alone makes an all-reduce with a
  * negative count, while the others wait for it. fatal: with the default error handler. again: that rank gets its error
@@ -11,6 +12,7 @@
  * it is. exit: it ends. */
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -144,9 +146,25 @@ static void run_wrong(const char *what, const char *collective) {
     }
 }
 
+/* The launcher tells the rank as MPICH's does. */
+static void begin_session(int rank) {
+#if MPI_VERSION >= 4
+    MPI_Session session;
+    const char *const own = getenv("PMI_RANK");
+    if (own && atoi(own) == rank)
+        MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &session);
+#else
+    printf("skipped: rank %d has no sessions\n", rank);
+    exit(77);
+#endif
+}
+
 int main(int argc, char **argv) {
-    job_begin(&argc, &argv, MPI_THREAD_SINGLE);
     const char *const what = argc > 1 ? argv[1] : "again";
+    const bool has_session = strcmp(what, "session") == 0;
+    if (has_session)
+        begin_session(atoi(argv[argc - 1]));
+    job_begin(&argc, &argv, MPI_THREAD_SINGLE);
     watch(LIMIT_S, what);
     const bool has_none = strcmp(what, "memory") == 0;
     has_no_memory = has_none && world_rank == atoi(argv[argc - 1]);
@@ -158,7 +176,7 @@ int main(int argc, char **argv) {
         leave_descriptors(atoi(argv[3]));
     if (strcmp(what, "spawn") == 0)
         make_sums_with_spawned(argv[0]);
-    else if (has_few || strcmp(what, "sums") == 0)
+    else if (has_few || has_session || strcmp(what, "sums") == 0)
         make_sums();
     else if (!has_none)
         run_wrong(what, argv[argc - 1]);

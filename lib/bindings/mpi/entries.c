@@ -24,6 +24,12 @@ int PMPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
     return rc;
 }
 
+int PMPI_Session_init(mpi_word info, mpi_word handler, void *session) {
+    mpi_host_find();
+    mpi_life_note_session();
+    return mpi_host.Session_init ? mpi_host.Session_init(info, handler, session) : mpi_host.is.err_other;
+}
+
 int PMPI_Finalize(void) {
     mpi_host_find();
     if (mpi_settings.is_on && mpi_settings.is_verbose)

@@ -12,9 +12,9 @@
 static struct {
     MPI_TAKEN_FUNCTIONS(MPI_FIRST)
     MPI_TAKEN_TESTS(MPI_FIRST)
-    MPI_TAKEN_LARGE_FUNCTIONS(MPI_FIRST)
+    MPI_TAKEN_LATE_FUNCTIONS(MPI_FIRST)
 } first = {MPI_TAKEN_FUNCTIONS(MPI_FIRST_OURS) MPI_TAKEN_TESTS(MPI_FIRST_OURS)
-               MPI_TAKEN_LARGE_FUNCTIONS(MPI_FIRST_OURS)};
+               MPI_TAKEN_LATE_FUNCTIONS(MPI_FIRST_OURS)};
 
 /* The next library's function of a first name; NULL: that is the MPI, which has the second name, too, or none. */
 static void *find_tool(const char *first_name, const char *second_name) {
@@ -37,7 +37,7 @@ static __attribute__((constructor)) void find_tools(void) {
         *(void **)&first.name = found;
     MPI_TAKEN_FUNCTIONS(MPI_FIRST_FIND)
     MPI_TAKEN_TESTS(MPI_FIRST_FIND)
-    MPI_TAKEN_LARGE_FUNCTIONS(MPI_FIRST_FIND)
+    MPI_TAKEN_LATE_FUNCTIONS(MPI_FIRST_FIND)
 }
 
 #define MPI_FIRST_NAME(name, parameters, arguments, ...)                                                               \
@@ -46,4 +46,4 @@ static __attribute__((constructor)) void find_tools(void) {
     }
 MPI_TAKEN_FUNCTIONS(MPI_FIRST_NAME)
 MPI_TAKEN_TESTS(MPI_FIRST_NAME)
-MPI_TAKEN_LARGE_FUNCTIONS(MPI_FIRST_NAME)
+MPI_TAKEN_LATE_FUNCTIONS(MPI_FIRST_NAME)

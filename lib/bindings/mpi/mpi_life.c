@@ -22,12 +22,14 @@
  * before anything is said in MPI_COMM_WORLD, each rank looks whether all ranks of this machine have the library: one
  * mpirun may start several programs, with it and without. A rank's mark is a socket whose name tells job and rank. It
  * is made before the MPI's own MPI_Init, which ends on no rank before it has begun on all, and stays until all have
- * looked. So all find the same, and where a mark is missing, for whatever reason, none says anything. Ranks of other
- * machines are taken to have what those of this one have, since nothing can be asked there but by messages: without the
- * library there, those of this machine wait for ever. */
+ * looked. So all find the same, and where a mark is missing, for whatever reason, none says anything. Behind a session
+ * MPI_Init waits for nobody: a rank that has begun one makes no mark, so that the others miss it whenever they look.
+ * Ranks of other machines are taken to have what those of this one have, since nothing can be asked there but by
+ * messages: without the library there, those of this machine wait for ever. */
 static struct {
     struct kolo_place place;
-    bool is_wrong;      /* the launcher's variables cannot be read: no mark is made */
+    bool has_session;   /* begun before MPI_Init */
+    bool is_wrong;      /* so it is then, or where the launcher's variables cannot be read: no mark is made */
     int fd, looking_fd; /* two: what has looked for a name cannot be looked for */
 } mark = {.fd = -1, .looking_fd = -1};
 
@@ -47,6 +49,10 @@ static void close_marks(void) {
     mark.fd = mark.looking_fd = -1;
 }
 
+void mpi_life_note_session(void) {
+    mark.has_session = true;
+}
+
 void mpi_life_prepare(void) {
     struct sockaddr_un address;
     if (mark.looking_fd >= 0)
@@ -57,6 +63,9 @@ void mpi_life_prepare(void) {
     else if (mark.place.local_size < 0 && mark.place.machines == 1)
         mark.place.local_size = mark.place.size; /* Slurm tells the one by the other */
     if (mark.place.local_size <= 0)
+        return;
+    mark.is_wrong = mark.has_session;
+    if (mark.is_wrong)
         return;
     const socklen_t bytes = name_mark(&address, mark.place.local_rank);
     mark.looking_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -126,7 +135,10 @@ void mpi_life_begin(void) {
     const bool is_on = is_marked && agree(rank, is_ready);
     close_marks();
     if (!is_marked && mpi_settings.is_verbose)
-        fprintf(stderr, "kolo: rank %d: all is left to the MPI: not all ranks have libkolo-mpi.so preloaded\n", rank);
+        fprintf(stderr,
+                "kolo: rank %d: all is left to the MPI: not all ranks have libkolo-mpi.so preloaded, or one had a "
+                "session before MPI_Init\n",
+                rank);
     mpi_settings.is_on = is_on && mpi_agree(mpi_host.is.comm_world, mpi_progress_setup() == 0) > 0;
     mpi_state_begin(0, &mpi_host.is.comm_world);
     mpi_state_begin(0, &mpi_host.is.comm_self);

@@ -191,8 +191,10 @@ enum { MPI_BEFORE_LARGE_INDEX, MPI_COUNTED_FUNCTIONS(MPI_FUNCTION_INDEX, _c, mpi
              (source, tag, comm, flag, message, status), flag)                                                         \
     FUNCTION(Win_test, (mpi_word win, int *flag), (win, flag), flag)
 
-/* Likewise, but NULL where the MPI has none. */
-#define MPI_TAKEN_LARGE_FUNCTIONS(FUNCTION) MPI_COUNTED_FUNCTIONS(FUNCTION, _c, mpi_count)
+/* Likewise, but NULL where the MPI has none: it is older than MPI 4. */
+#define MPI_TAKEN_LATE_FUNCTIONS(FUNCTION)                                                                             \
+    FUNCTION(Session_init, (mpi_word info, mpi_word handler, void *session), (info, handler, session))                 \
+    MPI_COUNTED_FUNCTIONS(FUNCTION, _c, mpi_count)
 
 #define MPI_OPTIONAL_FUNCTIONS(FUNCTION)                                                                               \
     FUNCTION(Type_size_x, (mpi_word, mpi_count *))                                                                     \
