@@ -525,6 +525,30 @@ static void run_any_elsewhere(const struct rank *rank, kolo_comm *comm) {
     kolo_comm_destroy(other);
 }
 
+/* All ranks carry out collectives of two communicators in the order of issue, though rank 0 has sent itself a message
+ * on the second one before. */
+static void run_any_in_order(const struct rank *rank, kolo_comm *comm) {
+    int sent = 7, taken = 0, sums[2] = {0}, index;
+    kolo_request *requests[3] = {NULL};
+    kolo_comm *other = NULL;
+    bool works = expect_status(rank, kolo_comm_dup(comm, &other), 0, "kolo_comm_dup");
+    if (rank->rank == 0)
+        works = works && expect_status(rank, kolo_isend(comm, &sent, 1, KOLO_I32, 0, 5, &requests[0]), 0, "kolo_isend");
+    for (int i = 0; i < 2; i++)
+        works = works &&
+                expect_status(
+                    rank, kolo_iallreduce(i ? comm : other, &sent, &sums[i], 1, KOLO_I32, KOLO_SUM, &requests[1 + i]),
+                    0, "kolo_iallreduce");
+    for (int i = rank->rank ? 1 : 0; works && i < 3; i++)
+        works = expect_status(rank, kolo_request_wait_any(requests, 3, &index), 0, "kolo_request_wait_any");
+    if (rank->rank == 0)
+        works = works && expect_status(rank, kolo_recv(comm, &taken, 1, KOLO_I32, 0, 5, NULL), 0, "kolo_recv") &&
+                expect(rank, taken == sent, "%d came from itself", taken);
+    for (int i = 0; works && i < 2; i++)
+        works = expect(rank, sums[i] == sent * rank->ranks, "sum %d is %d", i, sums[i]);
+    kolo_comm_destroy(other);
+}
+
 const struct in_flight_part in_flight_parts[IN_FLIGHT_PARTS] = {
     {run_ring, 1, false, false},      {run_half_blocking, 1, false, false},
     {run_crossing, 3, false, false},  {run_beside_collectives, 2, false, false},
@@ -534,4 +558,4 @@ const struct in_flight_part in_flight_parts[IN_FLIGHT_PARTS] = {
     {run_departure, 2, true, false},  {run_death, 2, true, true},
     {run_mismatch, 2, true, false},   {run_elsewhere, 2, false, false},
     {run_refused, 1, false, false},   {run_any_elsewhere, 2, false, false},
-    {run_vain, 2, true, false}};
+    {run_vain, 2, true, false},       {run_any_in_order, 2, false, false}};

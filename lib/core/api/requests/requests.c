@@ -88,6 +88,21 @@ static kolo_request *first_issued(kolo_request *const *requests, size_t count, c
     return first;
 }
 
+/* The request whose queue is to go on while none of them is over: the one in whose queue the collective is that was
+ * issued first, so that ranks whose messages differ carry out collectives in one order; else the first. */
+static const kolo_request *first_to_carry(kolo_request *const *requests, size_t count) {
+    const kolo_request *first = NULL;
+    uint64_t order = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct kolo_queue *queue = requests[i] ? kolo_queue_before(requests[i], true) : NULL;
+        if (queue && queue->oldest && (!first || queue->oldest->order < order)) {
+            first = requests[i];
+            order = queue->oldest->order;
+        }
+    }
+    return first ? first : first_issued(requests, count, NULL, true);
+}
+
 /* The last request up to which one communicator's requests can be carried out before another communicator's turn. */
 static const kolo_request *next_turn(kolo_request *const *requests, size_t count) {
     const kolo_request *last = first_issued(requests, count, NULL, false);
@@ -132,7 +147,7 @@ int kolo_request_wait_any(kolo_request **requests, size_t count, int *index) {
     const kolo_request *first;
     int found;
     kolo_common_lock();
-    while ((found = find_over(requests, count)) < 0 && (first = first_issued(requests, count, NULL, true))) {
+    while ((found = find_over(requests, count)) < 0 && (first = first_to_carry(requests, count))) {
         struct kolo_queue *queue = kolo_queue_before(first, true), *other;
         for (size_t i = 0; i < count; i++) /* queues with a progress thread */
             if (requests[i] && (other = kolo_queue_before(requests[i], true)) && other->has_thread)
