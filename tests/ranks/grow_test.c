@@ -1,5 +1,6 @@
 /* kolo_comm_listen, kolo_comm_grow and kolo_comm_join: outsiders join a communicator, at once and one after another;
  * some are refused; a member is later than a joiner has time; and what is used wrongly is refused. */
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -176,6 +177,16 @@ static void run_wrong_use(struct rank *rank) {
     options.timeout_ms = asks.timeout_ms = INT64_MAX;
     expect_status(rank, kolo_comm_grow(rank->comm, &options, &grown), KOLO_ERR_ARG, "kolo_comm_grow for ever");
     expect_message(rank, "kolo_comm_grow for ever", "timeout_ms 9223372036854775807", "from 0 to", NULL);
+    options.timeout_ms = -1;
+    for (const int *fd = (const int[]){-1, STDERR_FILENO, 12345, INT_MIN}; *fd > INT_MIN; fd++) {
+        options.listener = second = *fd;
+        if (expect_status(rank, kolo_comm_grow(rank->comm, &options, &grown), KOLO_ERR_ARG, "kolo_comm_grow") &&
+            rank->rank == 0)
+            expect_message(rank, "kolo_comm_grow without a listener", "not a descriptor of kolo_comm_listen", NULL);
+        if (*fd >= 0)
+            expect_status(rank, kolo_comm_listen(rank->comm, name, &second), KOLO_ERR_ARG, "kolo_comm_listen");
+    }
+    second = -1;
     expect_status(rank, kolo_comm_listen(rank->comm, "no name!", &listener), KOLO_ERR_ARG, "kolo_comm_listen");
     expect_status(rank, kolo_comm_join(&grown, NULL), KOLO_ERR_ARG, "kolo_comm_join without options");
     expect_status(rank, kolo_comm_join(&grown, &asks), KOLO_ERR_ARG, "kolo_comm_join without a name");

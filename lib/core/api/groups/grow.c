@@ -38,6 +38,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "api/groups/derive.h"
@@ -77,6 +78,14 @@ static int check_timeout(const char *function, int64_t timeout_ms) {
                            function, timeout_ms, KOLO_TIMEOUT_MS_MAX);
 }
 
+/* Returns the descriptor, unless no process can wait there. */
+static int check_listener(const kolo_comm *comm, const char *function, int fd) {
+    int listens = 0;
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &(socklen_t){sizeof listens}) == 0 && listens)
+        return fd;
+    return KOLO_REFUSE(comm, function, "the listener %d is not a descriptor of kolo_comm_listen", fd);
+}
+
 /* Listening. */
 
 static int open_listener(const kolo_comm *comm, const char *job) {
@@ -99,7 +108,7 @@ int kolo_comm_listen(kolo_comm *comm, const char *job, int *listener) {
         return rc;
     KOLO_POINT("listen.begun");
     if (comm->rank == 0)
-        fd = *listener >= 0 ? *listener : open_listener(comm, job);
+        fd = *listener >= 0 ? check_listener(comm, function, *listener) : open_listener(comm, job);
     KOLO_POINT("listen.opened");
     rc = kolo_file_hand_to_all(comm, function, &fd);
     if (rc == 0)
@@ -231,7 +240,12 @@ static int make(kolo_comm *comm, int64_t timeout_ms, uint32_t joiners, int fd, k
 }
 
 static int grow(kolo_comm *comm, const kolo_grow_options *options, struct newcomers *newcomers, kolo_comm **grown) {
+    static const char *const function = "kolo_comm_grow";
     newcomers->fd = -1;
+    int rc = comm->rank == 0 ? check_listener(comm, function, options->listener) : 0;
+    rc = kolo_status_agree(comm, function, rc < 0 ? rc : 0);
+    if (rc < 0)
+        return rc;
     if (comm->rank == 0)
         receive(comm, options, newcomers);
     if (newcomers->count) {
@@ -241,10 +255,10 @@ static int grow(kolo_comm *comm, const kolo_grow_options *options, struct newcom
     KOLO_POINT("grow.received");
     const uint64_t own = newcomers->count;
     uint64_t joiners = 0;
-    int rc = kolo_words_reduce(comm, KOLO_SUM, &own, &joiners, 1);
+    rc = kolo_words_reduce(comm, KOLO_SUM, &own, &joiners, 1);
     KOLO_POINT("grow.told");
     if (rc == 0 && joiners > 0)
-        rc = kolo_file_hand_to_all(comm, "kolo_comm_grow", &newcomers->fd);
+        rc = kolo_file_hand_to_all(comm, function, &newcomers->fd);
     if (rc < 0 || joiners == 0)
         return rc;
     welcome(comm, newcomers);
