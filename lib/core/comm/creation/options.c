@@ -105,6 +105,10 @@ static void resolve_title(struct kolo_settings *settings) {
 
 static int resolve_place(struct kolo_settings *settings, const kolo_options *options) {
     struct kolo_place *place = &settings->place;
+    if (options->rank < -1 || options->size < -1 || options->shm_fd < -1)
+        return kolo_fail(KOLO_ERR_ARG,
+                         "kolo_options: rank %d, size %d, shm_fd %d: each must be from 0, or -1 for its variable",
+                         options->rank, options->size, options->shm_fd);
     int rc = kolo_launcher_place(place, true);
     if (rc < 0)
         return rc;
