@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "kolo_fusion.h"
+#include "kolo_lanes.h"
 #include "harness.h"
 #include "oracle.h"
 
@@ -18,7 +19,7 @@ struct setup {
     size_t bucket_bytes;
     kolo_dtype dtype;
     kolo_op op;
-    int steps;
+    int steps, lanes; /* 0: as the team has it */
     bool progress, keep_order, has_threads, skips;
 };
 
@@ -172,6 +173,7 @@ static void run_refusals(struct rank *rank) {
     kolo_bucket_options options = KOLO_BUCKET_OPTIONS_INIT;
     kolo_buckets *buckets = NULL;
     refused(rank, kolo_bucket_create(NULL, tensors, 3, NULL, &buckets), "comm is NULL");
+    refused(rank, kolo_bucket_create(kolo_comm_lane(rank->comm, 0), tensors, 3, NULL, &buckets), "is a lane");
     refused(rank, kolo_bucket_create(rank->comm, tensors, 3, NULL, NULL), "buckets is NULL");
     refused(rank, kolo_bucket_create(rank->comm, NULL, 3, NULL, &buckets), "tensors is NULL");
     refused(rank, kolo_bucket_create(rank->comm, (kolo_tensor[]){{NULL, 1}}, 1, NULL, &buckets), "tensor 0: data");
@@ -331,6 +333,7 @@ static void start(struct rank *rank) {
     const struct setup *setup = rank->team->argument;
     kolo_options options = rank->options;
     options.progress = setup->progress;
+    options.threads = setup->lanes ? setup->lanes : options.threads;
     if (!expect_status(rank, kolo_comm_create(&rank->comm, &options), 0, "kolo_comm_create"))
         return;
     setup->part(rank);
@@ -364,7 +367,7 @@ int main(int argc, char **argv) {
             if ((!arguments.quick && counts[i] < 9) || (way + i) % 3 == 0)
                 run(counts[i], &setup);
         }
-        run(counts[i], &(struct setup){.part = run_refusals});
+        run(counts[i], &(struct setup){.part = run_refusals, .lanes = 2});
         run(counts[i], &(struct setup){.part = run_learning});
         if (counts[i] > 1) {
             run(counts[i], &(struct setup){.part = run_leaving, .progress = counts[i] & 1});
