@@ -199,7 +199,8 @@ KOLO_API int kolo_table_serve(kolo_table *table);
 
 /* Sets the learning rate from the next update on, whoever applies that; staleness 0: from the end of this clock on, and
  * every worker sets it. Nothing changes where one is set in a later clock already. On other machines it counts from the
- * next round. Blocks for nobody. KOLO_ERR_ARG: below 0, or not finite. KOLO_ERR_STATE as kolo_table_pull. */
+ * next round. Blocks for nobody. KOLO_ERR_ARG: below 0, or not finite; unless unbounded, also what would be the 2^20th
+ * change in one clock. KOLO_ERR_STATE as kolo_table_pull. */
 KOLO_API int kolo_table_set_learning_rate(kolo_table *table, double learning_rate);
 
 /* *rank = the rank that owns element `first` of row `row`. Blocks for nobody. KOLO_ERR_ARG: no such element, or NULL.

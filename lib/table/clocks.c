@@ -373,23 +373,28 @@ static void copy_rate(struct kolo_table *table) {
     } while (kolo_load_acquire(word) != copied);
 }
 
-void kolo_rate_set(struct kolo_table *table, uint64_t bits) {
-    const bool has_clock = kolo_table_is_worker(table) && table->options.staleness != KOLO_STALENESS_UNBOUNDED;
+bool kolo_rate_set(struct kolo_table *table, uint64_t bits) {
+    const bool is_bounded = table->options.staleness != KOLO_STALENESS_UNBOUNDED,
+               has_clock = kolo_table_is_worker(table) && is_bounded;
     uint64_t found, made;
     do {
         found = kolo_load_acquire(&table->header->rate_set);
         const uint64_t now = found >> RATE_CLOCK_SHIFT, own = table->clock + 1;
         if (has_clock && now > own)
-            return;
+            return true;
         if (now >= own && rate_of(table, found) == bits) /* as where every worker sets it */
             break;
         made = (found >> RATE_RANK_BITS) + 1;
         if (now < own) /* its first number is odd after an even one, and even after an odd one */
             made = own << (RATE_CLOCK_SHIFT - RATE_RANK_BITS) | (made & 1);
+        else if (is_bounded &&
+                 made >> (RATE_CLOCK_SHIFT - RATE_RANK_BITS) != now) /* it would count for the next clock */
+            return false;
         kolo_store_release(&table->self->rate[made & 1], bits);
         made = made << RATE_RANK_BITS | table->comm->global_rank;
     } while (!kolo_compare_and_swap(&table->header->rate_set, found, made));
     copy_rate(table);
+    return true;
 }
 
 void kolo_rate_take(struct kolo_table *table, uint64_t set, uint64_t bits) {

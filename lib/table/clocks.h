@@ -50,8 +50,9 @@ int kolo_clocks_serve(struct kolo_table *table);
 /* Makes this rank leave the table. */
 void kolo_clocks_leave(struct kolo_table *table);
 
-/* Sets the learning rate, to the bits of a double, unless one of a later clock is set. */
-void kolo_rate_set(struct kolo_table *table, uint64_t bits);
+/* Sets the learning rate, to the bits of a double, unless one of a later clock is set. False: no number is left for it
+ * in this clock. */
+bool kolo_rate_set(struct kolo_table *table, uint64_t bits);
 
 /* Returns the rate; *set: which set of it this is, for kolo_rate_take of other nodes, whose thread calls it. */
 uint64_t kolo_rate_get(const struct kolo_table *table, uint64_t *set);

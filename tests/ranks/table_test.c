@@ -414,6 +414,30 @@ static void set_late(struct rank *rank) {
     kolo_table_destroy(table);
 }
 
+/* More rates in one clock than there are numbers for: each counts, or is refused. */
+static void set_often(struct rank *rank) {
+    enum { RATES = 1 << 20 };
+    kolo_table_options options = table_options_of(1, 1, 1);
+    options.rule = KOLO_TABLE_SGD;
+    kolo_table *table = table_make(rank, &options);
+    float update = 1, before, after;
+    if (!table)
+        return;
+    for (int clock = 0; clock < 2 && rank->rank == 0; clock++) {
+        int rate = 1, status = 0;
+        while (status == 0 && rate <= RATES + 1)
+            status = kolo_table_set_learning_rate(table, rate++);
+        expect(rank, status == KOLO_ERR_ARG && rate > RATES - 2, "rate %d of a clock got %d", rate - 1, status);
+        kolo_table_pull(table, 0, 1, &before);
+        kolo_table_push(table, 0, 1, &update);
+        kolo_table_clock(table);
+        kolo_table_wait(table);
+        kolo_table_pull(table, 0, 1, &after);
+        expect(rank, before - after == (float)(rate - 2), "the rate is %g, not %d", (double)(before - after), rate - 2);
+    }
+    kolo_table_destroy(table);
+}
+
 /* The last rank names another table or root than the others, or makes another call: all hear of it. */
 static void name_others(struct rank *rank) {
     const int way = *(const int *)rank->team->argument;
@@ -456,6 +480,7 @@ static void run_waits(void) {
     harness_run(&(struct team){.ranks = 3, .run = push_after_timeout});
     harness_run(&(struct team){.ranks = 3, .run = pass_clocks});
     harness_run(&(struct team){.ranks = 2, .run = set_late});
+    harness_run(&(struct team){.ranks = 2, .run = set_often});
     harness_run(&(struct team){.ranks = 1, .run = push_often});
     for (int way = 0; way < 3; way++)
         harness_run(&(struct team){.ranks = 3, .run = name_others, .argument = &way});

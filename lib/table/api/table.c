@@ -196,8 +196,10 @@ int kolo_table_set_learning_rate(kolo_table *table, double learning_rate) {
         return KOLO_REFUSE(table->comm, __func__, "%g: must be 0 or more, and finite", learning_rate);
     uint64_t bits;
     memcpy(&bits, &learning_rate, sizeof bits);
-    kolo_rate_set(table, bits);
-    return 0;
+    return kolo_rate_set(table, bits)
+               ? 0
+               : KOLO_REFUSE(table->comm, __func__,
+                             "%g: the rate has changed a million times in this clock: end it first", learning_rate);
 }
 
 int kolo_table_owner(const kolo_table *table, uint64_t row, size_t first, int *rank) {
