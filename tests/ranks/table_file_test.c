@@ -116,15 +116,15 @@ static void expect_refused(struct rank *rank, kolo_table *table, const char *wha
            word);
 }
 
-/* Changes the file: rank 0 does, between two barriers. */
-static void change_file(struct rank *rank, long at, int byte, long length) {
+/* Changes the file, `bits` of each 64th byte from `at` on: rank 0 does, between two barriers. */
+static void change_file(struct rank *rank, long at, int bytes, int bits, long length) {
     kolo_barrier(rank->comm);
     FILE *file = rank->rank == 0 ? fopen(path, "r+b") : NULL;
-    if (file && byte >= 0) {
-        fseek(file, at, SEEK_SET);
+    for (int i = 0; file && i < bytes; i++) {
+        fseek(file, at + 64 * i, SEEK_SET);
         const int old = fgetc(file);
-        fseek(file, at, SEEK_SET);
-        fputc(old ^ byte, file);
+        fseek(file, at + 64 * i, SEEK_SET);
+        fputc(old ^ bits, file);
     }
     if (file)
         fclose(file);
@@ -158,13 +158,18 @@ static void load(struct rank *rank) {
         goto leave;
     expect_refused(rank, other, "more rows", rank->rank == 0 ? "rows" : "");
     kolo_table_destroy(other);
-    change_file(rank, 500, 4, -1);
-    expect_refused(rank, table, "a damaged byte", rank->rank == 0 ? "damaged" : "");
-    change_file(rank, 500, 4, 1000);
+    for (int bytes = 1; bytes <= 4; bytes++)
+        for (int bit = 0; bit < 8; bit++) {
+            change_file(rank, 503, bytes, 1 << bit, -1);
+            expect_refused(rank, table, "damaged bytes", rank->rank == 0 ? "damaged" : "");
+            change_file(rank, 503, bytes, 1 << bit, -1);
+        }
+    expect_status(rank, kolo_table_load(table, path), 0, "the file as it was");
+    change_file(rank, 0, 0, 0, 1000);
     expect_refused(rank, table, "a short file", rank->rank == 0 ? "damaged" : "");
-    change_file(rank, 0, -1, 3);
+    change_file(rank, 0, 0, 0, 3);
     expect_refused(rank, table, "three bytes", rank->rank == 0 ? "no file of" : "");
-    change_file(rank, 0, -1, 0);
+    change_file(rank, 0, 0, 0, 0);
     if (rank->rank == 0)
         unlink(path);
     expect_refused(rank, table, "no file", rank->rank == 0 ? "No such file" : "");
