@@ -267,6 +267,41 @@ class Optimizers(unittest.TestCase):
                 self.assertGreater(optimizer.step(closure).item(), 0)
             self.assert_same(self.reference(3, lr=0.1), model, 1e-3 if "compression" in options else 1e-6)
 
+    def test_synchronize_without_a_step(self):
+        """Only what a later backward pass has added is reduced again, also where rank 1 has had none."""
+        def train(gradients, is_reduced=False, is_zeroed=True):
+            """gradients: for each rank; None: it makes no backward pass."""
+            if is_zeroed:
+                weight.grad = None  # as model.zero_grad() does
+            if gradients[hvd.rank()] is not None:
+                (weight * gradients[hvd.rank()]).sum().backward()
+            optimizer.synchronize() if is_reduced else optimizer.step()
+            seen.append(weight.tolist())
+
+        weight, seen = nn.Parameter(torch.zeros(2)), []
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1), op=hvd.Sum)
+        train((1, 2, 3))
+        train((4, 5, float("nan")), is_reduced=True)  # as when a GradScaler finds an infinity: no step
+        train((1, None, 3))
+        train((1, None, None), is_reduced=True)
+        weight.grad /= 2  # as clipping does
+        optimizer.step()
+        train((1, None, 1), is_reduced=True)
+        train((None, None, 1), is_zeroed=False)  # each rank has 2 before
+        train((1, 1, 1))
+        self.assertEqual([[-x] * 2 for x in (6, 6, 10, 10, 10.5, 17.5, 20.5)], seen)
+        train((1, 1, 1), is_reduced=True)
+        train((1, 1, 1), is_zeroed=False, is_reduced=True)
+
+        def closure():
+            weight.grad = None
+            weight.sum().backward()
+            optimizer.synchronize()
+            return weight.grad[0].item()
+        for _ in range(2):
+            self.assertEqual(3, optimizer.step(closure))
+        self.assertEqual([-26.5] * 2, weight.tolist())
+
     def test_sparse_gradients(self):
         """Rank 2 has none in the first step; a dense parameter travels beside them."""
         for as_dense, op in ((True, hvd.Average), (False, hvd.Average), (False, hvd.Sum)):

@@ -52,12 +52,13 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int) 
 class _Distributed:
     """Comes before the optimizer's own class in the class of what DistributedOptimizer returns."""
     _reducer: Reducer
-    _steps_alone, _is_reduced = False, False
+    _steps_alone = False
 
     def synchronize(self) -> None:
-        """Waits for the gradients of all ranks, such as before clipping them; the next step() does not do so again."""
+        """Waits for the gradients of all ranks, such as before clipping them. The next step() does not do so again, unless
+        a backward pass has added to a gradient, on any rank, since then."""
         self._reducer.finish()
-        self._is_reduced = True
+        self._reducer.is_reduced = True
 
     @contextlib.contextmanager
     def skip_synchronize(self) -> Iterator[None]:
@@ -76,12 +77,13 @@ class _Distributed:
         def reduced() -> Any:
             assert closure is not None
             loss = closure()
-            self._reducer.finish()
+            self._reducer.finish_new()
             return loss
 
-        if closure is None and not self._steps_alone and not self._is_reduced:
-            self._reducer.finish()
-        self._is_reduced = False
+        if self._steps_alone:
+            self._reducer.is_reduced = False
+        elif closure is None:
+            self._reducer.finish_new()
         return super().step(None if closure is None else closure if self._steps_alone else reduced)  # type: ignore
 
     def add_param_group(self, param_group: "Dict[str, Any]") -> None:

@@ -119,6 +119,7 @@ class Reducer:
         if sparse_as_dense:
             self._divide({})
         self._left = dict.fromkeys(named, passes)
+        self.is_reduced = False  # by synchronize(), which no step() has followed; the same on every rank
         self._started = 0
         self._accumulators = [_call_after(parameter, self._arrive) for parameter in named]
 
@@ -127,8 +128,13 @@ class Reducer:
         self._left = dict.fromkeys(self._left, passes)
 
     def is_busy(self) -> bool:
-        """Whether gradients are on their way, or were if there were buckets yet."""
-        return self._started > 0 or (self._sparse is None and not all(self._left.values()))
+        """Whether gradients are on their way, or will be in `finish`."""
+        return self._started > 0 or (self._waits() and not all(self._left.values()))
+
+    def _waits(self) -> bool:
+        """Whether nothing travels before `finish`: in the first one the ranks agree on the buckets, and after synchronize()
+        on whether there are new gradients."""
+        return self._sparse is None or self.is_reduced
 
     @torch.no_grad()
     def _divide(self, sparse: "Dict[torch.Tensor, int]") -> None:
@@ -165,7 +171,7 @@ class Reducer:
         self._left[parameter] -= 1
         if bucket is not None and not self._left[parameter]:
             bucket.take(parameter)
-            while self._started < len(self._buckets) and self._buckets[self._started].is_full():
+            while not self._waits() and self._started < len(self._buckets) and self._buckets[self._started].is_full():
                 self._start()
 
     @torch.no_grad()
@@ -173,6 +179,17 @@ class Reducer:
         self._started += 1
         with communicator()._handle.undivided():  # the others start the same bucket
             self._buckets[self._started - 1].start(self._op, self._prescale)
+
+    def finish_new(self) -> None:
+        """`finish`, but after synchronize() only if a rank has got a gradient since then."""
+        is_reduced, self.is_reduced = self.is_reduced, False
+        if not is_reduced:
+            self.finish()
+            return
+        is_new = torch.tensor([int(any(left < self._passes for left in self._left.values()))])
+        with communicator()._handle.undivided():
+            if communicator().all_reduce(is_new, is_new, Max).item():
+                self.finish()
 
     @torch.no_grad()
     def finish(self) -> None:
