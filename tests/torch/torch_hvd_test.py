@@ -1,12 +1,14 @@
 """As ranks: kolo4py.hvd, and a script for Horovod that is run after its import was changed. 77: PyTorch is not installed."""
 
 import contextlib
+import gc
 import io
 import itertools
 import os
 import sys
 import time
 import unittest
+import weakref
 from unittest import mock
 
 import torch_ranks
@@ -301,6 +303,51 @@ class Optimizers(unittest.TestCase):
         for _ in range(2):
             self.assertEqual(3, optimizer.step(closure))
         self.assertEqual([-26.5] * 2, weight.tolist())
+
+    def test_other_calls_while_gradients_travel(self):
+        """Rank 1 lacks a gradient in each backward pass, so that its first bucket starts in step()."""
+        weights = [nn.Parameter(torch.zeros(2)) for _ in range(4)]
+        table = nn.Embedding(2, 2, sparse=True)
+        table.weight.data.zero_()
+        os.environ["HOROVOD_FUSION_THRESHOLD"] = "8"
+        self.addCleanup(os.environ.pop, "HOROVOD_FUSION_THRESHOLD")
+        optimizers = [hvd.DistributedOptimizer(torch.optim.SGD(parameters, lr=1), op=hvd.Sum)
+                      for parameters in ((table.weight, *weights[:2]), weights[2:])]
+        for step in range(3):
+            used = weights[:3] if hvd.rank() == 1 else weights
+            loss = sum((weight * (i + 1)).sum() for i, weight in enumerate(used)) + table(torch.tensor([1])).sum()
+            loss.backward()
+            self.assertEqual([hvd.size() * 7.0] * 2, hvd.allreduce(torch.full((2,), 7.0), op=hvd.Sum).tolist())
+            for optimizer in optimizers:
+                optimizer.step()
+                optimizer.zero_grad()
+            for i, weight in enumerate(weights):
+                ranks = hvd.size() - 1 if i == 3 else hvd.size()
+                self.assertEqual([-(i + 1.0) * (step + 1) * ranks] * 2, weight.tolist())
+            self.assertEqual([[0, 0], [-(step + 1.0) * hvd.size()] * 2], table.weight.tolist())
+
+    def test_next_job_and_next_optimizer(self):
+        """An optimizer goes on after shutdown and init, also amid a step, and is forgotten when it is gone."""
+        weight = nn.Parameter(torch.zeros(2))
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1), op=hvd.Sum)
+        for step in range(4):
+            weight.sum().backward()
+            if step % 2:
+                hvd.barrier()  # no rank leaves while others begin
+                hvd.shutdown()
+                hvd.init(timeout=60)
+            optimizer.step()
+            optimizer.zero_grad()
+        of_the_first = weakref.ref(optimizer._reducer._comm)
+        del optimizer
+        gc.collect()
+        self.assertIsNone(of_the_first())
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1), op=hvd.Sum)
+        for _ in range(2):
+            weight.sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        self.assertEqual([-6.0 * hvd.size()] * 2, weight.tolist())
 
     def test_sparse_gradients(self):
         """Rank 2 has none in the first step; a dense parameter travels beside them."""

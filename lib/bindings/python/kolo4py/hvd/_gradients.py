@@ -3,29 +3,31 @@
 The parameters are in buckets, in the reverse of their order, since gradients come about in that order. A bucket is one flat
 buffer and one call. It starts when it and all before it are full, and goes on in the background while the pass goes on.
 So every rank makes the same calls in the same order, whatever the order in which its gradients come. `finish` starts what
-is left: gradients that never came count as 0.
+is left: gradients that never came count as 0. A bucket that lacks a gradient on one rank starts later there than on others,
+so the calls have a communicator of their own: what the program and other optimizers call in between does not matter.
 
 Which parameters have sparse gradients the ranks agree on in the first `finish`, before which nothing travels: those are in
 no bucket, and their entries are gathered in `finish`. What comes sparse later is made dense."""
 
-import functools
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Type
+import weakref
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Type
 
 import torch
 
 import kolo4py as kolo
 
+from ..torch._gradient_hooks import call_after
 from ..torch.compression import Compressor
-from ._job import communicator
+from ._job import duplicate
 from ._tensors import CHECKED, Average, Max, Sum, _sparse_allreduce
 
 
 class Bucket:
     """Parameters of one type, whose gradients travel together."""
 
-    def __init__(self, parameters: "Sequence[torch.Tensor]", compression: Type[Compressor]) -> None:
-        self.parameters, self._compression = parameters, compression
-        self.flat = _shared(sum(parameter.numel() for parameter in parameters), parameters[0].dtype)
+    def __init__(self, comm: kolo.Comm, parameters: "Sequence[torch.Tensor]", compression: Type[Compressor]) -> None:
+        self._comm, self.parameters, self._compression = comm, parameters, compression
+        self.flat = _shared(comm, sum(parameter.numel() for parameter in parameters), parameters[0].dtype)
         pieces = self.flat.split([parameter.numel() for parameter in parameters])
         self._views = [piece.view(parameter.shape) for piece, parameter in zip(pieces, parameters)]
         self._missing = set(parameters)
@@ -48,7 +50,7 @@ class Bucket:
         if prescale != 1:
             self.flat.mul_(prescale)
         wire, self._context = self._compression.compress(self.flat)
-        self._request = communicator().all_reduce(wire, wire, op, async_=True)
+        self._request = self._comm.all_reduce(wire, wire, op, async_=True)
 
     def finish(self, postscale: float) -> None:
         """Waits, and writes the gradients of all ranks."""
@@ -67,10 +69,10 @@ class Bucket:
         self._missing = set(self.parameters)
 
 
-def _shared(items: int, dtype: torch.dtype) -> torch.Tensor:
+def _shared(comm: kolo.Comm, items: int, dtype: torch.dtype) -> torch.Tensor:
     """In memory that all ranks have mapped, where there is room for that."""
     try:
-        return torch.utils.dlpack.from_dlpack(communicator().empty(max(1, items), dtype))[:items]
+        return torch.utils.dlpack.from_dlpack(comm.empty(max(1, items), dtype))[:items]
     except (kolo.NoSpace, kolo.ArgumentError):  # a type that kolo does not know
         return torch.zeros(items, dtype=dtype)
 
@@ -90,38 +92,32 @@ def divide(parameters: "Iterable[torch.Tensor]", bucket_bytes: int) -> "List[Lis
     return lists
 
 
-def _call_after(parameter: torch.Tensor, function: "Callable[[torch.Tensor], None]") -> Any:
-    """Has the function called when a backward pass has added to the parameter's gradient. To be kept."""
-    if hasattr(parameter, "register_post_accumulate_grad_hook"):
-        return parameter.register_post_accumulate_grad_hook(function)
-    accumulator: Any = parameter.expand_as(parameter).grad_fn  # PyTorch before 2.1
-    accumulator = accumulator.next_functions[0][0]
-    accumulator.register_hook(lambda *_: function(parameter))
-    return accumulator
-
-
 class Reducer:
     """Of one optimizer. passes: how many backward passes there are for each `finish`."""
 
     def __init__(self, named: "Dict[torch.Tensor, str]", compression: Type[Compressor], op: str, predivide: float,
                  passes: int, sparse_as_dense: bool, bucket_bytes: int) -> None:
-        ranks = communicator().size
         self._frozen = {parameter: name for parameter, name in named.items() if not parameter.requires_grad}
         self._names = named = {parameter: name for parameter, name in named.items() if parameter.requires_grad}
         self._passes = passes
         self._op = op if predivide == 1 else Sum
-        self._prescale = 1 / predivide
-        self._postscale = predivide / ranks if predivide != 1 and op == Average else 1.0
-        self._make_bucket, self._bucket_bytes = functools.partial(Bucket, compression=compression), bucket_bytes
+        self._predivide, self._compression, self._bucket_bytes = predivide, compression, bucket_bytes
         self._bucket_of: "Dict[torch.Tensor, Bucket]" = {}
         self._buckets: "List[Bucket]" = []
-        self._sparse: "Optional[Dict[torch.Tensor, int]]" = None  # their sparse dimensions; None: not known yet
-        if sparse_as_dense:
-            self._divide({})
+        self._sparse: "Optional[Dict[torch.Tensor, int]]" = {} if sparse_as_dense else None  # see _divide; None: not known yet
         self._left = dict.fromkeys(named, passes)
         self.is_reduced = False  # by synchronize(), which no step() has followed; the same on every rank
-        self._started = 0
-        self._accumulators = [_call_after(parameter, self._arrive) for parameter in named]
+        self._join()
+        hooks = [call_after(parameter, self._arrive) for parameter in named]
+        weakref.finalize(self, lambda: [hook.remove() for hook in hooks])
+
+    def _join(self) -> None:
+        """Begins in the job that there is now. Every rank calls it."""
+        self._comm, self._started = duplicate(), 0
+        self._prescale = 1 / self._predivide
+        self._postscale = self._predivide / self._comm.size if self._predivide != 1 else 1.0  # which is for Average
+        if self._sparse is not None:
+            self._divide(self._sparse)
 
     def set_passes(self, passes: int) -> None:
         self._passes = passes
@@ -132,14 +128,16 @@ class Reducer:
         return self._started > 0 or (self._waits() and not all(self._left.values()))
 
     def _waits(self) -> bool:
-        """Whether nothing travels before `finish`: in the first one the ranks agree on the buckets, and after synchronize()
-        on whether there are new gradients."""
-        return self._sparse is None or self.is_reduced
+        """Whether nothing travels before `finish`: in the first one of a job the ranks agree on the buckets, and after
+        synchronize() on whether there are new gradients."""
+        return self._sparse is None or self.is_reduced or self._comm.closed
 
     @torch.no_grad()
     def _divide(self, sparse: "Dict[torch.Tensor, int]") -> None:
+        """Makes the buckets. sparse: what is in none, with its number of sparse dimensions."""
         dense = [parameter for parameter in self._names if parameter not in sparse]
-        self._buckets = [self._make_bucket(members) for members in divide(reversed(dense), self._bucket_bytes)]
+        self._buckets = [Bucket(self._comm, members, self._compression)
+                         for members in divide(reversed(dense), self._bucket_bytes)]
         self._bucket_of = {parameter: bucket for bucket in self._buckets for parameter in bucket.parameters}
         self._sparse = sparse
 
@@ -147,8 +145,8 @@ class Reducer:
         """Which gradients are sparse, on any rank."""
         grads = [parameter.grad for parameter in self._names]
         dims = torch.tensor([grad.sparse_dim() if grad is not None and grad.is_sparse else 0 for grad in grads])
-        with communicator()._handle.undivided():
-            agreed = communicator().all_reduce(dims, dims, Max).tolist()
+        with self._comm._handle.undivided():
+            agreed = self._comm.all_reduce(dims, dims, Max).tolist()
             self._divide({parameter: dim for parameter, dim in zip(self._names, agreed) if dim})
 
     def _entries(self, parameter: torch.Tensor, dim: int) -> torch.Tensor:
@@ -177,18 +175,18 @@ class Reducer:
     @torch.no_grad()
     def _start(self) -> None:
         self._started += 1
-        with communicator()._handle.undivided():  # the others start the same bucket
+        with self._comm._handle.undivided():  # the others start the same bucket
             self._buckets[self._started - 1].start(self._op, self._prescale)
 
     def finish_new(self) -> None:
         """`finish`, but after synchronize() only if a rank has got a gradient since then."""
         is_reduced, self.is_reduced = self.is_reduced, False
-        if not is_reduced:
+        if not is_reduced or self._comm.closed:
             self.finish()
             return
         is_new = torch.tensor([int(any(left < self._passes for left in self._left.values()))])
-        with communicator()._handle.undivided():
-            if communicator().all_reduce(is_new, is_new, Max).item():
+        with self._comm._handle.undivided():
+            if self._comm.all_reduce(is_new, is_new, Max).item():
                 self.finish()
 
     @torch.no_grad()
@@ -198,13 +196,15 @@ class Reducer:
             if parameter.requires_grad and parameter.grad is not None:
                 raise RuntimeError(f"{name} required no gradient when the optimizer was made, which so cannot train it: "
                                    "freeze parameters after that")
+        if self._comm.closed:  # by shutdown()
+            self._join()
         if self._sparse is None:
             self._agree()
         while self._started < len(self._buckets):
             self._start()
-        with communicator()._handle.undivided():
+        with self._comm._handle.undivided():
             gathered = {parameter: _sparse_allreduce(self._entries(parameter, dim), None, self._op, self._prescale,
-                                                     self._postscale)
+                                                     self._postscale, self._comm)
                         for parameter, dim in (self._sparse or {}).items()}
             for bucket in self._buckets:
                 bucket.finish(self._postscale)

@@ -1,10 +1,13 @@
-"""The job that this process belongs to, and the one communicator that all calls of kolo4py.hvd use."""
+"""The job that this process belongs to, and its communicator, which all calls of kolo4py.hvd use; each optimizer has one of
+its own."""
 
+import weakref
 from typing import Any, Optional
 
 import kolo4py as kolo
 
 _comm: Optional[kolo.Comm] = None
+_copies: "weakref.WeakSet[kolo.Comm]" = weakref.WeakSet()  # those of optimizers
 
 
 def init(**options: Any) -> None:
@@ -19,8 +22,9 @@ def shutdown() -> None:
     """Leaves the other ranks. init may follow."""
     global _comm
     made, _comm = _comm, None
-    if made is not None:
-        made.close()
+    for comm in (*_copies, *([made] if made else ())):
+        comm.close()
+    _copies.clear()
 
 
 def communicator() -> kolo.Comm:
@@ -28,6 +32,13 @@ def communicator() -> kolo.Comm:
     if _comm is None:
         raise kolo.ArgumentError("kolo4py.hvd is not initialized: call hvd.init() first")
     return _comm
+
+
+def duplicate() -> kolo.Comm:
+    """A communicator of the same ranks for its caller alone, until shutdown. Every rank calls it."""
+    made = communicator().dup()
+    _copies.add(made)
+    return made
 
 
 def is_initialized() -> bool:

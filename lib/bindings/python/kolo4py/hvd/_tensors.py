@@ -130,13 +130,14 @@ def _allreduce(tensor: torch.Tensor, out: Optional[torch.Tensor], op: str, compr
 CHECKED: "Dict[str, Any]" = {"check_invariants": True} if hasattr(torch.sparse, "check_sparse_tensor_invariants") else {}
 
 
-def _sparse_allreduce(tensor: torch.Tensor, out: Optional[torch.Tensor], op: str, prescale: float, postscale: float) -> Handle:
-    """Every rank gets all ranks' entries, and adds up those that have the same index."""
+def _sparse_allreduce(tensor: torch.Tensor, out: Optional[torch.Tensor], op: str, prescale: float, postscale: float,
+                      comm: Optional[kolo.Comm] = None) -> Handle:
+    """Every rank gets all ranks' entries, and adds up those that have the same index. comm: the job's if not given."""
     if op not in (Average, Sum):
         raise kolo.ArgumentError(f"op {op!r} cannot be done with sparse tensors, only Average and Sum")
     for part in (tensor._indices(), tensor._values()):
         _await_changes(part, True)
-    comm, x = communicator(), tensor.detach()  # which has the entries of now, and not those that copy_ gives the tensor
+    comm, x = comm or communicator(), tensor.detach()  # with the entries of now, and not those that copy_ gives the tensor
     own = _scaled(x, prescale).coalesce()
     with comm._handle.undivided(begun=False) as calls:
         indices = own.indices().t().contiguous()  # an entry each row

@@ -33,6 +33,7 @@ import kolo4py as kolo
 
 from .._optimizers import Step
 from . import _groups, _optimizer, _sharded
+from ._gradient_hooks import call_after
 
 BUCKET_BYTES = 4 << 20  # of gradients that travel together
 ALIGNMENT_BYTES = 64  # of each parameter
@@ -235,18 +236,6 @@ def _state_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.float64 if dtype == torch.float64 else torch.float32
 
 
-def _weakly(method: "Callable[[torch.Tensor], None]") -> "Callable[[torch.Tensor], None]":
-    """A hook that does not keep the optimizer."""
-    kept = weakref.WeakMethod(method)
-
-    def hook(parameter: torch.Tensor) -> None:
-        found = kept()
-        if found is not None:
-            found(parameter)
-
-    return hook
-
-
 def _check(parameters: "List[torch.Tensor]", bucket_bytes: int, clip_norm: float, skip_nonfinite: bool) -> None:
     if not hasattr(torch.Tensor, "register_post_accumulate_grad_hook"):
         raise ImportError(f"fused optimizers need PyTorch 2.1 or later, but this is {torch.__version__}")
@@ -323,7 +312,7 @@ class FusedOptimizer(torch.optim.Optimizer):
         self._names = {parameter: f"parameter {index}" for index, parameter in enumerate(own)}
         for parameter in self._places:
             self.state[parameter] = {}  # or torch.distributed.checkpoint makes a step to have some
-            self._hooks.append(parameter.register_post_accumulate_grad_hook(_weakly(self._arrive)))
+            self._hooks.append(call_after(parameter, self._arrive))
         weakref.finalize(self, _close, self._flats, self._comm, self._hooks)
 
     def add_param_group(self, param_group: "Dict[str, Any]") -> None:
