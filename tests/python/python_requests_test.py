@@ -214,6 +214,31 @@ class WithThread(python_ranks.RankTest):
         for closing in (here, in_a_thread):
             asyncio.run(close_and_go_on(closing))
 
+    def test_loop_that_is_closed_while_a_coroutine_awaits(self):
+        """Later calls and other loops have nothing to do with it."""
+        async def begin(request):
+            task = asyncio.ensure_future(Requests.awaited(request))
+            await asyncio.sleep(0)
+            task._log_destroy_pending = False  # it is meant to be left
+            return task
+
+        def await_and_close(request):
+            loop = asyncio.new_event_loop()
+            left.append(loop.run_until_complete(begin(request)))
+            loop.close()
+
+        left = []
+        with self.comm.split(self.comm.rank) as comm:
+            first, second = [comm.recv(bytearray(1), 0, tag, async_=True) for tag in (7, 8)]
+            await_and_close(first)
+            comm.send(b"x", 0, 7, async_=True)
+            self.assertEqual((0, 7, 1), first.wait())
+            with self.assertRaisesRegex(TimeoutError, "goes on"):
+                second.wait(0.05)  # which sleeps until a request is complete, and so looks who awaits those that are
+            await_and_close(second)
+            comm.send(b"y", 0, 8, async_=True)
+            self.assertEqual((0, 8, 1), asyncio.run(Requests.awaited(second)))
+
     def test_child_that_ends_while_coroutines_await(self):
         """It shares the parent's epoll, and the socket that wakes its event loop."""
         async def fork_and_receive(comm):

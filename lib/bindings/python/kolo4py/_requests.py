@@ -50,6 +50,7 @@ class Background:
             os.read(self.fd, 8)
         except OSError:  # none have completed, or all: the descriptor is gone
             pass
+        self._forget_closed_loop()
         for request in [request for request in self._waiting if request.done()]:
             for future in self._waiting.pop(request):
                 _wake(future)
@@ -61,21 +62,27 @@ class Background:
         """A future of the running event loop, which is done when the request is."""
         import asyncio
         loop = asyncio.get_running_loop()
+        self._forget_closed_loop()
         if self._loop is not loop:
-            if self._loop is not None and not self._loop.is_closed():
+            if self._loop is not None:
                 raise ArgumentError("requests of one communicator can be awaited in one event loop at a time")
             loop.add_reader(self.fd, self.drain)
-            self._loop, self._waiting = loop, {}
+            self._loop = loop
         future: "asyncio.Future[None]" = loop.create_future()
         self._waiting.setdefault(request, []).append(future)
         if request.done():  # before it was listed
             loop.call_soon(self.drain)
         return future
 
+    def _forget_closed_loop(self) -> None:
+        """Its coroutines never go on, and what would wake them raises."""
+        if self._loop is not None and self._loop.is_closed():
+            self._loop, self._waiting = None, {}
 
     def end(self) -> "Callable[[], None]":
         """Before the communicator is destroyed, and its descriptor with it. What is to be done when its requests are
         complete: it wakes all coroutines. A forked child leaves the loop alone: it shares the parent's epoll."""
+        self._forget_closed_loop()
         loop, waiting, self._loop, self._waiting = self._loop, self._waiting, None, {}
         loop = loop if os.getpid() == self._process else None
         if loop is not None:
