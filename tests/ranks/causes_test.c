@@ -193,6 +193,31 @@ static void run_endings(int ranks) {
         }
 }
 
+/* Rank 2 is late with a message for which rank 1 waits, and rank 0 waits for rank 1: rank 2 is named. */
+static void run_behind_message(struct rank *rank) {
+    char sign = 0;
+    int status = 0;
+    if (!make_calls(rank))
+        return;
+    if (rank->rank == 2) {
+        const int64_t end_ns = now_ns() + patience_ms(20000) * 1000000;
+        while (counter_add(0) < 2 && now_ns() < end_ns)
+            sleep_ms(1);
+        expect_status(rank, allreduce_once(rank->comm), KOLO_ERR_TIMEOUT, "the late rank's kolo_allreduce");
+        return;
+    }
+    if (rank->rank == 1) {
+        kolo_comm_set_timeout(rank->comm, patience_ms(20000));
+        expect_status(rank, kolo_send(rank->comm, &sign, 1, KOLO_U8, 0, 0), 0, "kolo_send");
+        status = kolo_recv(rank->comm, &sign, 1, KOLO_U8, 2, 0, NULL);
+    } else {
+        expect_status(rank, kolo_recv(rank->comm, &sign, 1, KOLO_U8, 1, 0, NULL), 0, "kolo_recv");
+        status = allreduce_once(rank->comm);
+    }
+    counter_add(1);
+    expect_timely(rank, rank->comm, status, KOLO_ERR_TIMEOUT, 2, "behind a message");
+}
+
 /* Warnings. */
 
 enum { WARN_MS = 100, LATE_MS = 1000 };
@@ -281,5 +306,6 @@ int main(int argc, char **argv) {
     harness_run(&(struct team){.ranks = 2, .creates_itself = true, .run = run_warned});
     harness_run(&(struct team){.ranks = 2, .creates_itself = true, .run = run_warned, .argument = "silent"});
     harness_run(&(struct team){.ranks = 3, .run = run_without_first_thread});
+    harness_run(&(struct team){.ranks = 3, .timeout_ms = TIMEOUT_MS, .victim = 2 + 1, .run = run_behind_message});
     return harness_end();
 }
