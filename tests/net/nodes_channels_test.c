@@ -162,21 +162,31 @@ static void death(struct rank *rank) {
     go_on(rank);
 }
 
-/* The last rank sends one message and leaves: rank 0 gets that, and learns that there are no more. */
+/* The last rank sends one message and leaves: rank 0 gets that, and learns that there are no more. Or the first rank of
+ * its node leaves, and with it the node's connections: that one is named. */
 static void leaving(struct rank *rank) {
+    const int last = rank->ranks - 1, leaver = ((const struct setup *)rank->team->argument)->victim;
+    const int64_t end_ns = now_ns() + patience_ms(20000) * 1000000;
+    kolo_failure failure = {.failure_bytes = sizeof failure};
     int32_t value = 5;
     kolo_barrier(rank->comm);
-    if (rank->rank == rank->ranks - 1) {
-        expect_status(rank, kolo_send(rank->comm, &value, 1, KOLO_I32, 0, 0), 0, "kolo_send");
+    if (rank->rank == leaver) {
+        if (leaver == last)
+            expect_status(rank, kolo_send(rank->comm, &value, 1, KOLO_I32, 0, 0), 0, "kolo_send");
         kolo_comm_destroy(rank->comm);
         rank->comm = NULL;
     } else if (rank->rank != 0) {
-        sleep_ms(COMPUTING_MS);
+        while (counter_add(0) < 1 && now_ns() < end_ns)
+            sleep_ms(1);
     } else {
-        expect_status(rank, kolo_recv(rank->comm, &value, 1, KOLO_I32, KOLO_ANY_RANK, 0, NULL), 0, "kolo_recv");
-        if (expect_status(rank, kolo_recv(rank->comm, &value, 1, KOLO_I32, rank->ranks - 1, 0, NULL),
-                          KOLO_ERR_PEER_DEAD, "a receive from a rank that has left"))
+        if (leaver == last)
+            expect_status(rank, kolo_recv(rank->comm, &value, 1, KOLO_I32, KOLO_ANY_RANK, 0, NULL), 0, "kolo_recv");
+        if (expect_status(rank, kolo_recv(rank->comm, &value, 1, KOLO_I32, last, 0, NULL), KOLO_ERR_PEER_DEAD,
+                          "a receive from a rank that has left"))
             expect_message(rank, "a rank that has left", "has left", NULL);
+        kolo_comm_failure(rank->comm, &failure);
+        expect(rank, failure.rank == leaver, "rank %d is named, and rank %d has left", failure.rank, leaver);
+        counter_add(1);
     }
 }
 
@@ -355,6 +365,7 @@ int main(int argc, char **argv) {
             run_in_flight(layout, &in_flight_parts[part], part);
         run_layout(layout, mismatch, layout, false);
         run_layout(layout, leaving, layout, false);
+        run_layout(layout, leaving, layout, true);
         run_layout(layout, lateness, layout, false);
         if (MEMORY_IS_LIMITED && !arguments.threads && layout == 2) { /* the last two ranks are of one node */
             run_layout(layout, lack, 0, false);

@@ -461,8 +461,12 @@ static struct kolo_failure_report find_far_cause(const kolo_comm *comm, const st
         return (struct kolo_failure_report){.status = KOLO_ERR_PEER_DEAD,
                                             .rank = kolo_nodes_rank(comm->nodes, comm->nodes->node_of[far.lost], 0),
                                             .cause = KOLO_CAUSE_ENDED};
-    if (far.left < comm->global_size)
-        return (struct kolo_failure_report){.status = KOLO_ERR_PEER_DEAD, .rank = far.left, .cause = KOLO_CAUSE_LEFT};
+    if (far.left < comm->global_size) {
+        const uint32_t leader = kolo_nodes_rank(comm->nodes, comm->nodes->node_of[far.left], 0);
+        const bool all_are_cut_off = has_bit(comm->segment.internode->relay.left, leader);
+        return (struct kolo_failure_report){
+            .status = KOLO_ERR_PEER_DEAD, .rank = all_are_cut_off ? leader : far.left, .cause = KOLO_CAUSE_LEFT};
+    }
     if (far.awaited == comm->global_size || wait->waited_ns < kolo_waiter_timeout_ns(&comm->waiter) + REMOTE_GRACE_NS)
         return (struct kolo_failure_report){0};
     return (struct kolo_failure_report){
