@@ -25,6 +25,7 @@ struct kolo_table {
     const struct kolo_nodes *nodes; /* NULL: there is one */
     uint32_t node;                  /* this one */
     struct kolo_rounds *rounds;     /* of a node's leader, where there are several: see table/nodes/rounds.h */
+    struct kolo_remnant remnant;    /* of a leader that has left, while its thread goes on */
     struct kolo_liveness *liveness; /* what this thread knows of the node's ranks */
     bool is_service;                /* this is how its thread holds the table */
 

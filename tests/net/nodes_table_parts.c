@@ -277,3 +277,27 @@ void nodes_record_bits(struct rank *rank, const kolo_table_options *options) {
     kolo_table_destroy(table);
     free(values);
 }
+
+void nodes_leave_first(struct rank *rank, const kolo_table_options *options) {
+    enum { EARLY = 2, PUSHES = 6 };
+    const uint64_t clocks = PUSHES + (uint64_t)options->staleness + 1; /* then a pull has all pushes */
+    kolo_table *const tables[] = {table_make(rank, options), table_make(rank, options)};
+    float *values = malloc(options->rows * options->columns * sizeof *values);
+    for (uint64_t clock = 0; tables[0] && tables[1] && clock < (rank->rank ? clocks : EARLY); clock++)
+        for (int i = 0; i < 2; i++) {
+            for (size_t k = 0; k < options->rows * options->columns; k++)
+                values[k] = 1;
+            if (clock < PUSHES)
+                kolo_table_push(tables[i], 0, options->rows, values);
+            expect_status(rank, kolo_table_clock(tables[i]), 0, "kolo_table_clock");
+        }
+    for (int i = 1; i >= 0; i--) {
+        kolo_table_pull(tables[i], 0, options->rows, values);
+        const float wanted = (float)(EARLY + (rank->ranks - 1) * PUSHES);
+        for (size_t k = 0; rank->rank && k < options->rows * options->columns; k++)
+            if (!expect(rank, values[k] == wanted, "element %zu is %g, not %g", k, (double)values[k], (double)wanted))
+                break;
+        kolo_table_destroy(tables[i]);
+    }
+    free(values);
+}

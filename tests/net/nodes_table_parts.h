@@ -29,5 +29,9 @@ void nodes_save_without_first(struct rank *rank, const kolo_table_options *optio
 /* The nodes' files of one name differ, or one has none: no rank loads. */
 void nodes_load_differently(struct rank *rank, const kolo_table_options *options);
 
+/* Rank 0 leaves two tables early, whose rounds its node needs, and may destroy its communicator: the others go on in
+ * both by turns, and get all that was pushed. */
+void nodes_leave_first(struct rank *rank, const kolo_table_options *options);
+
 /* Staleness 0: result 0 is a hash of the table after some clocks. */
 void nodes_record_bits(struct rank *rank, const kolo_table_options *options);

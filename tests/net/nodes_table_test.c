@@ -211,6 +211,10 @@ static void run_layout(const int *layout, int ranks) {
     for (int64_t staleness = 0; staleness < 2; staleness++)
         run_setup(&(struct table_setup){.part = nodes_count_bytes, .options = table_options_of(100, 50, staleness)},
                   layout);
+    for (int64_t staleness = 0; staleness < 4; staleness += 3) {
+        const struct table_setup leave = {.part = nodes_leave_first, .options = table_options_of(10, 30, staleness)};
+        run_tables(&(struct setup){.tables = {leave, leave}, .count = 2}, layout);
+    }
     struct table_setup setup = {.part = table_same_bits, .options = table_options_of(50, 30, 0)};
     run_setup(&setup, layout);
     setup.options.rule = KOLO_TABLE_SGD;
@@ -278,6 +282,44 @@ static void run_late(void) {
     }
 }
 
+static int interrupt(void *code) {
+    return *(const int *)code;
+}
+
+/* Rank 0 leaves two tables, and is interrupted while it waits for the others to do so, who go on: the end of the
+ * communicator aborts it. */
+static void be_interrupted(struct rank *rank) {
+    const struct setup *setup = rank->team->argument;
+    const kolo_table_options options = table_options_of(4, 4, 1);
+    int code = 130;
+    const kolo_hooks hooks = {.hooks_bytes = sizeof hooks, .interrupt = interrupt, .context = &code};
+    nodes_place(&rank->options, setup->node_of[rank->rank]);
+    kolo_table *tables[2] = {NULL, NULL};
+    if (!expect_status(rank, kolo_comm_create(&rank->comm, &rank->options), 0, "kolo_comm_create") ||
+        !(tables[0] = table_make(rank, &options)) || !(tables[1] = table_make(rank, &options)))
+        return;
+    int status = 0;
+    if (rank->rank == 0)
+        kolo_comm_set_hooks(rank->comm, &hooks);
+    for (int64_t ms = 0; rank->rank > 0 && status == 0 && ms < patience_ms(5000); ms++) {
+        status = kolo_table_clock(tables[ms % 2]);
+        sleep_ms(1);
+    }
+    expect_status(rank, status, rank->rank ? KOLO_ERR_ABORTED : 0, "kolo_table_clock");
+    kolo_table_destroy(tables[0]);
+    kolo_table_destroy(tables[1]);
+    kolo_comm_destroy(rank->comm);
+    rank->comm = NULL;
+}
+
+static void run_interrupted(void) {
+    struct setup setup = {.count = 0};
+    const int ranks = nodes_lay_out((const int[NODES_MAX]){2, 1}, setup.node_of);
+    nodes_meet_at("127.0.0.1");
+    if (wants_ranks(ranks))
+        harness_run(&(struct team){.ranks = ranks, .creates_itself = true, .run = be_interrupted, .argument = &setup});
+}
+
 /* KOLO_NET_ORDER is the all-reduce's: tables have the same bits with either. */
 static void run_orders(const int *layout) {
     const struct table_setup setup = {.part = nodes_record_bits, .options = table_options_of(20, 30, 0)};
@@ -303,8 +345,10 @@ int main(int argc, char **argv) {
     }
     if (wants_ranks(6) && !arguments.calls)
         run_orders(layouts[2]);
-    if (!arguments.calls)
+    if (!arguments.calls) {
         run_late();
+        run_interrupted();
+    }
     if (!arguments.threads) /* which cannot be killed one by one */
         run_losses();
     return harness_end();

@@ -127,6 +127,11 @@ int kolo_comm_shrink(kolo_comm *comm, kolo_comm **shrunk) {
 void kolo_comm_end(kolo_comm *comm) {
     KOLO_POINT("destroy.beginning");
     kolo_trace_span_begin(KOLO_TRACE_DESTROY, comm->waiter.trace, 0, 0, 0);
+    while (comm->remnants) {
+        const struct kolo_remnant *first = comm->remnants;
+        comm->remnants = first->next;
+        first->end(first->owner);
+    }
     kolo_queue_end(comm, KOLO_ERR_STATE, "the communicator was destroyed before the request was carried out");
     kolo_queue_join(comm);
     kolo_lanes_end(comm);

@@ -51,6 +51,14 @@ struct kolo_interrupt {
         code; /* the check's result while that thread waited for another one of this rank, whose wait it ends */
 };
 
+/* What another part of the library still does for other ranks, after this rank has left it. kolo_comm_destroy ends it
+ * first, which may block; in a forked child it only frees the child's copy. */
+struct kolo_remnant {
+    struct kolo_remnant *next;
+    void (*end)(void *owner);
+    void *owner;
+};
+
 struct kolo_comm {
     uint32_t rank; /* the local rank, which all of this library uses except in messages */
     uint32_t size; /* of this node */
@@ -73,9 +81,10 @@ struct kolo_comm {
     struct kolo_call_state call;
     kolo_waiter waiter;
     kolo_stats stats;
-    struct kolo_heap heap;    /* buffers of kolo_alloc; lane 0 has those of all lanes */
-    struct kolo_queue *queue; /* calls in the background, see api/requests/queue.h; NULL: there was none yet */
-    kolo_atomic_u64 stopping; /* 1: the thread that carries out such a call gives it up */
+    struct kolo_heap heap;         /* buffers of kolo_alloc; lane 0 has those of all lanes */
+    struct kolo_queue *queue;      /* calls in the background, see api/requests/queue.h; NULL: there was none yet */
+    kolo_atomic_u64 stopping;      /* 1: the thread that carries out such a call gives it up */
+    struct kolo_remnant *remnants; /* the latest first; NULL: none */
 
     struct kolo_shared_settings settings; /* a private copy of the header's */
     struct kolo_oversubscription oversubscription;

@@ -350,6 +350,27 @@ static void set_workers(struct kolo_table *table) {
         table->options.hogwild = 0; /* what is pending is added up piece by piece */
 }
 
+/* Ends what is left here of a table: waits for its rounds, unless this is a forked child. */
+static void end_remnant(void *owner) {
+    kolo_table *table = owner;
+    if (table->comm->token->ours)
+        kolo_rounds_join(table);
+    kolo_rounds_free(table);
+    release(table);
+}
+
+/* Frees the tables that this rank has left before and that all others have left since. */
+static void free_remnants(kolo_comm *comm) {
+    for (struct kolo_remnant **place = &comm->remnants, *remnant; (remnant = *place);) {
+        if (remnant->end != end_remnant || !kolo_rounds_are_over(remnant->owner)) {
+            place = &remnant->next;
+            continue;
+        }
+        *place = remnant->next;
+        end_remnant(remnant->owner);
+    }
+}
+
 int kolo_table_create(kolo_comm *comm, const kolo_table_options *options, kolo_table **made) {
     kolo_table_options read = KOLO_TABLE_OPTIONS_INIT;
     if (!comm)
@@ -373,6 +394,7 @@ int kolo_table_create(kolo_comm *comm, const kolo_table_options *options, kolo_t
         free(table);
         return rc;
     }
+    free_remnants(comm);
     table->comm = comm;
     table->made_in_call = comm->call.number;
     table->liveness = &comm->liveness;
@@ -400,16 +422,19 @@ int kolo_table_create(kolo_comm *comm, const kolo_table_options *options, kolo_t
 int kolo_table_destroy(kolo_table *table) {
     if (!table)
         return 0;
-    if (table->comm->token->ours) {
-        KOLO_POINT("table.leaving");
-        kolo_table_file_end(table);
-        if (kolo_table_is_worker(table) && !kolo_table_is_synchronous(table) && !table->is_broken)
-            kolo_shards_settle_own(table);
-        kolo_clocks_leave(table);
-        KOLO_POINT("table.left");
-        kolo_rounds_join(table);
+    kolo_comm *comm = table->comm;
+    if (!comm->token->ours) {
+        end_remnant(table);
+        return 0;
     }
-    kolo_rounds_free(table);
-    release(table);
+    KOLO_POINT("table.leaving");
+    kolo_table_file_end(table);
+    if (kolo_table_is_worker(table) && !kolo_table_is_synchronous(table) && !table->is_broken)
+        kolo_shards_settle_own(table);
+    kolo_clocks_leave(table);
+    KOLO_POINT("table.left");
+    table->remnant = (struct kolo_remnant){.next = comm->remnants, .end = end_remnant, .owner = table};
+    comm->remnants = &table->remnant;
+    free_remnants(comm);
     return 0;
 }

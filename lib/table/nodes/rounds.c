@@ -59,6 +59,8 @@ static int look_at_ranks(struct kolo_rounds *rounds) {
 static int look(struct kolo_rounds *rounds) {
     struct kolo_table *table = &rounds->view;
     struct kolo_failure_report report = {0};
+    if (kolo_load_acquire(&rounds->interrupted))
+        return KOLO_ERR_ABORTED;
     if (kolo_load_acquire(kolo_comm_failure_word(table->comm)) && kolo_failure_collect(table->comm, &report) &&
         (!kolo_table_is_tolerant(table) || report.status == KOLO_ERR_ABORTED))
         return report.status;
@@ -447,6 +449,7 @@ static void *run(void *argument) {
     kolo_wait_idly(&rounds->view.waiter, &rounds->go, STARTED, &rounds->go_bell);
     if (kolo_load_acquire(&rounds->go) == ABANDONED)
         return NULL;
+    kolo_round_prepare(rounds);
     bool goes_on = true;
     int rc = 0;
     while (goes_on && rc == 0) {
@@ -486,9 +489,16 @@ static int allocate(struct kolo_table *table, struct kolo_rounds *rounds) {
     return rc < 0 ? rc : kolo_round_reserve(rounds, &rounds->up, 1);
 }
 
-void kolo_round_prepare(kolo_comm *leaders) {
-    kolo_comm_set_timeout(leaders, 0);
-    leaders->stall.warn_ns = 0;
+static int find_interrupt(void *context) {
+    const struct kolo_rounds *rounds = context;
+    return (int)kolo_load_acquire(&rounds->interrupted);
+}
+
+void kolo_round_prepare(struct kolo_rounds *rounds) {
+    const kolo_hooks hooks = {.hooks_bytes = sizeof hooks, .interrupt = find_interrupt, .context = rounds};
+    kolo_comm_set_timeout(rounds->leaders, 0);
+    kolo_comm_set_hooks(rounds->leaders, &hooks);
+    rounds->leaders->stall.warn_ns = 0;
 }
 
 static int make(struct kolo_table *table, kolo_comm *leaders) {
@@ -506,7 +516,6 @@ static int make(struct kolo_table *table, kolo_comm *leaders) {
     rounds->self = table->node;
     for (uint32_t i = 0; i < rounds->peers; i++)
         rounds->peer[i].node = i;
-    kolo_round_prepare(leaders);
     const int error = kolo_thread_start(&rounds->thread, run, rounds);
     if (error)
         return kolo_fail_system(error, "rank %u: kolo_table_create: starting a thread", table->comm->global_rank);
@@ -528,20 +537,47 @@ int kolo_rounds_start(struct kolo_table *table) {
     if (table->rounds && table->rounds->has_thread)
         kolo_publish(&table->waiter, &table->rounds->go, rc == 0 ? STARTED : ABANDONED, &table->rounds->go_bell);
     if (rc < 0) {
-        kolo_rounds_join(table);
+        if (table->rounds && table->rounds->has_thread)
+            pthread_join(table->rounds->thread, NULL);
         kolo_rounds_free(table);
     }
     return rc;
 }
 
-void kolo_rounds_join(struct kolo_table *table) {
+bool kolo_rounds_are_over(struct kolo_table *table) {
     struct kolo_rounds *rounds = table->rounds;
     if (!rounds || !rounds->has_thread)
-        return;
+        return true;
     kolo_fetch_add(&table->header->hurry, 1);
     kolo_bell_ring(&table->waiter, &table->header->hurry_bell);
-    pthread_join(rounds->thread, NULL);
-    rounds->has_thread = false;
+    rounds->has_thread = pthread_tryjoin_np(rounds->thread, NULL) != 0;
+    return !rounds->has_thread;
+}
+
+/* The waiter's check: looks only whether the program is interrupted. */
+static int check_left(kolo_waiter *waiter, const struct kolo_wait *wait) {
+    struct kolo_table *table = waiter->owner;
+    const int code = kolo_failure_ask(&table->comm->interrupt);
+    (void)wait;
+    if (code) {
+        kolo_failure_publish(table->comm, KOLO_ERR_ABORTED, code);
+        kolo_store_release(&table->rounds->interrupted,
+                           (uint64_t)code); /* the table may go on after an earlier failure */
+    }
+    return 0;
+}
+
+void kolo_rounds_join(struct kolo_table *table) {
+    struct kolo_shared_table_header *header = table->header;
+    if (kolo_rounds_are_over(table))
+        return;
+    table->waiter.check = check_left;
+    table->waiter.work = NULL;
+    table->waiter.elsewhere = table->comm->waiter.elsewhere;
+    kolo_store_relaxed(&table->waiter.timeout_ns, (uint64_t)KOLO_NEVER_NS);
+    kolo_wait_at_least(&table->waiter, &header->ended, KOLO_ROUNDS_OVER, &header->rounds_bell, 0);
+    pthread_join(table->rounds->thread, NULL);
+    table->rounds->has_thread = false;
 }
 
 void kolo_rounds_free(struct kolo_table *table) {

@@ -29,7 +29,12 @@
  *
  * With strict tables a node that does not come to an exchange in time breaks the communicator: all get TIMEOUT.
  *
- * The rounds end with the one in which no worker is left on any node. */
+ * The rounds end with the one in which no worker is left on any node. A leader that leaves before does not wait for it:
+ * its table is a remnant of the communicator, and kolo_comm_destroy waits. There nobody waits in a circle: a leader
+ * that waits has left all tables of the communicator, and its threads go on, so that no worker in these tables waits
+ * for its clock or its rounds. A worker that has not left yet may wait for that leader elsewhere: in a collective of
+ * the communicator, which ends at its limit, or by another communicator. So programs leave the tables of all
+ * communicators before they destroy the first of these. */
 #pragma once
 
 #include <pthread.h>
@@ -39,7 +44,11 @@
 /* Starts the thread of a table that is complete. Collective; ranks that are not leaders have no thread. */
 int kolo_rounds_start(struct kolo_table *table);
 
-/* Waits until the thread has ended, which is when the workers of all nodes have gone. */
+/* For a leader that has left: returns whether its thread has ended, which is when the workers of all nodes have gone.
+ * Ranks that are not leaders have none to wait for. */
+bool kolo_rounds_are_over(struct kolo_table *table);
+
+/* Waits for that, or until the program is interrupted, which aborts the table's communicator. */
 void kolo_rounds_join(struct kolo_table *table);
 
 /* Frees a leader's memory, after that, or in a forked child. */
@@ -85,6 +94,7 @@ struct kolo_rounds {        /* pages of arrays that no node needs cost nothing *
     pthread_t thread;
     kolo_atomic_u64 go; /* to the thread: STARTED or ABANDONED, of rounds.c */
     kolo_bell go_bell;
+    kolo_atomic_u64 interrupted; /* the code with which the program has interrupted kolo_rounds_join; 0: it has not */
     struct kolo_liveness liveness;
     int64_t slice_ns; /* of the wait under way */
 
@@ -118,8 +128,8 @@ int kolo_round_receive(struct kolo_rounds *rounds);
 /* Goes on after the end of a node: 0, or the status with which the rounds end. */
 int kolo_round_go_on(struct kolo_rounds *rounds);
 
-/* Prepares a communicator of leaders, which waits for workers that compute. */
-void kolo_round_prepare(kolo_comm *leaders);
+/* Prepares the communicator of leaders, which waits for workers that compute, for the thread that calls this. */
+void kolo_round_prepare(struct kolo_rounds *rounds);
 
 /* One entry of a message. */
 struct kolo_round_entry {

@@ -231,7 +231,7 @@ int kolo_round_go_on(struct kolo_rounds *rounds) {
         return rc == KOLO_ERR_TIMEOUT ? KOLO_ERR_PEER_DEAD : rc;
     rounds->leaders = left; /* first: a child that is forked meanwhile leaves the old one alone */
     kolo_comm_destroy(old);
-    kolo_round_prepare(left);
+    kolo_round_prepare(rounds);
     const uint32_t count = (uint32_t)kolo_comm_size(left);
     struct state *states = calloc(count, sizeof *states);
     if (!states)

@@ -62,9 +62,10 @@ class Comm(Messages):
         self._handle.fail(0)  # what a handler has raised meanwhile
 
     def close(self) -> None:
-        """Leaves the communicator, and before it its tables, as Table.close does; waits for no rank otherwise. Requests in
-        flight fail; later calls raise Broken. While arrays of `empty` are still referred to, their memory stays, and the
-        other ranks see this one leave only with its end."""
+        """Leaves the communicator, and before it its tables, as Table.close does. Waits for no rank; but on several machines
+        the lowest rank of each waits until all workers have left these tables or ended: leave the tables of all
+        communicators first. Requests in flight fail; later calls raise Broken. While arrays of `empty` are still referred
+        to, their memory stays, and the other ranks see this one leave only with its end."""
         self.__exit__(None, None, None)
 
     def _derived(self, name: str, *arguments: Any) -> "Optional[Comm]":

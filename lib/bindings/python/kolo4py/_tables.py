@@ -85,8 +85,7 @@ class Table:
 
     def close(self) -> None:
         """Leaves the table: this worker is not waited for any more. Comm.close does it, too. With staleness 0 and no backup
-        workers any other end of this rank's part, as by an exception in the with block, aborts the communicator. On several
-        machines the lowest rank of each waits until all workers have left or ended."""
+        workers any other end of this rank's part, as by an exception in the with block, aborts the communicator."""
         self._caller.handle.end_table(self._address)
         self._caller.handle.fail(0)  # what a handler has raised meanwhile
 
