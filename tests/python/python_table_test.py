@@ -2,6 +2,7 @@
 refused by name."""
 
 import array
+import contextlib
 import itertools
 import math
 import os
@@ -9,7 +10,7 @@ import tempfile
 from unittest import mock
 
 import kolo4py as kolo
-from kolo4py import _interrupts
+from kolo4py import _handle, _interrupts
 import python_ranks
 from python_arrays import numpy
 
@@ -131,6 +132,20 @@ class Tables(python_ranks.RankTest):
                 large.clock()
             with self.comm.split(self.comm.rank) as alone:
                 kolo.Table(alone, 1 << 12, 1 << 12).load(path)
+
+    def test_end_of_program(self):
+        """It leaves the tables of all communicators before it ends the first of these, which may wait for other ranks."""
+        some, ended = [self.comm.split(self.comm.rank) for _ in range(2)], []
+        library, names = some[0]._handle.library, ("kolo_table_destroy", "kolo_comm_destroy")
+        for alone in some:
+            kolo.Table(alone, 2, staleness=1)
+        with contextlib.ExitStack() as stack:
+            for name in names:
+                ends = stack.enter_context(mock.patch.object(library, name, wraps=getattr(library, name)))
+                ends.side_effect = lambda _, name=name: ended.append(name) or mock.DEFAULT
+            stack.enter_context(mock.patch.object(_handle, "_open", [alone._handle for alone in some]))
+            _handle._close_all()
+        self.assertEqual([names[0]] * 2 + [names[1]] * 2, ended)
 
     def test_a_handler_raises_anywhere(self):
         """Each table that the library has made is ended, once."""

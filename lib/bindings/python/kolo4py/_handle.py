@@ -68,8 +68,14 @@ _open: "weakref.WeakSet[Handle]" = weakref.WeakSet()
 def _close_all() -> None:
     """While the interpreter is whole: so that other ranks see this one leave. Why it ends is not known: sys.exit(1) leaves
     no trace."""
-    for handle in list(_open):
+    handles = list(_open)
+    for handle in handles:  # all tables first: the end of a communicator may wait for a rank that waits in any of them
+        handle.close(SystemExit, is_last=False)
+    for handle in handles:
         handle.close(SystemExit)
+    error = _interrupts.take()
+    if error is not None:
+        raise error
 
 
 class TablePlace(ctypes.c_void_p):
@@ -104,21 +110,22 @@ class Handle:
         code = 1 if issubclass(kind, (Exception, SystemExit)) else _interrupts.INTERRUPTED
         self.library.kolo_comm_abort(self.comm, code)  # refused where it is broken already
 
-    def close(self, kind: Optional[Type[BaseException]] = None) -> None:
+    def close(self, kind: Optional[Type[BaseException]] = None, is_last: bool = True) -> None:
         """Every later call is refused. Unless the program has asked for it, `kind` says why: the other ranks must not go on
-        as if this one had left in order a table that needs all. The call in whose wait a handler closes it is aborted."""
+        as if this one had left in order a table that needs all. The call in whose wait a handler closes it is aborted.
+        Unless `is_last`, it only leaves its tables."""
         self._is_late = self.answers.gi_running
         if self._is_late or (kind and not self.closed and any(place.is_strict for place in self.tables)):
             self.abort_for(kind or SystemExit)
         self.closed = True
         self.comm.value = None
-        self._destroy_if_unused()
+        self._destroy_if_unused(is_last)
 
-    def _destroy_if_unused(self) -> None:
+    def _destroy_if_unused(self, is_last: bool = True) -> None:
         if self.closed and not self._apart and not self.answers.gi_running:
-            for place in self.tables[::-1]:  # the same order on all ranks: one may wait for the others
+            for place in self.tables[::-1]:
                 self.end_table(place)
-            address = None if self._memories else self._owned
+            address = self._owned if is_last and not self._memories else None
             if address:
                 self._owned = None
                 wake = self.background.end() if self.background else lambda: None
