@@ -44,6 +44,35 @@ class Train(net_testing.NetTest):
                     for ours, theirs in zip(found, expected):
                         self.assertLess(abs(ours - theirs) / max(1, abs(theirs)), TOLERANCE)
 
+    def serve(self, local, *options):
+        """What training with a parameter server reports."""
+        report = self.lab.folder / "server.json"
+        self.results(self.job(local, [KOLO_TRAIN, "--problem", "factorization", "--json", report, "--server", *options]))
+        return json.loads(report.read_text(encoding="utf-8"))
+
+    def test_server(self):
+        """The workers of both nodes leave, in every mode, and are counted."""
+        for options in ("bsp",), ("ssp",), ("asp",), ("bsp", "--backup-workers", "1"), ("ssp", "--servers", "1"):
+            with self.subTest(options=options):
+                told = self.serve([2, 2], *options, "--steps", "300")
+                self.assertEqual(4 - told["servers"], len(told["times"]))
+                last = told["evaluations"][-1]
+                if told["backup_workers"] == 0:
+                    self.assertEqual(sum(times["steps"] for times in told["times"]), last["iterations"])
+                self.assertLess(last["loss"], 0.9 * told["evaluations"][0]["loss"])
+
+    def test_server_until(self):
+        """The worker that evaluates tells those of the other node when to stop: with bsp they stop in the same step."""
+        for server in "bsp", "ssp", "asp":
+            with self.subTest(server=server):
+                told = self.serve([1, 1], server, "--epochs", "40", "--every", "5", "--until", "0.5", "--step-ms", "1")
+                clocks = [times["clocks"] for times in told["times"]]
+                self.assertLess(max(clocks), 40 * (told["examples"] // told["batch"]))
+                self.assertIsNotNone(told["reached"])
+                self.assertEqual(sum(clocks), told["evaluations"][-1]["iterations"])
+                if server == "bsp":
+                    self.assertEqual(clocks[0], clocks[1])
+
     def pid_of(self, rank):
         for node in self.lab.nodes:
             for pid in node.pids():

@@ -26,7 +26,7 @@ enum { EVALUATIONS = 20 };   /* where --every does not say otherwise */
 enum { FOR_SLOW = 1 << 30 }; /* random numbers */
 
 enum { BOARD_COLUMNS = 2, STEPS_DONE = 0, STOPS_AFTER = 1 /* so many clocks; 0: not */, PAUSE_NS = 200000 };
-enum { BOARD_STALENESS = 1 }; /* nobody ends a clock of it but the worker that waits for all others to leave */
+enum { BOARD_STALENESS = 1 }; /* on one node: nobody ends a clock of it but who waits for all others to leave */
 static const double momentum = 0.9;
 
 typedef struct evaluation {
@@ -62,6 +62,8 @@ typedef struct worker {
 
     kolo_table *table, *board; /* NULL: replicas */
     double *board_rows;        /* what was last pulled of it */
+    bool is_spread;            /* over several nodes */
+    bool ends_board;           /* each worker ends its clock of the board just before that of the table */
     kolo_optimizer *optimizer;
     float *replica, *replica_gradients; /* of one clock */
 
@@ -105,7 +107,10 @@ static void open_table(worker *w) {
     board.columns = BOARD_COLUMNS;
     board.dtype = KOLO_F64;
     board.rule = KOLO_TABLE_ASSIGN;
-    board.staleness = BOARD_STALENESS;
+    /* Between nodes what is pushed travels at the end of a clock; unbounded, every few milliseconds. */
+    w->is_spread = kolo_comm_nodes(w->comm) > 1;
+    w->ends_board = w->is_spread && w->of->server == TRAIN_BSP && w->of->backup_workers == 0;
+    board.staleness = w->ends_board ? 0 : w->is_spread ? KOLO_STALENESS_UNBOUNDED : BOARD_STALENESS;
     w->board_rows = allocate(board.rows, BOARD_COLUMNS * sizeof *w->board_rows);
     check(w->comm, kolo_table_create(w->comm, &board, &w->board), "cannot make the board");
 }
@@ -141,7 +146,7 @@ static void open_rows(worker *w) {
 }
 
 static void close_rows(worker *w) {
-    kolo_table_destroy(w->board); /* first, as a server does: all leave the tables in one order */
+    kolo_table_destroy(w->board);
     kolo_table_destroy(w->table);
     kolo_optimizer_destroy(w->optimizer);
 }
@@ -205,6 +210,7 @@ static void note_progress(worker *w, bool stops) {
         const double row[BOARD_COLUMNS] = {
             [STEPS_DONE] = (double)w->steps, [STOPS_AFTER] = stops ? (double)w->clocks + 1 : 0};
         check(w->comm, kolo_table_push_rows(w->board, &own, 1, row), "cannot write on the board");
+        check(w->comm, w->ends_board ? kolo_table_clock(w->board) : 0, "cannot end the clock of the board");
     } else if (w->of->until > 0) {
         int32_t stop = stops;
         check(w->comm, kolo_allreduce(w->comm, &stop, &stop, 1, KOLO_I32, KOLO_MAX), "cannot agree on when to stop");
@@ -235,18 +241,36 @@ static void end_clock(worker *w, kolo_table *table) {
     check(w->comm, rc, "cannot wait for the other workers");
 }
 
+/* Waits until no other worker is left in an unbounded table of several nodes. */
+static void await_leaving(worker *w, kolo_table *table) {
+    kolo_table_stats stats = {.stats_bytes = sizeof stats, .workers = 2};
+    while (stats.workers > 1) {
+        const struct timespec pause = {.tv_nsec = PAUSE_NS};
+        nanosleep(&pause, NULL);
+        const int rc = kolo_table_wait(table);
+        check(w->comm, rc == KOLO_ERR_TIMEOUT ? 0 : rc, "cannot wait for the other workers");
+        kolo_table_get_stats(table, &stats);
+    }
+}
+
 /* Waits, where workers may be at different clocks, until the others have left or ended: then all that they pushed is
  * there. They need not wait for this worker meanwhile. */
 static void outlast_others(worker *w) {
-    kolo_table_stats stats = {.stats_bytes = sizeof stats, .workers = 2};
-    while (w->of->server == TRAIN_SSP && stats.workers > 1) { /* others may wait for this worker, until they leave */
+    kolo_table_stats stats = {.stats_bytes = sizeof stats};
+    bool others_wait = w->of->server == TRAIN_SSP; /* perhaps, for this worker, until they leave */
+    while (others_wait) {
         const struct timespec pause = {.tv_nsec = PAUSE_NS};
         nanosleep(&pause, NULL);
         end_clock(w, w->table);
         kolo_table_get_stats(w->table, &stats);
+        others_wait = stats.workers > 1 || (w->is_spread && stats.rounds == 0);
     }
-    for (int clock = 0; w->of->server == TRAIN_ASP && clock <= BOARD_STALENESS; clock++)
+    for (int clock = 0; w->of->server == TRAIN_ASP && !w->is_spread && clock <= BOARD_STALENESS; clock++)
         end_clock(w, w->board);
+    if (w->is_spread && w->of->server == TRAIN_ASP)
+        await_leaving(w, w->table);
+    if (w->is_spread && (w->of->server == TRAIN_SSP || w->of->server == TRAIN_ASP))
+        await_leaving(w, w->board);
 }
 
 /* All ranks see a wrong number. */
@@ -406,6 +430,8 @@ static void train(worker *w) {
     if (w->table != NULL && kolo_table_get_stats(w->table, &stats) == 0) {
         w->figures[WAITED] = (double)stats.waited_ns * 1e-9;
         w->figures[LEFT_OUT] = (double)stats.left_out;
+        if (w->ends_board && kolo_table_get_stats(w->board, &stats) == 0)
+            w->figures[WAITED] += (double)stats.waited_ns * 1e-9;
     }
 }
 
