@@ -55,10 +55,10 @@ class Release(unittest.TestCase):
         self.clone = self.work / self.id().rpartition(".")[2]
         shutil.copytree(self.original, self.clone, symlinks=True)
 
-    def release(self, *arguments, clone=None):
+    def release(self, *arguments, clone=None, env=None):
         clone = clone or self.clone
         return subprocess.run([clone / "tools/packages/release", *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              text=True, timeout=SECONDS_MAX, check=False, stdin=subprocess.DEVNULL)
+                              text=True, timeout=SECONDS_MAX, check=False, stdin=subprocess.DEVNULL, env=env)
 
     def assert_refused(self, pattern, *arguments, code=1):
         before = git(self.clone, "rev-parse", "HEAD"), git(self.clone, "status", "--porcelain")
@@ -120,6 +120,23 @@ class Release(unittest.TestCase):
         for path in sorted(first.iterdir()):
             with self.subTest(path.name):
                 self.assertTrue(path.read_bytes() == (second / path.name).read_bytes(), "differs in another clone")
+
+    def test_clone_that_changes_meanwhile(self):
+        """By a commit before the tag, and by an edit before the wheel, which are made as the script calls a program."""
+        self.edit(self.clone, "tools/packages/make_wheels", r"(?s).*", '#!/bin/sh\ntouch "$1/made.whl"\n')
+        for program, change in (("sha256sum", "git commit --quiet --all --message more"), ("tar", "true")):
+            with self.subTest(program):
+                clone, stubs, made = (self.work / f"{program}-{part}" for part in ("clone", "stubs", "made"))
+                shutil.copytree(self.clone, clone, symlinks=True)
+                stubs.mkdir()
+                (stubs / program).write_text(f"#!/bin/sh\n(cd {clone} && echo more >>README.md && {change}) || exit 1\n"
+                                             f'exec {shutil.which(program)} "$@"\n', encoding="utf-8")
+                (stubs / program).chmod(0o700)
+                done = self.release(VERSION, "--tag", "--without", "debian", "--without", "site", "--to", str(made),
+                                    clone=clone, env={**os.environ, "PATH": f"{stubs}:{os.environ['PATH']}"})
+                self.assertRegex(done.stdout, f"release: {clone} has changed meanwhile")
+                self.assertEqual((1, "", False), (done.returncode, git(clone, "tag"), made.exists()))
+                self.assertEqual(program == "sha256sum", "wheel" in done.stdout)
 
     def assert_complete(self, folder):
         subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=folder, check=True)
