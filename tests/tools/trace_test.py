@@ -63,7 +63,7 @@ class Straggler(Folder):
         for rank in (0, 1, 3):
             waited = found["processes"][rank]["waited_for_s"]
             self.assertAlmostEqual(0.15, waited[2], delta=0.001)
-            self.assertEqual(waited[2], sum(waited))
+            self.assertEqual((waited[2], 0), (sum(waited), found["processes"][rank]["waited_for_absent_s"]))
             self.assertAlmostEqual(waited[2], found["processes"][rank]["waiting_s"], delta=1e-6)
 
     def test_is_named_among_many_small_calls(self):
@@ -86,6 +86,35 @@ class Straggler(Folder):
     def test_needs_all_ranks(self):
         self.write(made_trace.job_with_a_late_rank()[:1])
         self.assertIn("With one rank's trace", self.run_well())
+
+    def assert_names_nobody(self, waited_s):
+        """Each other rank has waited so long for rank 2, whose trace is not here."""
+        found = self.summary()
+        self.assertEqual((None, 0), (found["straggler"], found["matched_calls"]))
+        self.assertIn("No call is in the traces of all its ranks: nothing can be said of who is late.", found["verdict"])
+        self.assertLessEqual({(call["last_rank"], call["late_s"]) for call in found["slowest"]}, {(None, None)})
+        for process in found["processes"]:
+            if process["rank"] != 2:
+                self.assertEqual(0, sum(process["waited_for_s"]))
+                self.assertAlmostEqual(waited_s, process["waited_for_absent_s"], delta=0.001)
+
+    def test_without_the_trace_of_the_late_rank(self):
+        """The others begin at slightly different times."""
+        made = made_trace.job_with_a_late_rank(late_ns=20 * MS, step_ns=30 * MS)
+        self.write(made)
+        made[2].comms.clear()  # it is cut there
+        made[2].write(self.folder)
+        self.assert_names_nobody(1)
+        next(self.folder.glob("*.2.*")).unlink()
+        self.assert_names_nobody(1)
+        self.assertRegex(self.run_well(), r"\n\(\?: for ranks without a trace\)\nrank +0 +1 +3 +\?\n0 +\. +\. +6\d\n")
+        self.assertIn("without a trace", self.run_well("--html", "-"))
+        self.assertNotIn('"ph":"s"', self.run_well("-o", "-"))  # an arrow
+
+    def test_without_the_trace_of_the_late_rank_of_a_table(self):
+        self.write(made_trace.job_with_a_table(lambda clock: 2))
+        next(self.folder.glob("*.2.*")).unlink()
+        self.assert_names_nobody(0)
 
     def test_is_named_in_a_table(self):
         for staleness in (0, 3):

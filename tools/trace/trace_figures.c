@@ -18,6 +18,17 @@ typedef struct tally {
     int64_t until_ns; /* the end of what is known of it */
 } tally;
 
+double *trace_wait_of(const trace_figures *figures, int process, int whom) {
+    return &figures->waits[(size_t)process * ((size_t)figures->job->count + 1) + (size_t)whom];
+}
+
+bool trace_waits_for_absent(const trace_figures *figures) {
+    bool found = false;
+    for (int p = 0; figures->waits && p < figures->job->count; p++)
+        found |= *trace_wait_of(figures, p, figures->job->count) > 0;
+    return found;
+}
+
 double trace_bin_ns(const trace_job *job) {
     const double ns = (double)(job->end_ns - job->begin_ns) / TRACE_BINS;
     return ns > 1 ? ns : 1;
@@ -197,9 +208,9 @@ static void add_wait(tally *tally, const trace_walk *walk, const trace_slice *sl
     tally->rank->spun_ns += counts ? spun_ns(slice) : 0;
     if (!is_of_kolo(walk) && !within)
         tally->rank->exposed_ns += slice->end_ns - slice->begin_ns;
-    if (peer >= 0 && peer != walk->process && counts && tally->figures->waits) /* for itself: for no rank */
-        tally->figures->waits[(size_t)walk->process * (size_t)job->count + (size_t)peer] +=
-            (double)(slice->end_ns - slice->begin_ns);
+    const int whom = peer == TRACE_ABSENT ? job->count : peer;
+    if (whom >= 0 && whom != walk->process && counts && tally->figures->waits) /* for itself: for no rank */
+        *trace_wait_of(tally->figures, walk->process, whom) += (double)(slice->end_ns - slice->begin_ns);
 }
 
 /* By name. The last row takes those for which there is none. */
@@ -334,8 +345,7 @@ static void count_creations(trace_figures *figures) {
             const int64_t until_ns = last->begin_ns < call->end_ns ? last->begin_ns : call->end_ns;
             call->waited_ns = until_ns - call->begin_ns;
             if (figures->waits && call != last)
-                figures->waits[(size_t)call->process * (size_t)figures->job->count + (size_t)last->process] +=
-                    (double)call->waited_ns;
+                *trace_wait_of(figures, call->process, last->process) += (double)call->waited_ns;
             if (call->track != figures->ranks[call->process].main_track)
                 continue;
             count_time(figures, call->process, TRACE_WAITING, call->begin_ns, until_ns);
@@ -358,7 +368,7 @@ bool trace_figures_make(trace_figures *figures, const trace_job *job) {
                                .ranges = calloc(TRACE_RANGES_MAX, sizeof *figures->ranges),
                                .straggler = -1};
     if (job->count <= TRACE_MATRIX_MAX)
-        figures->waits = calloc(count * count + 1, sizeof *figures->waits);
+        figures->waits = calloc(count * (count + 1) + 1, sizeof *figures->waits);
     tally tally = {.figures = figures, .good = figures->ranks && figures->bins && figures->bytes && figures->ranges};
     for (int p = 0; tally.good && p < job->count; p++)
         take_process(&tally, p);
@@ -378,6 +388,7 @@ void trace_figures_free(trace_figures *figures) {
     free(figures->bins);
     free(figures->bytes);
     free(figures->waits);
+    free(figures->comms);
     free(figures->calls);
     free(figures->groups);
     free(figures->requests);

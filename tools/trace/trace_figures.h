@@ -31,7 +31,7 @@ typedef struct trace_call {
 typedef struct trace_group {
     size_t first;
     int count;
-    bool complete;   /* all processes of the communicator that have a trace here, two at least */
+    bool complete;   /* all ranks of the communicator, two at least: only then none was later than `last` */
     size_t last;     /* the call that began last */
     size_t longest;  /* that took longest */
     int64_t late_ns; /* from the median of the other ranks' begins to the last one's */
@@ -44,6 +44,12 @@ typedef struct trace_table_clock {
     int32_t process;
     int32_t comm;
 } trace_table_clock;
+
+/* A communicator. */
+typedef struct trace_members {
+    int ranks;
+    int here; /* whose traces are here */
+} trace_members;
 
 typedef struct trace_request {
     int32_t process;
@@ -89,7 +95,8 @@ typedef struct trace_figures {
     trace_rank *ranks;
     float (*bins)[TRACE_BINS][TRACE_STATES]; /* of each process: ns */
     double *bytes;                           /* [process * TRACE_BINS + bin] */
-    double *waits;                           /* ns of threads_ns, [process * count + for whom]; NULL: too many */
+    double *waits;                           /* ns of threads_ns, by trace_wait_of; NULL: too many */
+    trace_members *comms;                    /* by the number of trace_job_comm */
     trace_call *calls;                       /* by communicator and number */
     size_t call_count;
     trace_group *groups;
@@ -107,6 +114,7 @@ typedef struct trace_figures {
     int range_count;
     uint64_t mismatches; /* events that do not fit together */
     uint64_t matched;    /* groups that are complete */
+    uint64_t judged;     /* clocks of communicators whose ranks' traces are all here */
     uint64_t failures;
     int straggler; /* a process; -1: none that matters */
 } trace_figures;
@@ -117,6 +125,12 @@ void trace_figures_free(trace_figures *figures);
 
 /* The second half of that: what comes of the calls, once they are known. */
 bool trace_calls_match(trace_figures *figures);
+
+/* How long a process waited for another, or for all ranks whose traces are not here: whom == job->count. */
+double *trace_wait_of(const trace_figures *figures, int process, int whom);
+
+/* Whether a process waited for a rank whose trace is not here. */
+bool trace_waits_for_absent(const trace_figures *figures);
 
 double trace_bin_ns(const trace_job *job); /* at least 1 */
 int trace_size_class(uint64_t bytes);

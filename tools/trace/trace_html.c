@@ -185,24 +185,24 @@ static void put_ranks(FILE *to, const trace_figures *figures) {
 }
 
 static void put_matrix(FILE *to, const trace_figures *figures) {
-    const int count = figures->job->count;
-    if (!figures->waits || count < 2 || count > MATRIX_SHOWN_MAX)
+    const int count = figures->job->count, shown = count + trace_waits_for_absent(figures);
+    if (!figures->waits || shown < 2 || count > MATRIX_SHOWN_MAX)
         return;
     double most = 0;
-    for (int i = 0; i < count * count; i++)
+    for (int i = 0; i < count * (count + 1); i++)
         most = figures->waits[i] > most ? figures->waits[i] : most;
     fputs("<h2>Who waited for whom</h2>\n<p class=\"soft\">Each row waited for the columns.</p>\n"
           "<div class=\"wide\"><table>\n<tr><th></th>",
           to);
     for (int p = 0; p < count; p++)
         fprintf(to, "<th>%" PRId32 "</th>", figures->job->processes[p].header.rank);
-    fputs("</tr>\n", to);
+    fputs(shown > count ? "<th>without a trace</th></tr>\n" : "</tr>\n", to);
     for (int p = 0; p < count; p++) {
         fputs("<tr><td>", to);
         put_process(to, figures, p);
         fputs("</td>", to);
-        for (int q = 0; q < count; q++) {
-            const double ns = figures->waits[p * count + q];
+        for (int q = 0; q < shown; q++) {
+            const double ns = *trace_wait_of(figures, p, q);
             if (ns > 0)
                 fprintf(to, "<td style=\"background:rgba(var(--hot),%.2f)\">%s</td>", 0.75 * ns / most,
                         trace_time_text(ns).text);
@@ -260,7 +260,7 @@ static void put_slowest(FILE *to, const trace_figures *figures) {
         put_process(to, figures, call->process);
         fprintf(to, "</td><td>%s%s</td><td>%s</td><td>", trace_time_text((double)(call->end_ns - call->begin_ns)).text,
                 call->unfinished ? ", no end" : "", trace_time_text((double)call->waited_ns).text);
-        if (group->count > 1) {
+        if (group->complete) {
             put_process(to, figures, figures->calls[group->last].process);
             fprintf(to, "</td><td>%s</td></tr>\n", trace_time_text((double)group->late_ns).text);
         } else

@@ -305,7 +305,9 @@ int trace_job_peer(const trace_job *job, const trace_process *process, const tra
     if (!comm || comm->machine_comm < 0)
         return -1;
     const trace_machine_comm *machine = &job->comms[comm->machine_comm];
-    return event->rank >= 0 && event->rank < machine->size ? machine->process[event->rank] : -1;
+    if (event->rank < 0 || event->rank >= machine->size)
+        return -1;
+    return machine->process[event->rank] >= 0 ? machine->process[event->rank] : TRACE_ABSENT;
 }
 
 const char *trace_process_name(const trace_job *job, int process, char text[TRACE_PROCESS_NAME_BYTES]) {

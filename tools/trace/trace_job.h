@@ -28,8 +28,9 @@ bool trace_job_open(trace_job *job, char **paths);
 bool trace_job_align(trace_job *job);
 void trace_job_free(trace_job *job);
 
-/* The process for which `process` waits, sends or receives by an event; -1: none, any, or one whose trace is not here.
- */
+/* The process for which `process` waits, sends or receives by an event; -1: none, any, or in no communicator that is
+ * known; TRACE_ABSENT: one whose trace is not here. */
+enum { TRACE_ABSENT = -2 };
 int trace_job_peer(const trace_job *job, const trace_process *process, const trace_event *event);
 
 /* The communicator that an event names, the same number for all ranks; -1: it is not known. */

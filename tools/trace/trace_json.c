@@ -227,7 +227,7 @@ static int64_t put_rest_of_wait(timeline *line, const trace_call *call, const tr
 
 static void put_arrows(timeline *line, const trace_group *group) {
     const trace_call *calls = line->figures->calls, *last = &calls[group->last];
-    for (size_t i = group->first; group->count > 1 && i < group->first + (size_t)group->count; i++) {
+    for (size_t i = group->first; group->complete && i < group->first + (size_t)group->count; i++) {
         const trace_call *call = &calls[i];
         if (i == group->last || call->waited_ns < ARROW_NS_MIN || call->end_ns <= last->begin_ns)
             continue;

@@ -51,16 +51,23 @@ static int by_value(const void *left, const void *right) {
     return (a > b) - (a < b);
 }
 
-/* How many processes of each communicator have a trace here. */
-static int *count_members(const trace_job *job) {
-    int *members = calloc((size_t)job->shared_count + 1, sizeof *members);
-    for (int i = 0; members && i < job->comm_count; i++)
-        for (int rank = 0; rank < job->comms[i].size; rank++)
-            members[job->comms[i].shared] += job->comms[i].process[rank] >= 0;
-    return members;
+/* What is known of each communicator: how many ranks it has, and of how many the traces are here. */
+static bool count_members(trace_figures *figures) {
+    const trace_job *job = figures->job;
+    figures->comms = calloc((size_t)job->shared_count + 1, sizeof *figures->comms);
+    for (int p = 0; figures->comms && p < job->count; p++)
+        for (int i = 0; i < KOLO_TRACE_COMMS; i++) {
+            const trace_comm *comm = &job->processes[p].comms[i];
+            if (!comm->present)
+                continue;
+            trace_members *members = &figures->comms[job->comms[comm->machine_comm].shared];
+            members->here++;
+            members->ranks = comm->is.global_size;
+        }
+    return figures->comms != NULL;
 }
 
-static void look_at_group(const trace_figures *figures, trace_group *group, const int *members, int64_t *begins) {
+static void look_at_group(const trace_figures *figures, trace_group *group, int64_t *begins) {
     const trace_call *calls = figures->calls;
     group->last = group->longest = group->first;
     for (size_t i = group->first; i < group->first + (size_t)group->count; i++) {
@@ -70,7 +77,7 @@ static void look_at_group(const trace_figures *figures, trace_group *group, cons
             group->longest = i;
     }
     const int32_t comm = calls[group->first].comm;
-    group->complete = comm >= 0 && group->count >= 2 && group->count == members[comm];
+    group->complete = comm >= 0 && group->count >= 2 && group->count == figures->comms[comm].ranks;
     if (group->count < 2)
         return;
     int others = 0;
@@ -84,10 +91,9 @@ static void look_at_group(const trace_figures *figures, trace_group *group, cons
 
 static bool make_groups(trace_figures *figures) {
     const trace_call *calls = figures->calls;
-    int *members = count_members(figures->job);
     int64_t *begins = calloc((size_t)figures->job->count + 1, sizeof *begins);
     figures->groups = calloc(figures->call_count + 1, sizeof *figures->groups);
-    const bool good = members && begins && figures->groups;
+    const bool good = begins && figures->groups;
     for (size_t i = 0; good && i < figures->call_count;) {
         trace_group *group = &figures->groups[figures->group_count++];
         *group = (trace_group){.first = i, .count = 1};
@@ -96,9 +102,8 @@ static bool make_groups(trace_figures *figures) {
                   calls[i].collective == calls[i - 1].collective && calls[i].creates == calls[i - 1].creates;
              i++)
             group->count++;
-        look_at_group(figures, group, members, begins);
+        look_at_group(figures, group, begins);
     }
-    free(members);
     free(begins);
     return good;
 }
@@ -225,8 +230,11 @@ static bool judge_tables(trace_figures *figures) {
         for (behind = first + 1;
              behind < figures->clock_count && figures->clocks[behind].comm == figures->clocks[first].comm;)
             behind++;
-        if (figures->clocks[first].comm >= 0)
-            judge_clocks(figures, &figures->clocks[first], &figures->clocks[behind], workers, kept);
+        const int32_t comm = figures->clocks[first].comm;
+        if (comm < 0 || figures->comms[comm].here < figures->comms[comm].ranks)
+            continue;
+        judge_clocks(figures, &figures->clocks[first], &figures->clocks[behind], workers, kept);
+        figures->judged += behind - first;
     }
     free(workers);
     free(kept);
@@ -271,20 +279,9 @@ static int64_t duration(const trace_figures *figures, const trace_group *group) 
     return ns > 0 ? ns : 0;
 }
 
-static int ranks_of(const trace_figures *figures, const trace_call *call) {
-    const trace_process *process = &figures->job->processes[call->process];
-    for (int i = 0; i < KOLO_TRACE_COMMS && call->comm >= 0; i++) {
-        const trace_comm *comm = &process->comms[i];
-        if (comm->present && comm->machine_comm >= 0 && figures->job->comms[comm->machine_comm].shared == call->comm)
-            return comm->is.global_size;
-    }
-    return process->header.ranks;
-}
-
 static bool make_rows(trace_figures *figures) {
     trace_collective_row(*all)[TRACE_SIZES] = calloc(COLLECTIVES_ALL, sizeof *all);
     figures->rows = calloc((size_t)COLLECTIVES_ALL * TRACE_SIZES, sizeof *figures->rows);
-    int last_comm = -1, ranks = 0;
     if (!all || !figures->rows) {
         free(all);
         return false;
@@ -298,9 +295,8 @@ static bool make_rows(trace_figures *figures) {
         trace_collective_row *row = &all[collective][size];
         if (call->creates)
             continue;
-        if (call->comm != last_comm || call->comm < 0)
-            ranks = ranks_of(figures, call);
-        last_comm = call->comm;
+        const int ranks =
+            call->comm >= 0 ? figures->comms[call->comm].ranks : figures->job->processes[call->process].header.ranks;
         row->calls++;
         figures->sizes[size]++;
         if (ns < 0)
@@ -343,7 +339,8 @@ static void find_slowest(trace_figures *figures) {
 bool trace_calls_match(trace_figures *figures) {
     if (figures->call_count)
         qsort(figures->calls, figures->call_count, sizeof *figures->calls, by_call);
-    if (!make_groups(figures) || !judge_all(figures) || !judge_tables(figures) || !make_rows(figures))
+    if (!count_members(figures) || !make_groups(figures) || !judge_all(figures) || !judge_tables(figures) ||
+        !make_rows(figures))
         return false;
     find_straggler(figures);
     find_slowest(figures);

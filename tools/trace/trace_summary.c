@@ -145,7 +145,7 @@ static void print_slowest(const trace_figures *figures) {
                trace_time_text((double)(call->begin_ns - figures->job->begin_ns)).text,
                trace_time_text((double)(call->end_ns - call->begin_ns)).text,
                call->unfinished ? "no end" : trace_time_text((double)call->waited_ns).text);
-        if (group->count > 1)
+        if (group->complete)
             printf("  %s %s\n", rank_text(figures->job, latest->process, last),
                    trace_time_text((double)group->late_ns).text);
         else
@@ -155,20 +155,24 @@ static void print_slowest(const trace_figures *figures) {
 
 static void print_matrix(const trace_figures *figures) {
     const int count = figures->job->count, columns = rank_columns(figures->job);
+    const int shown = count + trace_waits_for_absent(figures);
     char name[TRACE_PROCESS_NAME_BYTES];
     double all = 0;
-    for (int i = 0; figures->waits && i < count * count; i++)
+    for (int i = 0; figures->waits && i < count * (count + 1); i++)
         all += figures->waits[i];
-    if (all <= 0 || count * columns > MATRIX_COLUMNS_MAX)
+    if (all <= 0 || shown * columns > MATRIX_COLUMNS_MAX)
         return;
-    printf("\nWho waited for whom: %% of the time of a row's threads, in waits for a column\n%-10s", "rank");
-    for (int p = 0; p < count; p++)
-        printf("%*s", columns, rank_text(figures->job, p, name));
+    puts("\nWho waited for whom: % of the time of a row's threads, in waits for a column");
+    if (shown > count)
+        puts("(?: for ranks without a trace)");
+    printf("%-10s", "rank");
+    for (int p = 0; p < shown; p++)
+        printf("%*s", columns, p < count ? rank_text(figures->job, p, name) : "?");
     putchar('\n');
     for (int p = 0; p < count; p++) {
         printf("%-10s", rank_text(figures->job, p, name));
-        for (int q = 0; q < count; q++) {
-            const double share = trace_percent(figures->waits[p * count + q], (double)figures->ranks[p].threads_ns);
+        for (int q = 0; q < shown; q++) {
+            const double share = trace_percent(*trace_wait_of(figures, p, q), (double)figures->ranks[p].threads_ns);
             if (share < 0.5)
                 printf("%*s", columns, p == q ? "" : ".");
             else

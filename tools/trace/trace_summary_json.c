@@ -28,9 +28,10 @@ static void put_rank(FILE *to, const trace_figures *figures, int index) {
                      (double)rank->late_total_ns * S, (double)rank->kept_ns * S,
                      hidden < 0 ? (double)NAN : hidden / 100);
     for (int other = 0; figures->waits && other < figures->job->count; other++)
-        fprintf(to, "%s%.9f", other ? ", " : "[",
-                figures->waits[(size_t)index * (size_t)figures->job->count + (size_t)other] * S);
-    fputs(figures->waits ? "]}" : "null}", to);
+        fprintf(to, "%s%.9f", other ? ", " : "[", *trace_wait_of(figures, index, other) * S);
+    fputs(figures->waits ? "]" : "null", to);
+    json_pairs_print(to, " waited_for_absent_s=%.9f}",
+                     figures->waits ? *trace_wait_of(figures, index, figures->job->count) * S : (double)NAN);
 }
 
 static void put_collectives(FILE *to, const trace_figures *figures) {
@@ -57,7 +58,7 @@ static void put_slowest(FILE *to, const trace_figures *figures) {
                          call->comm, call->number, call->bytes, job->processes[call->process].header.rank,
                          (double)(call->begin_ns - job->begin_ns) * S, (double)(call->end_ns - call->begin_ns) * S,
                          (double)call->waited_ns * S, call->unfinished ? "false" : "true");
-        if (group->count > 1)
+        if (group->complete)
             json_pairs_print(to, " last_rank=%" PRId32 " late_s=%.9f}",
                              job->processes[figures->calls[group->last].process].header.rank,
                              (double)group->late_ns * S);

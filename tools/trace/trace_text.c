@@ -38,7 +38,7 @@ double trace_percent(double part, double whole) {
 
 const char *trace_verdict(const trace_figures *figures, char text[TRACE_SENTENCE_BYTES]) {
     char name[TRACE_PROCESS_NAME_BYTES];
-    if (figures->matched == 0 && figures->clock_count == 0)
+    if (figures->matched == 0 && figures->judged == 0)
         return figures->job->count < 2 ? "With one rank's trace nothing can be said of who is late."
                                        : "No call is in the traces of all its ranks: nothing can be said of who is "
                                          "late.";
