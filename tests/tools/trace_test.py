@@ -650,7 +650,9 @@ class Files(Folder):
         for status, words, arguments in (
                 (1, "cannot read .*: No such file", ["/none"]), (1, r"no file \*\.kolotrace", [self.folder]),
                 (2, "give the folder", []), (2, "one standard output", [self.folder, "-o", "-", "--summary"]),
-                (2, "is a trace", [self.folder, "-o", "a.kolotrace"]), (1, "cannot read", ["/dev/zero"])):
+                (2, "is a trace", [self.folder, "-o", "a.kolotrace"]),
+                (2, "-o and --html cannot both go to 'a'", [self.folder, "-o", "a", "--html", "a"]),
+                (1, "cannot read", ["/dev/zero"])):
             with self.subTest(words):
                 done = kolo_trace(*arguments)
                 self.assertEqual((status, ""), (done.returncode, done.stdout))

@@ -133,6 +133,8 @@ int main(int argc, char **argv) {
         command_line_refuse(&line, "give the folder that the traces or records are in, or their names");
     if (standard[0] + standard[1] + (options.summary || options.json) > 1)
         command_line_refuse(&line, "there is one standard output: give -o, --html or --summary a file's name");
+    if (options.timeline_path && options.page_path && strcmp(options.timeline_path, options.page_path) == 0)
+        command_line_refuse(&line, "-o and --html cannot both go to '%s'; give one another file", options.page_path);
     if (options.crash && (options.timeline_path || options.page_path || options.summary))
         command_line_refuse(&line, "--crash goes with no other option but --json");
     if (options.crash) {
