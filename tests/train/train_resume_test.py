@@ -122,6 +122,16 @@ class Resume(training.TrainingTest):
                             "--resume", self.state)
         self.assert_refused("cannot open '/nonexistent': No such file", "--resume", "/nonexistent")
 
+    @unittest.skipUnless("LATE_EXIT" in os.environ, "nothing can be preloaded")
+    def test_the_rank_that_tells_exits_first(self):
+        """Rank 0 alone reads the file. kolorun names the rank that exits first, and no innocent one, whose file is empty."""
+        self.state.write_bytes(b"cut")
+        done = training.run(4, "--data", self.data, *self.model, "--resume", self.state, env={
+            **training.ENVIRONMENT, "LD_PRELOAD": os.environ["LATE_EXIT"], "LATE_EXIT_NOTES": str(self.folder)})
+        self.assertEqual((1, ""), (done.returncode, done.stdout))
+        self.assertRegex(done.stderr, r"^kolo-train: rank 0: cannot resume: .*\nkolorun: rank 0 \(pid \d+\) exited with code 1"
+                         r"\n$")
+
     def test_refuses_places_it_cannot_write(self):
         pipe, dangling = self.folder / "pipe", self.folder / "dangling"
         os.mkfifo(pipe)

@@ -67,9 +67,12 @@ int check(kolo_comm *comm, int status, const char *cannot) {
     const bool is_broken = kolo_comm_failure(comm, &failure) == KOLO_OK && failure.status != KOLO_OK;
     if (is_broken && losses_are_survived)
         return LOST;
-    if (!is_broken || failure.reporter == kolo_comm_rank(comm))
+    const bool is_told = is_broken && failure.reporter != kolo_comm_rank(comm);
+    if (!is_told)
         message_print("%s: %s", cannot, kolo_error_message()); /* which names the rank */
     kolo_comm_abort(comm, EXIT_FAILURE);
+    if (is_told)
+        message_left_to_another();
     leave();
 }
 

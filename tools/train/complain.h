@@ -21,7 +21,7 @@ enum { LOST = -1 }; /* what functions return where the communicator broke under 
 
 /* What a call of kolo on `comm` has returned: 0 where it went well. Else says what could not be done and ends the
  * process, or returns LOST. A failure that another rank has found is left to that one to tell, so that the user reads
- * it once. */
+ * it once, and to exit first, as launchers name the rank that does. */
 int check(kolo_comm *comm, int status, const char *cannot);
 
 /* From now on a loss does not end the process: the caller goes on without the ranks that are lost, and tells of it. */
