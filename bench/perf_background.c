@@ -119,7 +119,7 @@ static int time_call(const overlap_round *round, double *call_us) {
             taken_us[i] = (perf_now_us() - begin_us) / round->repetitions;
     }
     if (status == KOLO_OK)
-        status = perf_sampler_join(round->sampler, taken_us, FIRST_CALLS, KOLO_MAX);
+        status = perf_sampler_join(round->sampler, taken_us, FIRST_CALLS);
     *call_us = status == KOLO_OK ? fmax(perf_statistics_of(taken_us, FIRST_CALLS).min, 1e-2) : 0;
     return status;
 }
@@ -127,7 +127,7 @@ static int time_call(const overlap_round *round, double *call_us) {
 /* Right results, too, while the rank computes. */
 static int verify(const overlap_round *round, perf_row *row) {
     perf_sampler *sampler = round->sampler;
-    double ignored_us = 0, wrong;
+    double ignored_us = 0;
     if (!sampler->options->check)
         return KOLO_OK;
     perf_message_begin_check(&sampler->messages[0]);
@@ -136,9 +136,9 @@ static int verify(const overlap_round *round, perf_row *row) {
         status = issue_and_compute(round, &ignored_us);
     if (status != KOLO_OK)
         return status;
-    wrong = (double)perf_message_check(&sampler->messages[0], PERF_SEED_VERIFIED);
-    status = perf_sampler_join(sampler, &wrong, 1, KOLO_SUM);
-    row->wrong = (row->wrong < 0 ? 0 : row->wrong) + (int64_t)wrong;
+    int64_t wrong = (int64_t)perf_message_check(&sampler->messages[0], PERF_SEED_VERIFIED);
+    status = perf_wrong_join(sampler->comm, &wrong);
+    row->wrong = (row->wrong < 0 ? 0 : row->wrong) + wrong;
     return status;
 }
 
@@ -168,7 +168,7 @@ static int take_rounds(overlap_round *round, perf_overlap *taken) {
     if (status == KOLO_OK)
         status = sampler->watch(sampler, row, true);
     for (int kind = 0; kind < OVERLAP_TIMES && status == KOLO_OK; kind++)
-        status = perf_sampler_join(sampler, times_us[kind], (size_t)row->samples, KOLO_MAX);
+        status = perf_sampler_join(sampler, times_us[kind], (size_t)row->samples);
     if (status == KOLO_OK)
         summarize(times_us, taken);
     free(memory);

@@ -55,7 +55,7 @@ static int watch(perf_sampler *sampler, perf_row *row, bool ended) {
     const uint64_t received = after.net_received_bytes - before.net_received_bytes;
     row->link_bytes = (double)(sent > received ? sent : received) /
                       (row->samples * row->calls_per_sample * sampler->at_once * (sampler->turn != NULL ? 2 : 1));
-    return kolo_comm_nodes(sampler->comm) > 1 ? perf_sampler_join(sampler, &row->link_bytes, 1, KOLO_MAX) : KOLO_OK;
+    return kolo_comm_nodes(sampler->comm) > 1 ? perf_sampler_join(sampler, &row->link_bytes, 1) : KOLO_OK;
 }
 
 static kolo_comm_info info_of(const kolo_comm *comm) {

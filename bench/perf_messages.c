@@ -131,7 +131,7 @@ static int run_row(void *of, size_t bytes, int64_t *wrong) {
     if (status == KOLO_OK)
         status = kolo_allreduce(pair->comm, per_us, per_us, KINDS, KOLO_F64, KOLO_SUM);
     if (status == KOLO_OK && pair->options->check) {
-        status = kolo_allreduce(pair->comm, &found, &found, 1, KOLO_I64, KOLO_SUM);
+        status = perf_wrong_join(pair->comm, &found);
         *wrong = found;
     }
     return status;

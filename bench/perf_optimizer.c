@@ -125,7 +125,7 @@ static int run_row(void *of, size_t bytes, int64_t *wrong) {
         medians[way] = perf_statistics_of(steps->samples_us[way], (size_t)steps->samples).median;
     status = kolo_allreduce(steps->comm, medians, medians, WAYS, KOLO_F64, KOLO_MAX);
     if (status == KOLO_OK)
-        status = kolo_allreduce(steps->comm, &found, &found, 1, KOLO_I64, KOLO_SUM);
+        status = perf_wrong_join(steps->comm, &found);
     *wrong = found;
     return status;
 }

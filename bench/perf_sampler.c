@@ -5,8 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-int perf_sampler_join(perf_sampler *sampler, double *values, size_t count, kolo_op op) {
-    return kolo_allreduce(sampler->comm, values, values, count, KOLO_F64, op);
+int perf_sampler_join(perf_sampler *sampler, double *values, size_t count) {
+    return kolo_allreduce(sampler->comm, values, values, count, KOLO_F64, KOLO_MAX);
+}
+
+int perf_wrong_join(kolo_comm *comm, int64_t *wrong) {
+    const int64_t own = *wrong;
+    const int status = kolo_allreduce(comm, wrong, wrong, 1, KOLO_I64, KOLO_SUM);
+    *wrong = *wrong > own ? *wrong : own;
+    return status;
 }
 
 static int make_call(perf_sampler *sampler) {
@@ -72,13 +79,13 @@ static int calls_of_sample(const perf_sampler *sampler, size_t bytes, double cal
 static int warm_up(perf_sampler *sampler, const perf_row *row, double *call_us) {
     const int wanted = sampler->options->warmup;
     const int usual = row->bytes <= 64 << 10 ? 10 : row->bytes <= 4 << 20 ? 5 : 2;
-    int status = perf_sampler_join(sampler, call_us, 1, KOLO_MAX);
+    int status = perf_sampler_join(sampler, call_us, 1);
     for (int i = 0; i < (wanted < 0 ? usual : wanted) && status == 0; i++) {
         if (*call_us > sampler->slow_call_us)
             break;
         status = take_sample(sampler, calls_of_sample(sampler, row->bytes, *call_us), call_us);
         if (status == 0)
-            status = perf_sampler_join(sampler, call_us, 1, KOLO_MAX);
+            status = perf_sampler_join(sampler, call_us, 1);
     }
     return status;
 }
@@ -97,7 +104,7 @@ static int take_timed_samples(perf_sampler *sampler, perf_row *row, double call_
         spent_us = fmax(spent_us + perf_now_us() - begin_us, 1e-3);
         if (iters > 0 || status != 0)
             break;
-        status = perf_sampler_join(sampler, &spent_us, 1, KOLO_MAX);
+        status = perf_sampler_join(sampler, &spent_us, 1);
         wanted = fmin(fmin(floor(row->samples * sampler->budget_us / spent_us), row->samples * 4), PERF_SAMPLES_MAX);
     }
     return status;
@@ -105,16 +112,15 @@ static int take_timed_samples(perf_sampler *sampler, perf_row *row, double call_
 
 /* The slowest rank's time of every sample, and what all ranks found wrong. */
 static int summarize(perf_sampler *sampler, perf_row *row, uint64_t wrong) {
-    double wrong_of_all = (double)wrong;
-    int status = perf_sampler_join(sampler, sampler->samples_us, (size_t)row->samples, KOLO_MAX);
+    int status = perf_sampler_join(sampler, sampler->samples_us, (size_t)row->samples);
     if (status == 0 && sampler->options->check) {
-        status = perf_sampler_join(sampler, &wrong_of_all, 1, KOLO_SUM);
-        row->wrong = (int64_t)wrong_of_all;
+        row->wrong = (int64_t)wrong;
+        status = perf_wrong_join(sampler->comm, &row->wrong);
     }
     if (status == 0)
         row->time_us = perf_statistics_of(sampler->samples_us, (size_t)row->samples);
     if (status == 0 && sampler->turn != NULL)
-        status = perf_sampler_join(sampler, sampler->turned_us, (size_t)row->samples, KOLO_MAX);
+        status = perf_sampler_join(sampler, sampler->turned_us, (size_t)row->samples);
     if (status == 0 && sampler->turn != NULL)
         row->turned_us = perf_statistics_of(sampler->turned_us, (size_t)row->samples).median;
     return status;

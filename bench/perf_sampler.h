@@ -72,11 +72,15 @@ void perf_sampler_fill(const perf_sampler *sampler);
  * stderr what this rank lacks; perf_sampler_free either way. */
 int perf_sampler_prepare(perf_sampler *sampler, size_t bytes, bool always_in_place);
 
-/* Measures messages of `bytes` bytes; collective. Returns 0 with *row filled, the same on every rank, or a negative
- * KOLO_ERR_* of its communicator, or what one of the functions has returned. */
+/* Measures messages of `bytes` bytes; collective. Returns 0 with *row filled, the same on every rank (but see
+ * perf_wrong_join), or a negative KOLO_ERR_* of its communicator, or what one of the functions has returned. */
 int perf_sampler_row(perf_sampler *sampler, size_t bytes, bool in_place, perf_row *row);
 
 void perf_sampler_free(perf_sampler *sampler);
 
-/* Each value becomes the ranks' KOLO_MAX or KOLO_SUM. Returns what kolo returns. */
-int perf_sampler_join(perf_sampler *sampler, double *values, size_t count, kolo_op op);
+/* Each value becomes the ranks' KOLO_MAX. Returns what kolo returns. */
+int perf_sampler_join(perf_sampler *sampler, double *values, size_t count);
+
+/* What this rank found wrong becomes what all have found, and never less than its own: the sum may be of the calls that
+ * give wrong results. Collective. Returns what kolo returns. */
+int perf_wrong_join(kolo_comm *comm, int64_t *wrong);

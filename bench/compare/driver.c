@@ -158,7 +158,7 @@ static int measure_size(perf_sampler *sampler, size_t bytes, perf_row *row, doub
     int status = perf_sampler_row(sampler, bytes, given.measured.in_place, row);
     *size_us = perf_now_us() - begin_us;
     if (status == 0)
-        status = perf_sampler_join(sampler, size_us, 1, KOLO_MAX);
+        status = perf_sampler_join(sampler, size_us, 1);
     return status == 0 ? report(row) : status;
 }
 
