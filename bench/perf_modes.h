@@ -15,7 +15,7 @@ perf_mode perf_waits_run;
 perf_mode perf_optimizer_run;
 
 /* Pulls and pushes of a parameter server's table, beside copies of as many rows of a rank's own memory. What is wrong
- * are rows that were torn or are not the sum of what was pushed. */
+ * are rows that are torn, or other ones by their keys, and a sum that is not that of what was pushed. */
 perf_mode perf_table_run;
 
 /* The time from exec to the first result: starts a process for each rank, again and again. */

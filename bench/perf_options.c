@@ -206,8 +206,9 @@ static const command_option table[] = {
     {"-w, --warmup N", "untimed samples first, 0 to 1000000 (default: 2 to 10, by size)",
      TO_INTEGER(options.warmup, 0, COUNT_MAX), USED_FOR(TIMED | STARTS)},
     {"-c, --check",
-     "verify every element on every rank, and the bytes around the buffers; exit 1 if any is wrong. nccl-tests' "
-     "-c 1 and -c 0 are understood, too",
+     "verify every element on every rank, and the bytes around the buffers; of ps that no row is torn and, where a "
+     "push adds integers, f32 or f64, the table's sum; exit 1 if any is wrong. nccl-tests' -c 1 and -c 0 are "
+     "understood, too",
      TO_INTEGER(options.check, 0, COUNT_MAX), USED_FOR(DATA | MESSAGES | TABLES)},
     {"--no-limits", "do not measure the hardware first; %bound stays empty", TO_FLAG(no_limits), USED_FOR(BOUND)},
     {"--trace",

@@ -6,6 +6,8 @@ import re
 import launching
 from launching import KOLO_PERF, kolorun
 
+RIGHT = "# all results right"
+NOT_TORN = "# no row is torn"
 SPOILER = os.environ["PERF_SPOILER"]
 
 
@@ -13,7 +15,7 @@ class Check(launching.LaunchingTest):
     def assert_ends_with(self, verdict, what, *arguments, spoiled=""):
         done = kolorun("-n", "2", "-x", f"LD_PRELOAD={SPOILER}", "-x", f"SPOILED={spoiled}", KOLO_PERF, what, "--iters", "3",
                        "--warmup", "1", *arguments)
-        told = [line for line in done.stdout.splitlines() if re.match("# (FAILED|all results|both ways)", line)]
+        told = [line for line in done.stdout.splitlines() if re.match("# (FAILED|all results|both ways|no row)", line)]
         self.assertEqual((int("FAILED" in verdict), 1), (done.returncode, len(told)), done.stdout + done.stderr)
         self.assertRegex(told[0], f"^{verdict}")
         return done.stdout
@@ -25,6 +27,33 @@ class Check(launching.LaunchingTest):
                 size = (*arguments, "--min", "1K", "--max", "1K")
                 self.assert_ends_with("# FAILED", what, *size, spoiled="sums")
                 self.assert_ends_with("# (all|both)", what, *size)
+
+    def table(self, verdict, *arguments, spoiled=""):
+        return self.assert_ends_with(verdict, "ps", "--table", "64K", "--min", "64", "--max", "64", "--check", *arguments,
+                                     spoiled=spoiled)
+
+    def test_pushes_that_are_lost(self):
+        for dtype in ("i32", "u64", "f32", "f64"):
+            with self.subTest(dtype):
+                self.table("# FAILED", "--staleness", "3", "-d", dtype, spoiled="pushes")
+        for arguments in (("-d", "f16"), ("-d", "bf16"), ("--rule", "sgd"), ("--rule", "assign"), ("--rule", "adam")):
+            with self.subTest(arguments):
+                self.table(NOT_TORN, "--staleness", "3", *arguments, spoiled="pushes")
+
+    def test_pulls_of_other_rows(self):
+        for arguments in ((), ("-d", "f16"), ("--rule", "adam")):
+            with self.subTest(arguments):
+                self.table("# FAILED", *arguments, spoiled="pulls")
+
+    def test_right_tables_of_each_dtype(self):
+        for dtype in ("i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f32", "f64"):
+            with self.subTest(dtype):
+                self.table(RIGHT, "-d", dtype, "--batch", "7")
+
+    def test_an_f32_that_is_full(self):
+        shown = self.assert_ends_with(NOT_TORN, "ps", "--table", "1K", "--max", "4", "--keys", "zipf", "--zipf", "10",
+                                      "--batch", "65536", "--iters", "40", "--check")
+        self.assertRegex(shown, r"(?m)^# no sum is compared: .* 2\^24")
 
 
 if __name__ == "__main__":
