@@ -50,6 +50,14 @@ class Check(launching.LaunchingTest):
             with self.subTest(dtype):
                 self.table(RIGHT, "-d", dtype, "--batch", "7")
 
+    def test_rows_that_another_machine_pushes(self):
+        rendezvous = ("--nnodes", "2", "--rendezvous", f"127.0.0.1:{launching.free_port()}", "-n", "1")
+        job = (KOLO_PERF, "ps", "--table", "4M", "--min", "1K", "--max", "1K", "--batch", "64", "--iters", "10", "--staleness",
+               "3", "--check")
+        nodes = [self.start(*rendezvous, "--node-rank", str(node), *job, env=launching.environment(**launching.SECRET))
+                 for node in range(2)]
+        self.assertIn(RIGHT, [self.assert_ends(node, 0) for node in nodes][0][0])
+
     def test_an_f32_that_is_full(self):
         shown = self.assert_ends_with(NOT_TORN, "ps", "--table", "1K", "--max", "4", "--keys", "zipf", "--zipf", "10",
                                       "--batch", "65536", "--iters", "40", "--check")
