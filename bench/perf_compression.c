@@ -9,6 +9,7 @@
 #include "kolo.h"
 #include "kolo_fusion.h"
 #include "launched_rank.h"
+#include "messages.h"
 #include "now.h"
 #include "perf_statistics.h"
 
@@ -144,7 +145,16 @@ static kolo_tensor *make_tensors(int rank) {
     return tensors;
 }
 
+/* To be called after the last output; says what could not be written. */
+static bool is_written(void) {
+    bool good = message_unless_written() == 0;
+    if (json && fclose(json) != 0)
+        good = message_print("cannot write --json '%s': %s", options.json_path, strerror(errno)) == 0;
+    return good;
+}
+
 int main(int argc, char **argv) {
+    static double times_ms[STEPS_MAX];
     kolo_comm *comm;
     struct taken none = {0}, taken;
     line.silent = launched_rank_guess().rank != 0;
@@ -160,8 +170,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "kolo-perf-compression: %s: %s\n", options.json_path, strerror(errno));
         return 1;
     }
-    double *times_ms = calloc(options.steps, sizeof(*times_ms));
-    for (kolo_compression kind = KOLO_COMPRESSION_NONE; times_ms && status == 0 && kind < KOLO_COMPRESSIONS; kind++) {
+    for (kolo_compression kind = KOLO_COMPRESSION_NONE; status == 0 && kind < KOLO_COMPRESSIONS; kind++) {
         status = measure(comm, kind, tensors, times_ms, &taken);
         if (kind == KOLO_COMPRESSION_NONE)
             none = taken;
@@ -170,11 +179,10 @@ int main(int argc, char **argv) {
     }
     if (status != 0)
         fprintf(stderr, "kolo-perf-compression: %s\n", kolo_error_message()); /* which names the rank */
-    if (json && fclose(json) != 0)
+    if (!is_written() && status == 0)
         status = KOLO_ERR_SYSTEM;
     kolo_comm_destroy(comm);
     free(tensors[0].data);
     free(tensors);
-    free(times_ms);
     return status != 0;
 }

@@ -1,7 +1,9 @@
-"""kolo-perf --check finds calls that a preloaded library spoils."""
+"""kolo-perf --check finds calls that a preloaded library spoils, and what cannot be written is an error."""
 
+import errno
 import os
 import re
+import subprocess
 
 import launching
 from launching import KOLO_PERF, kolorun
@@ -62,6 +64,22 @@ class Check(launching.LaunchingTest):
         shown = self.assert_ends_with(NOT_TORN, "ps", "--table", "1K", "--max", "4", "--keys", "zipf", "--zipf", "10",
                                       "--batch", "65536", "--iters", "40", "--check")
         self.assertRegex(shown, r"(?m)^# no sum is compared: .* 2\^24")
+
+
+class Unwritable(launching.LaunchingTest):
+    REASON = os.strerror(errno.ENOSPC)
+
+    def assert_told(self, message, *command, path="/dev/null"):
+        """Of a job whose standard output goes to path."""
+        with open(path, "wb") as output:
+            done = kolorun("-n", "2", *command, capture_output=False, stdout=output, stderr=subprocess.PIPE)
+        self.assertEqual(1, done.returncode)
+        self.assertIn(f"{message}: {self.REASON}\n", done.stderr)
+
+    def test_compressions(self):
+        command = (os.environ["KOLO_PERF_COMPRESSION"], "--bytes", "64K", "--steps", "1")
+        self.assert_told("kolo-perf-compression: cannot write --json '/dev/full'", *command, "--json", "/dev/full")
+        self.assert_told("kolo-perf-compression: cannot write to standard output", *command, path="/dev/full")
 
 
 if __name__ == "__main__":
