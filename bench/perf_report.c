@@ -117,13 +117,19 @@ int perf_report_open(perf_report *report, const perf_options *options, int ranks
     return 0;
 }
 
+/* A flush that fails drops what it could not write: the next one succeeds, and has no reason to tell. */
+static void flush(FILE *file, int *error) {
+    if ((fflush(file) != 0 || ferror(file)) && *error == 0)
+        *error = errno;
+}
+
 void perf_report_flush(perf_report *report) {
     if (has_file(report->json))
-        fflush(report->json);
+        flush(report->json, &report->json_error);
     if (has_file(report->csv))
-        fflush(report->csv);
-    if (fflush(stdout) != 0 && errno == EPIPE)
-        report->reader_gone = true;
+        flush(report->csv, &report->csv_error);
+    flush(stdout, &report->output_error);
+    report->reader_gone = report->output_error == EPIPE;
 }
 
 bool perf_report_is_wanted(const perf_report *report) {
@@ -137,27 +143,29 @@ int perf_report_agree_on_end(const perf_report *report, kolo_comm *comm, bool *e
     return status;
 }
 
-static int close_records(const char *option, const char *path, FILE **file) {
+static int close_records(const char *option, const char *path, FILE **file, int error) {
     FILE *closed = *file;
     *file = NULL;
     if (!has_file(closed))
         return 0;
-    bool failed = ferror(closed);
-    if (fclose(closed) == 0 && !failed)
+    if (fclose(closed) != 0 && error == 0)
+        error = errno;
+    if (error == 0)
         return 0;
-    fprintf(stderr, "kolo-perf: rows were lost: cannot write %s '%s': %s\n", option, path, strerror(errno));
+    fprintf(stderr, "kolo-perf: rows were lost: cannot write %s '%s': %s\n", option, path, strerror(error));
     return -1;
 }
 
 int perf_report_close(perf_report *report) {
     int result = 0;
     perf_report_flush(report);
-    if (ferror(stdout) && !report->reader_gone) {
-        fprintf(stderr, "kolo-perf: output was lost: cannot write to standard output: %s\n", strerror(errno));
+    if (report->output_error != 0 && !report->reader_gone) {
+        fprintf(stderr, "kolo-perf: output was lost: cannot write to standard output: %s\n",
+                strerror(report->output_error));
         result = -1;
     }
-    result |= close_records("--json", report->options->json_path, &report->json);
-    result |= close_records("--csv", report->options->csv_path, &report->csv);
+    result |= close_records("--json", report->options->json_path, &report->json, report->json_error);
+    result |= close_records("--csv", report->options->csv_path, &report->csv, report->csv_error);
     return result;
 }
 

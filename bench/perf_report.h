@@ -54,6 +54,10 @@ typedef struct perf_report {
     bool above_bound;  /* a row was faster than its bound */
     bool reader_gone;  /* who read standard output has closed it: head has seen enough */
     bool csv_has_head; /* its line of names is written */
+    /* errno of the first write that failed; 0: none. */
+    int output_error;
+    int json_error;
+    int csv_error;
 } perf_report;
 
 /* Opens the files that are asked for. Returns 0, or -1 after saying on stderr what cannot be written. */

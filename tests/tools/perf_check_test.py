@@ -76,6 +76,12 @@ class Unwritable(launching.LaunchingTest):
         self.assertEqual(1, done.returncode)
         self.assertIn(f"{message}: {self.REASON}\n", done.stderr)
 
+    def test_rows(self):
+        command = (KOLO_PERF, "allreduce", "--max", "8", "--iters", "1")
+        for option in ("--json", "--csv"):
+            self.assert_told(f"kolo-perf: rows were lost: cannot write {option} '/dev/full'", *command, option, "/dev/full")
+        self.assert_told("kolo-perf: output was lost: cannot write to standard output", *command, path="/dev/full")
+
     def test_compressions(self):
         command = (os.environ["KOLO_PERF_COMPRESSION"], "--bytes", "64K", "--steps", "1")
         self.assert_told("kolo-perf-compression: cannot write --json '/dev/full'", *command, "--json", "/dev/full")
