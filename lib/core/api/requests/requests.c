@@ -88,18 +88,14 @@ static kolo_request *first_issued(kolo_request *const *requests, size_t count, c
     return first;
 }
 
-/* The request whose queue is to go on while none of them is over: the one in whose queue the collective is that was
- * issued first, so that ranks whose messages differ carry out collectives in one order; else the first. */
+/* The request whose queue is to go on while none of them is over: the collective that was issued first, as in
+ * kolo_request_wait_all, so that ranks whose messages differ carry out collectives in one order; else a message. */
 static const kolo_request *first_to_carry(kolo_request *const *requests, size_t count) {
     const kolo_request *first = NULL;
-    uint64_t order = 0;
-    for (size_t i = 0; i < count; i++) {
-        const struct kolo_queue *queue = requests[i] ? kolo_queue_before(requests[i], true) : NULL;
-        if (queue && queue->oldest && (!first || queue->oldest->order < order)) {
+    for (size_t i = 0; i < count; i++)
+        if (requests[i] && !requests[i]->transfer && (!first || requests[i]->order < first->order) &&
+            kolo_queue_before(requests[i], true))
             first = requests[i];
-            order = queue->oldest->order;
-        }
-    }
     return first ? first : first_issued(requests, count, NULL, true);
 }
 
