@@ -51,9 +51,9 @@ typedef struct kolo_options {
 KOLO_API int kolo_comm_create(kolo_comm **comm, const kolo_options *options);
 
 /* Leaves the communicator and frees it, with its buffers of kolo_alloc; requests in flight fail. Waits for no rank; on
- * several machines up to 200 ms for the others to take what has been sent to them, and the lowest rank of each until
- * all workers have left its tables or ended, as kolo_table_destroy says, or kolo_hooks.interrupt returns a code. NULL
- * is fine. In a forked child it frees only the child's copy. Always 0. */
+ * several machines up to 200 ms for the others to take what has been sent to them. There the lowest rank of each
+ * machine also waits until all workers have left its tables or ended (kolo_table_destroy); kolo_hooks.interrupt ends
+ * that wait. NULL is fine. In a forked child it frees only the child's copy. Always 0. */
 KOLO_API int kolo_comm_destroy(kolo_comm *comm);
 
 /* Breaks the communicator for all ranks: each returns KOLO_ERR_ABORTED from its present call, or from the next one in

@@ -128,7 +128,8 @@ KOLO_API int kolo_table_create(kolo_comm *comm, const kolo_table_options *option
  * has pushed in this clock is not. Waits for no clock, and for no rank that has ended, but for the file that this rank
  * is writing. Each rank calls it when it likes, and leaves the tables of all its communicators before it destroys the
  * first of these: on several machines a table goes on in the lowest rank of each, with its memory, its function and
- * context, until all workers have left or ended, which kolo_comm_destroy waits for. NULL is fine. Always 0. */
+ * context, until all workers have left or ended, which kolo_comm_destroy waits for. So no rank that is still in a table
+ * may wait for another one that is behind that one's kolo_comm_destroy. NULL is fine. Always 0. */
 KOLO_API int kolo_table_destroy(kolo_table *table);
 
 /* Sets all rows to values[], one row behind the other, of rank `root`; elsewhere values is not used. State becomes

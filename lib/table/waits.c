@@ -234,13 +234,17 @@ void kolo_waits_prepare(struct kolo_table *table, bool (*help)(kolo_waiter *wait
     table->awaits_shard = KOLO_NO_WAIT;
 }
 
-int kolo_wait_for(struct kolo_table *table, const kolo_atomic_u64 *flag, uint64_t target, kolo_bell *bell,
-                  uint32_t peer) {
+void kolo_waits_do_as_comm(struct kolo_table *table) {
     const kolo_waiter *of_comm = &table->comm->waiter;
-    kolo_store_relaxed(&table->waiter.timeout_ns, (uint64_t)kolo_waiter_timeout_ns(of_comm));
     table->waiter.elsewhere = of_comm->elsewhere; /* not in the thread of several nodes, which comes by another way */
     table->waiter.idle = of_comm->idle;
     table->waiter.idle_context = of_comm->idle_context;
+}
+
+int kolo_wait_for(struct kolo_table *table, const kolo_atomic_u64 *flag, uint64_t target, kolo_bell *bell,
+                  uint32_t peer) {
+    kolo_store_relaxed(&table->waiter.timeout_ns, (uint64_t)kolo_waiter_timeout_ns(&table->comm->waiter));
+    kolo_waits_do_as_comm(table);
     return kolo_wait_at_least(&table->waiter, flag, target, bell, peer);
 }
 

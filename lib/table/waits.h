@@ -11,6 +11,9 @@
 /* Prepares the table's waiter. `help` does what this rank waits for, table->awaits_shard, if no other rank does. */
 void kolo_waits_prepare(struct kolo_table *table, bool (*help)(kolo_waiter *waiter));
 
+/* Has the table's waits do meanwhile what the communicator's do, as that is now. */
+void kolo_waits_do_as_comm(struct kolo_table *table);
+
 /* Waits for any flag, with its bell, that `peer` raises. Returns 0, or a status. */
 int kolo_wait_for(struct kolo_table *table, const kolo_atomic_u64 *flag, uint64_t target, kolo_bell *bell,
                   uint32_t peer);

@@ -59,8 +59,7 @@ struct kolo_table_saving {
     int status;
 };
 
-/* One word more. A product's high bits go down, too: else bit 63 of two words, as two signs, would make up for another.
- */
+/* One word more. A product's high bits go down, too: else two flipped top bits, as of two signs, would cancel out. */
 static uint64_t checksum_step(uint64_t sum, uint64_t word) {
     const uint64_t product = (sum ^ word) * UINT64_C(0x100000001b3);
     return product ^ product >> 32;

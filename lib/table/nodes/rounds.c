@@ -559,10 +559,9 @@ static int check_left(kolo_waiter *waiter, const struct kolo_wait *wait) {
     struct kolo_table *table = waiter->owner;
     const int code = kolo_failure_ask(&table->comm->interrupt);
     (void)wait;
-    if (code) {
+    if (code) { /* a tolerant table goes on after an earlier failure: the abort alone would not end its rounds */
         kolo_failure_publish(table->comm, KOLO_ERR_ABORTED, code);
-        kolo_store_release(&table->rounds->interrupted,
-                           (uint64_t)code); /* the table may go on after an earlier failure */
+        kolo_store_release(&table->rounds->interrupted, (uint64_t)code);
     }
     return 0;
 }
@@ -573,7 +572,7 @@ void kolo_rounds_join(struct kolo_table *table) {
         return;
     table->waiter.check = check_left;
     table->waiter.work = NULL;
-    table->waiter.elsewhere = table->comm->waiter.elsewhere;
+    kolo_waits_do_as_comm(table);
     kolo_store_relaxed(&table->waiter.timeout_ns, (uint64_t)KOLO_NEVER_NS);
     kolo_wait_at_least(&table->waiter, &header->ended, KOLO_ROUNDS_OVER, &header->rounds_bell, 0);
     pthread_join(table->rounds->thread, NULL);

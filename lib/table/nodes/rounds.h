@@ -30,11 +30,11 @@
  * With strict tables a node that does not come to an exchange in time breaks the communicator: all get TIMEOUT.
  *
  * The rounds end with the one in which no worker is left on any node. A leader that leaves before does not wait for it:
- * its table is a remnant of the communicator, and kolo_comm_destroy waits. There nobody waits in a circle: a leader
+ * its table is a remnant of the communicator, and kolo_comm_destroy waits. No table closes a circle there: a leader
  * that waits has left all tables of the communicator, and its threads go on, so that no worker in these tables waits
- * for its clock or its rounds. A worker that has not left yet may wait for that leader elsewhere: in a collective of
- * the communicator, which ends at its limit, or by another communicator. So programs leave the tables of all
- * communicators before they destroy the first of these. */
+ * for its clock or its rounds. What else a worker that has not left waits for is the program's: a collective of that
+ * communicator ends at its limit, but one of another communicator, or another one's table, may not. Hence what
+ * kolo_table_destroy asks of programs. */
 #pragma once
 
 #include <pthread.h>
