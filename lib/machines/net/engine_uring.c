@@ -209,6 +209,15 @@ static bool supports_all_needed(struct io_uring *ring, bool *cancels_well) {
     return all;
 }
 
+/* Rings of this process that have ended. A new one may be mapped where one of another thread was: only the kernel, and
+ * this word, order their uses. */
+static kolo_atomic_u64 ended_rings;
+
+static void end_ring(struct io_uring *ring) {
+    io_uring_queue_exit(ring);
+    kolo_fetch_add(&ended_rings, 1);
+}
+
 /* The engine needs completions only when it asks for them, so the kernel is told not to interrupt its thread for them;
  * older kernels have no such flags. Threads use the ring in turn: it cannot be one's own
  * (IORING_SETUP_SINGLE_ISSUER). */
@@ -219,6 +228,7 @@ static int make_ring(struct io_uring *ring, unsigned entries) {
         rc = io_uring_queue_init(entries, ring, 0);
     if (rc < 0)
         return rc;
+    kolo_load_acquire(&ended_rings);
     ring->ring_fd = ring->enter_ring_fd = kolo_file_raise(ring->ring_fd);
     if (ring->ring_fd >= 0)
         return 0;
@@ -374,7 +384,7 @@ static void uring_reap(struct kolo_engine *engine) {
 
 static void uring_forget(struct kolo_engine *engine) {
     struct uring *uring = engine->moving;
-    io_uring_queue_exit(&uring->ring);
+    end_ring(&uring->ring);
     free(uring);
 }
 
@@ -388,7 +398,7 @@ static void uring_close(struct kolo_engine *engine) {
             break;
         uring_reap(engine);
     }
-    io_uring_queue_exit(&uring->ring);
+    end_ring(&uring->ring);
     if (!uring->waking) /* else the kernel may still write into it */
         free(uring);
 }
