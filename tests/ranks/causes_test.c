@@ -206,12 +206,13 @@ static void run_behind_message(struct rank *rank) {
         expect_status(rank, allreduce_once(rank->comm), KOLO_ERR_TIMEOUT, "the late rank's kolo_allreduce");
         return;
     }
+    kolo_comm_set_timeout(rank->comm, patience_ms(20000));
     if (rank->rank == 1) {
-        kolo_comm_set_timeout(rank->comm, patience_ms(20000));
         expect_status(rank, kolo_send(rank->comm, &sign, 1, KOLO_U8, 0, 0), 0, "kolo_send");
         status = kolo_recv(rank->comm, &sign, 1, KOLO_U8, 2, 0, NULL);
     } else {
         expect_status(rank, kolo_recv(rank->comm, &sign, 1, KOLO_U8, 1, 0, NULL), 0, "kolo_recv");
+        kolo_comm_set_timeout(rank->comm, TIMEOUT_MS);
         status = allreduce_once(rank->comm);
     }
     counter_add(1);

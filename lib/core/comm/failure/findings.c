@@ -142,7 +142,9 @@ uint32_t kolo_progress_report_last(const kolo_comm *comm, const struct kolo_wait
             (calls < last_calls || (calls == last_calls && step < last_step) || (is_equal && is_stopped(comm, rank))))
             last = rank, last_calls = calls, last_step = step;
     }
-    return follow(comm, last); /* which may wait for a message of another one that is as far */
+    /* It may wait for a message of another one that is as far; not for one that is ahead, whose message has come. */
+    const uint32_t awaited = follow(comm, last);
+    return kolo_load_acquire(&signals[awaited].calls) > last_calls ? last : awaited;
 }
 
 uint32_t kolo_progress_report_node(const kolo_comm *comm, const struct kolo_wait *wait) {

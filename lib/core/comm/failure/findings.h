@@ -22,8 +22,9 @@ void kolo_difference_find(kolo_comm *comm, uint64_t call, const uint32_t ranks[2
 /* Progress reports: how far the ranks have come, in words, for warnings about long waits and for deadlines. */
 
 /* Returns the rank, other than this one, that is furthest behind: fewest calls, then fewest steps. Among equals that is
- * a stopped one, since steps do not show how far a rank has come in lines; else the peer. The rank that a wait is for
- * may itself wait for another. In a send or receive, unless any rank will do, it is the one waited for in the end. */
+ * a stopped one, since steps do not show how far a rank has come in lines; else the peer. Where that rank itself waits
+ * for another one that is no further, it is the one waited for in the end, as in a send or receive, unless any rank
+ * will do there. */
 uint32_t kolo_progress_report_last(const kolo_comm *comm, const struct kolo_wait *wait);
 
 /* Returns the node, plus one, that is late according to the lane for which `wait` waits; 0: none, or none is known. */
