@@ -181,9 +181,11 @@ class Reducer:
     def finish_new(self) -> None:
         """`finish`, but after synchronize() only if a rank has got a gradient since then."""
         is_reduced, self.is_reduced = self.is_reduced, False
-        if not is_reduced or self._comm.closed:
+        if not is_reduced:
             self.finish()
             return
+        if self._comm.closed:  # by shutdown()
+            self._join()
         is_new = torch.tensor([int(any(left < self._passes for left in self._left.values()))])
         with self._comm._handle.undivided():
             if self._comm.all_reduce(is_new, is_new, Max).item():
