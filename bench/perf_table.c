@@ -448,7 +448,11 @@ static int run_row(void *of, size_t bytes, int64_t *wrong) {
         status = bench->workers ? run_worker(bench, wrong) : kolo_table_serve(bench->table);
     kolo_table_destroy(bench->table);
     bench->table = NULL;
-    return status == KOLO_OK ? kolo_broadcast(bench->comm, wrong, 1, KOLO_I64, 0) : status;
+    int64_t found = *wrong;
+    if (status == KOLO_OK) /* servers have none of their own */
+        status = kolo_broadcast(bench->comm, &found, 1, KOLO_I64, 0);
+    *wrong = found > *wrong ? found : *wrong;
+    return status;
 }
 
 static const char torn[] = "no row is torn";

@@ -342,9 +342,10 @@ static void count_creations(trace_figures *figures) {
             trace_call *call = &figures->calls[i];
             if (!call->creates)
                 continue;
-            const int64_t until_ns = last->begin_ns < call->end_ns ? last->begin_ns : call->end_ns;
+            const int64_t known_ns = group->complete ? last->begin_ns : call->begin_ns; /* else another may be last */
+            const int64_t until_ns = known_ns < call->end_ns ? known_ns : call->end_ns;
             call->waited_ns = until_ns - call->begin_ns;
-            if (figures->waits && call != last)
+            if (figures->waits && call != last && group->complete)
                 *trace_wait_of(figures, call->process, last->process) += (double)call->waited_ns;
             if (call->track != figures->ranks[call->process].main_track)
                 continue;
