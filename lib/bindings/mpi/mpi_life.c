@@ -24,12 +24,12 @@
  * is made before the MPI's own MPI_Init, which ends on no rank before it has begun on all, and stays until all have
  * looked. So all find the same, and where a mark is missing, for whatever reason, none says anything. Behind a session
  * MPI_Init waits for nobody: a rank that has begun one makes no mark, so that the others miss it whenever they look.
- * Ranks of other machines are taken to have what those of this one have, since nothing can be asked there but by
- * messages: without the library there, those of this machine wait for ever. */
+ * Ranks of other machines are taken to have what those of this one have, sessions too, since nothing can be asked there
+ * but by messages: without the library there, those of this machine wait for ever. */
 static struct {
     struct kolo_place place;
     bool has_session;   /* begun before MPI_Init */
-    bool is_wrong;      /* so it is then, or where the launcher's variables cannot be read: no mark is made */
+    bool is_wrong;      /* the launcher's variables cannot be read */
     int fd, looking_fd; /* two: what has looked for a name cannot be looked for */
 } mark = {.fd = -1, .looking_fd = -1};
 
@@ -64,8 +64,7 @@ void mpi_life_prepare(void) {
         mark.place.local_size = mark.place.size; /* Slurm tells the one by the other */
     if (mark.place.local_size <= 0)
         return;
-    mark.is_wrong = mark.has_session;
-    if (mark.is_wrong)
+    if (mark.has_session)
         return;
     const socklen_t bytes = name_mark(&address, mark.place.local_rank);
     mark.looking_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -76,7 +75,7 @@ void mpi_life_prepare(void) {
 
 static bool all_are_marked(void) {
     struct sockaddr_un address;
-    if (mark.is_wrong)
+    if (mark.is_wrong || (mark.has_session && mark.place.local_size > 0))
         return false;
     for (int64_t rank = 0; rank < mark.place.local_size; rank++) {
         const socklen_t bytes = name_mark(&address, rank);

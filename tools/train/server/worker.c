@@ -263,7 +263,7 @@ static void outlast_others(worker *w) {
         nanosleep(&pause, NULL);
         end_clock(w, w->table);
         kolo_table_get_stats(w->table, &stats);
-        others_wait = stats.workers > 1 || (w->is_spread && stats.rounds == 0);
+        others_wait = stats.workers > 1 || (w->is_spread && stats.rounds == 0); /* not known before the first round */
     }
     for (int clock = 0; w->of->server == TRAIN_ASP && !w->is_spread && clock <= BOARD_STALENESS; clock++)
         end_clock(w, w->board);

@@ -107,7 +107,7 @@ static int resolve_place(struct kolo_settings *settings, const kolo_options *opt
     struct kolo_place *place = &settings->place;
     if (options->rank < -1 || options->size < -1 || options->shm_fd < -1)
         return kolo_fail(KOLO_ERR_ARG,
-                         "kolo_options: rank %d, size %d, shm_fd %d: each must be from 0, or -1 for its variable",
+                         "kolo_options: rank %d, size %d, shm_fd %d: below -1, which stands for the environment",
                          options->rank, options->size, options->shm_fd);
     int rc = kolo_launcher_place(place, true);
     if (rc < 0)
