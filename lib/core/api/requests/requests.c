@@ -77,26 +77,22 @@ int kolo_request_wait(kolo_request *request) {
     return status;
 }
 
+/* Whether that request comes first. In a wait for any, collectives come before messages, which other ranks may not
+ * have: so all ranks carry out collectives in one order. */
+static bool is_before(const kolo_request *request, const kolo_request *other, bool any) {
+    const bool is_message = request->transfer, is_other_message = other->transfer;
+    return any && is_message != is_other_message ? is_other_message : request->order < other->order;
+}
+
 /* The request that was issued first, among those that have something to be carried out (kolo_queue_before) and whose
  * communicator is not `except`. The caller of this function and the next has the common lock. */
 static kolo_request *first_issued(kolo_request *const *requests, size_t count, const kolo_comm *except, bool any) {
     kolo_request *first = NULL;
     for (size_t i = 0; i < count; i++)
-        if (requests[i] && requests[i]->comm != except && (!first || requests[i]->order < first->order) &&
+        if (requests[i] && requests[i]->comm != except && (!first || is_before(requests[i], first, any)) &&
             kolo_queue_before(requests[i], any))
             first = requests[i];
     return first;
-}
-
-/* The request whose queue is to go on while none of them is over: the collective that was issued first, as in
- * kolo_request_wait_all, so that ranks whose messages differ carry out collectives in one order; else a message. */
-static const kolo_request *first_to_carry(kolo_request *const *requests, size_t count) {
-    const kolo_request *first = NULL;
-    for (size_t i = 0; i < count; i++)
-        if (requests[i] && !requests[i]->transfer && (!first || requests[i]->order < first->order) &&
-            kolo_queue_before(requests[i], true))
-            first = requests[i];
-    return first ? first : first_issued(requests, count, NULL, true);
 }
 
 /* The last request up to which one communicator's requests can be carried out before another communicator's turn. */
@@ -143,7 +139,7 @@ int kolo_request_wait_any(kolo_request **requests, size_t count, int *index) {
     const kolo_request *first;
     int found;
     kolo_common_lock();
-    while ((found = find_over(requests, count)) < 0 && (first = first_to_carry(requests, count))) {
+    while ((found = find_over(requests, count)) < 0 && (first = first_issued(requests, count, NULL, true))) {
         struct kolo_queue *queue = kolo_queue_before(first, true), *other;
         for (size_t i = 0; i < count; i++) /* queues with a progress thread */
             if (requests[i] && (other = kolo_queue_before(requests[i], true)) && other->has_thread)
