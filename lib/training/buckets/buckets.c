@@ -185,7 +185,7 @@ static void divide(struct kolo_buckets *buckets) {
 int kolo_bucket_create(kolo_comm *comm, const kolo_tensor *tensors, size_t ntensors, const kolo_bucket_options *options,
                        kolo_buckets **result) {
     kolo_bucket_options chosen = KOLO_BUCKET_OPTIONS_INIT;
-    if (kolo_check_whole(function_of_create, comm) < 0 || !kolo_comm_is_usable(comm))
+    if (!comm || !comm->token->ours || comm->is_lane || !kolo_comm_is_usable(comm))
         return kolo_unusable(function_of_create, comm);
     if (!result)
         return KOLO_REFUSE(comm, __func__, "buckets is NULL");
