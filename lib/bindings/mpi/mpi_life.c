@@ -62,9 +62,7 @@ void mpi_life_prepare(void) {
         mark.place.local_size = 0; /* not known: all are taken to have it */
     else if (mark.place.local_size < 0 && mark.place.machines == 1)
         mark.place.local_size = mark.place.size; /* Slurm tells the one by the other */
-    if (mark.place.local_size <= 0)
-        return;
-    if (mark.has_session)
+    if (mark.place.local_size <= 0 || mark.has_session)
         return;
     const socklen_t bytes = name_mark(&address, mark.place.local_rank);
     mark.looking_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -75,7 +73,7 @@ void mpi_life_prepare(void) {
 
 static bool all_are_marked(void) {
     struct sockaddr_un address;
-    if (mark.is_wrong || (mark.has_session && mark.place.local_size > 0))
+    if (mark.is_wrong)
         return false;
     for (int64_t rank = 0; rank < mark.place.local_size; rank++) {
         const socklen_t bytes = name_mark(&address, rank);
