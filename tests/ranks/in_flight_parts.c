@@ -330,6 +330,45 @@ static void run_to_self(const struct rank *rank, kolo_comm *comm) {
     }
 }
 
+/* Whether a request that needs no other rank completes while the program only tests. */
+static bool completes(const struct rank *rank, kolo_request *request) {
+    int done = 0;
+    for (int i = 0; i < 60000 && !done; i++) {
+        if (!expect_status(rank, kolo_request_test(request, &done), 0, "kolo_request_test"))
+            return false;
+        if (!done)
+            sleep_ms(1);
+    }
+    return expect(rank, done, "a receive from itself is not complete after a minute") &&
+           expect_status(rank, kolo_request_wait(request), 0, "a receive from itself");
+}
+
+/* Each receives from itself in the background what it sends in a call that blocks, or just before one: in ranks that
+ * have others beside them, and in ranks alone. */
+static void run_to_self_tested(const struct rank *rank, kolo_comm *comm) {
+    kolo_comm *alone;
+    if (!expect_status(rank, kolo_comm_split(comm, rank->rank, 0, &alone), 0, "kolo_comm_split"))
+        return;
+    const int rounds = setup_of(rank)->place ? ROUNDS_OF_NODES : ROUNDS; /* a barrier takes longer there */
+    bool works = true;
+    for (int i = 0; works && i < rounds; i++) {
+        kolo_comm *const where = i % 2 ? alone : comm;
+        const int self = kolo_comm_rank(where);
+        int data = 0;
+        kolo_request *request, *send = NULL;
+        works = expect_status(rank, kolo_irecv(where, &data, 1, KOLO_I32, self, 0, NULL, &request), 0, "kolo_irecv");
+        if (works && i % 4 < 2)
+            works = expect_status(rank, kolo_send(where, &i, 1, KOLO_I32, self, 0), 0, "kolo_send to itself");
+        else if (works)
+            works =
+                expect_status(rank, kolo_isend(where, &i, 1, KOLO_I32, self, 0, &send), 0, "kolo_isend to itself") &&
+                expect_status(rank, kolo_barrier(where), 0, "kolo_barrier");
+        works = works && completes(rank, request) && expect_status(rank, kolo_request_wait(send), 0, "the send") &&
+                expect(rank, data == i, "%d came from itself, not %d", data, i);
+    }
+    kolo_comm_destroy(alone);
+}
+
 static int wait_in(unsigned way, kolo_request **requests, size_t count) {
     int status = 0, done = 0, index;
     for (size_t i = 0; way < 3 && status == 0 && i < count; i++, done = 0)
@@ -550,12 +589,13 @@ static void run_any_in_order(const struct rank *rank, kolo_comm *comm) {
 }
 
 const struct in_flight_part in_flight_parts[IN_FLIGHT_PARTS] = {
-    {run_ring, 1, false, false},      {run_half_blocking, 1, false, false},
-    {run_crossing, 3, false, false},  {run_beside_collectives, 2, false, false},
-    {run_many, 1, false, false},      {run_any_and_self, 1, false, false},
-    {run_to_self, 1, false, false},   {run_carried, 2, false, false},
-    {run_arguments, 1, false, false}, {run_abort, 2, true, false},
-    {run_departure, 2, true, false},  {run_death, 2, true, true},
-    {run_mismatch, 2, true, false},   {run_elsewhere, 2, false, false},
-    {run_refused, 1, false, false},   {run_any_elsewhere, 2, false, false},
-    {run_vain, 2, true, false},       {run_any_in_order, 2, false, false}};
+    {run_ring, 1, false, false},          {run_half_blocking, 1, false, false},
+    {run_crossing, 3, false, false},      {run_beside_collectives, 2, false, false},
+    {run_many, 1, false, false},          {run_any_and_self, 1, false, false},
+    {run_to_self, 1, false, false},       {run_carried, 2, false, false},
+    {run_arguments, 1, false, false},     {run_abort, 2, true, false},
+    {run_departure, 2, true, false},      {run_death, 2, true, true},
+    {run_mismatch, 2, true, false},       {run_elsewhere, 2, false, false},
+    {run_refused, 1, false, false},       {run_any_elsewhere, 2, false, false},
+    {run_vain, 2, true, false},           {run_any_in_order, 2, false, false},
+    {run_to_self_tested, 1, false, false}};

@@ -158,6 +158,8 @@ int kolo_transfer_begin(struct kolo_transfer *transfer) {
         kolo_sending_begin(comm, &transfer->sending);
     if (transfer->parts == 0)
         end(transfer);
+    if (rc == 0) /* also those of other transfers, for which nobody may look again */
+        kolo_receives_end(comm);
     return rc;
 }
 

@@ -372,6 +372,12 @@ static void call_thread(struct kolo_queue *queue) {
         kolo_bell_ring_slowly(&queue->bell);
 }
 
+/* Leaves what is in flight to the progress thread, which may have found the communicator owned meanwhile. */
+static void pass_on(struct kolo_queue *queue) {
+    if (queue->oldest || queue->transfers)
+        call_thread(queue);
+}
+
 void kolo_queue_urge(struct kolo_queue *queue, const kolo_request *request) {
     if (!queue->defers || queue->running || request->order <= queue->urged)
         return;
@@ -402,8 +408,8 @@ void kolo_queue_carry_out(const kolo_request *request) {
     struct kolo_queue *queue, *carried = NULL;
     while ((queue = kolo_queue_before(request, false)))
         carried = kolo_queue_go_on(queue, request, true) ? queue : NULL;
-    if (carried && (carried->oldest || carried->transfers))
-        call_thread(carried);
+    if (carried)
+        pass_on(carried);
 }
 
 /* Carries out all requests. A thread that has completed the last transfer may still be on its way out. */
@@ -492,8 +498,7 @@ void kolo_queue_release(kolo_comm *comm, int status) {
     kolo_queue_forget_answers();
     complete_ended(queue, status);
     kolo_comm_set_ready(comm, !queue->transfers);
-    if (queue->transfers)
-        call_thread(queue);
+    pass_on(queue);
     kolo_common_unlock();
 }
 
@@ -766,8 +771,8 @@ int kolo_request_issue_transfer(kolo_request *request, const char *function) {
         go_on_with_transfers(queue, &(struct until){.queue = queue});
         kolo_comm_set_ready(comm, !queue->oldest && !queue->transfers);
     }
-    if (is_issued && queue->transfers)
-        call_thread(queue);
+    if (is_issued)
+        pass_on(queue);
     kolo_common_unlock();
     if (is_issued)
         return 0;

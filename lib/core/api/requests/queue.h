@@ -54,8 +54,9 @@ struct kolo_transfer {
     int status;     /* once no part is in flight: 0, or KOLO_ERR_ARG */
 };
 
-/* Puts the transfer in flight; a part that needs no other rank is done at once. Errors: KOLO_ERR_NO_SPACE, and nothing
- * was done; or the status with which the communicator broke. */
+/* Puts the transfer in flight. A part that needs no other rank is over at once, and so is a receive in flight that
+ * takes what the rank sends itself. Errors: KOLO_ERR_NO_SPACE, and nothing was done; or the status with which the
+ * communicator broke. */
 int kolo_transfer_begin(struct kolo_transfer *transfer);
 
 /* Whether the transfer receives from its own rank a message that the rank has not sent: while the rank waits, no other

@@ -144,7 +144,7 @@ int kolo_request_wait_any(kolo_request **requests, size_t count, int *index) {
         for (size_t i = 0; i < count; i++) /* queues with a progress thread */
             if (requests[i] && (other = kolo_queue_before(requests[i], true)) && other->has_thread)
                 kolo_queue_urge(other, requests[i]);
-        if (queue->running || (queue->has_thread && queue->comm->segment.header))
+        if (queue->running || (queue->has_thread && (queue->comm->segment.header || queue->oldest)))
             kolo_queue_await_completion(queue, first, 0);
         else
             kolo_queue_go_on(queue, NULL, true);

@@ -233,7 +233,13 @@ int kolo_receives_advance(kolo_comm *comm) {
     int rc = 0;
     while (rc == 0 && again)
         rc = look_at_all(comm, &again);
-    for (struct kolo_receiving **place = &comm->channels.receives, *receiving; rc == 0 && (receiving = *place);) {
+    if (rc == 0)
+        kolo_receives_end(comm);
+    return rc;
+}
+
+void kolo_receives_end(kolo_comm *comm) {
+    for (struct kolo_receiving **place = &comm->channels.receives, *receiving; (receiving = *place);) {
         if (!receiving->is_done) {
             place = &receiving->next;
             continue;
@@ -241,5 +247,4 @@ int kolo_receives_advance(kolo_comm *comm) {
         *place = receiving->next;
         receiving->over(receiving->owner);
     }
-    return rc;
 }

@@ -52,6 +52,9 @@ int kolo_transfer_advance(kolo_comm *comm);
 void kolo_sends_advance(kolo_comm *comm);
 int kolo_receives_advance(kolo_comm *comm);
 
+/* Ends the receives that have their message, without looking for more. */
+void kolo_receives_end(kolo_comm *comm);
+
 /* Carries on with all that is in flight until `until` returns true or nothing is in flight. Returns 0, or the status
  * with which the communicator broke. is_interruptible: kolo_transfer_interrupt by another thread makes it ask again. */
 typedef bool kolo_transfer_until_fn(void *argument);
