@@ -285,7 +285,7 @@ static double simulate(size_t count, size_t chunks, double age) {
     run.age = age;
     run.waits = 0;
     memset(run.call, 0, sizeof run.call);
-    run.warm_ups = chunks == 0 ? 2 : (KOLO_SLOTS + chunks - 1) / chunks;
+    run.warm_ups = chunks == 0 ? 2 : (KOLO_PARTS + chunks - 1) / chunks;
     run.calls = timed_calls();
     judge(build_and_run());
     sim_lines_destroy();

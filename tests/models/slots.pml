@@ -12,16 +12,16 @@
  * Names. progress, stamps: of kolo_shared_signal. slot[PART(owner, ticket, slice)]: slice `slice` of a chunk in the
  * slot of `owner` for that ticket (kolo_slot); it holds INPUT(ticket, rank), the input of `rank`, or RESULT(ticket,
  * rank), folded by `rank`, or TORN, from the first byte that a copy writes to the last. base_step, base_ticket,
- * slot_free, known, past_step: step, ticket, slot_free, peer_steps, past[].step of kolo_comm; known is forgotten between
- * calls, so that claim looks again where kolo_slot_claim need not, and states are fewer. claim, compare_stamps,
+ * slot_free, known, past_step: step, ticket, uses[].free, peer_steps, past[].step of kolo_comm; known is forgotten
+ * between calls, so that claim looks again where kolo_slot_claim need not, and states are fewer. claim, compare_stamps,
  * step_await, publish: kolo_slot_claim, its `differs`, kolo_step_await, kolo_step_publish. AWAIT: kolo_wait_at_least
  * with its check.
  *
- * Left out: slices in pieces (a piece is read whole before it is written, as a slice is here), kernels, lines
- * (lines.pml; they share nothing with slots), the other algorithms, how a wait waits (wake.pml), and how a failure is
- * found (abort.pml): here whoever cannot go on finds `failed`, or a dead rank, at once. Memory order: a rank's steps
- * happen in its program's order; the release of progress and its acquire are what makes that so for slots and stamps,
- * and no other order is relied on.
+ * Left out: parts of slots (tests/schedules has them), slices in pieces (a piece is read whole before it is written, as a
+ * slice is here), kernels, lines (lines.pml; they share nothing with slots), the other algorithms, how a wait waits
+ * (wake.pml), and how a failure is found (abort.pml): here whoever cannot go on finds `failed`, or a dead rank, at once.
+ * Memory order: a rank's steps happen in its program's order; the release of progress and its acquire are what makes
+ * that so for slots and stamps, and no other order is relied on.
  *
  * SLOTS is KOLO_SLOTS and not less: with three, mesh would wait for a step of its peers that they publish only behind
  * a wait for its own (the control WITHOUT_FOURTH_SLOT). Enough calls and chunks: nothing depends on a number but
@@ -52,7 +52,7 @@
 #else
 #define SLOTS 4
 #endif
-#define STAMPS 4 /* the library has one more, for trees, of which no rank reads all slots */
+#define STAMPS 4 /* the library has one more than parts, for trees, of which no rank reads all slots */
 
 mtype = {MESH, ONESHOT, BROADCAST};
 #ifndef ALGORITHMS

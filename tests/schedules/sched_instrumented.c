@@ -34,8 +34,16 @@ static uint64_t own_stamp(const void *word) {
     const struct kolo_call_state *call = &team_comm(sched_self())->call;
     team_place place = {.offset = 0};
     team_find(word, &place);
-    const uint64_t stamp = (place.offset - offsetof(struct kolo_shared_signal, stamps)) / sizeof(uint64_t);
-    return stamp == call->schedule % KOLO_STAMPS ? call->stamp : call->past[stamp].stamp;
+    const bool is_near = place.offset < offsetof(struct kolo_shared_signal, all_stamps);
+    const uint64_t places = is_near ? KOLO_STAMPS_NEAR : KOLO_STAMPS,
+                   begin = is_near ? offsetof(struct kolo_shared_signal, stamps)
+                                   : offsetof(struct kolo_shared_signal, all_stamps),
+                   stamp = (place.offset - begin) / sizeof(uint64_t);
+    uint64_t schedule = call->schedule;
+    for (; schedule % places != stamp; schedule--)
+        if (schedule == 0)
+            return 0; /* as nobody has written it yet */
+    return schedule == call->schedule ? call->stamp : call->past[schedule % KOLO_STAMPS].stamp;
 }
 
 /* The word of the running rank's own history in the place of `word` in another one's. */

@@ -35,15 +35,15 @@ static const sched_case cases[] = {
     {"direct", "buffers of kolo_alloc, and some that are not, and broadcasts", 2, 5, 6, DIRECT | MESH | TREE,
      SCHED_LINES | SCHED_BROADCASTS, SCHED_NO_FAULT},
     {"broadcast", "broadcasts from changing roots", 2, 5, 8, 0, SCHED_BROADCASTS, SCHED_NO_FAULT},
-    {"ahead", "mostly broadcasts from one root, which gets as far ahead of the others as it may", 3, 5, 8,
-     DIRECT | MESH, SCHED_BROADCASTS | SCHED_SAME_ROOT, SCHED_NO_FAULT},
+    {"ahead", "mostly broadcasts from one root, which gets as far ahead of the others as it may", 3, 5,
+     KOLO_PARTS + SCHED_CALLS, DIRECT | MESH, SCHED_BROADCASTS | SCHED_SAME_ROOT, SCHED_NO_FAULT},
     {"rooted", "gathers, reductions, scatters and broadcasts, after which nobody waits for all others", 2, 5,
-     SCHED_CALLS, 0, SCHED_ROOTED, SCHED_NO_FAULT},
+     KOLO_PARTS + SCHED_CALLS, 0, SCHED_ROOTED, SCHED_NO_FAULT},
     {"passes", "small calls in which not all wait for all, more in succession than there are sets of lines for", 2, 3,
      SCHED_CALLS_MAX, 0, SCHED_ROOTED | SCHED_PASSES, SCHED_NO_FAULT},
     {"mixed", "any collective by any algorithm, one after another", 2, 5, 6, EVERY, ANYTHING, SCHED_NO_FAULT},
     {"overtaken", "gathers to few roots, so that ranks get ahead of each other while they compare stamps", 3, 3,
-     SCHED_CALLS, 0, SCHED_ROOTED | SCHED_GATHERS, SCHED_NO_FAULT},
+     KOLO_PARTS + SCHED_CALLS, 0, SCHED_ROOTED | SCHED_GATHERS, SCHED_NO_FAULT},
     {"family", "every collective but the all-reduce, one after another", 2, 5, SCHED_CALLS, 0,
      SCHED_LINES | SCHED_BROADCASTS | SCHED_BARRIERS | SCHED_FAMILY, SCHED_NO_FAULT},
     {"pairs", "any collective by any algorithm after any other, so that one waits for slots that the other used", 2, 4,
@@ -354,7 +354,8 @@ static bool any_fits_lines(const sched_plan *plan, uint32_t index) {
 }
 
 /* Some ranks make another call, and in the end all have to meet. Or they go on to make others, and nobody may end more
- * than SCHED_CALLS_AHEAD calls of those, or than KOLO_SLOTS if all go through slots. */
+ * than SCHED_CALLS_AHEAD calls of those, or than KOLO_PARTS if all go through slots. Some make the same call each
+ * time, in which a rank may wait for nothing but its slots. */
 static void draw_mismatch(sched_plan *plan, const sched_case *from, uint64_t *random) {
     const uint32_t first = plan->fault_call, ranks = plan->shape.team.ranks;
     const bool in_slots = has(from, SCHED_LASTING) && percent(random, 60);
@@ -370,11 +371,16 @@ static void draw_mismatch(sched_plan *plan, const sched_case *from, uint64_t *ra
         plan->call[plan->calls++] = (sched_call){.collective = KOLO_BARRIER, .outsider = SCHED_NOBODY};
         return;
     }
-    plan->calls = plan->fault_end = first + (in_slots ? KOLO_SLOTS : SCHED_CALLS_AHEAD) + 1;
+    plan->calls = plan->fault_end = first + (in_slots ? KOLO_PARTS : SCHED_CALLS_AHEAD) + 1;
+    const bool repeats = in_slots && percent(random, 50);
     for (uint32_t i = first + 1; i < plan->calls; i++)
         do {
             draw_call(&plan->call[i], from, &plan->shape, random);
             plan->other[i] = draw_other(&plan->call[i], from, &plan->shape, random);
+            if (repeats) {
+                plan->call[i] = plan->call[first];
+                plan->other[i] = plan->other[first];
+            }
         } while (in_slots && any_fits_lines(plan, i));
 }
 

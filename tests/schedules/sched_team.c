@@ -48,8 +48,9 @@ static sched_word signal_word(size_t offset) {
     case offsetof(struct kolo_shared_signal, bell.rings):
         return SCHED_WORD_RINGS;
     default:
-        return offset >= offsetof(struct kolo_shared_signal, stamps) &&
-                       offset < offsetof(struct kolo_shared_signal, places)
+        return (offset >= offsetof(struct kolo_shared_signal, stamps) &&
+                offset < offsetof(struct kolo_shared_signal, places)) ||
+                       offset >= offsetof(struct kolo_shared_signal, all_stamps)
                    ? SCHED_WORD_STAMP
                    : SCHED_WORD_OTHER;
     }

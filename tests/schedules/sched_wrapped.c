@@ -11,6 +11,7 @@
 
 #include "kolo_table.h"
 #include "comm/comm.h"
+#include "comm/step/progress.h"
 #include "sched_control.h"
 #include "sched_engine.h"
 #include "sched_memory.h"
@@ -220,14 +221,23 @@ static bool begins_call(const kolo_comm *comm, uint64_t step) {
     return begins;
 }
 
+/* Lets a claim wait for a step less. */
+static void claim_early(kolo_comm *comm, uint64_t ticket) {
+    struct kolo_part_use *uses = &comm->call.uses[kolo_slot_part(comm, ticket)];
+    uint64_t last = 0;
+    for (uint64_t part = 0; part < kolo_slot_parts(comm); part++)
+        last = uses[part].free > last ? uses[part].free : last;
+    if (last == 0 ||
+        !(sched_breaks(SCHED_RETIRE_EARLY) || (sched_breaks(SCHED_SUCCESSION_EARLY) && begins_call(comm, last))))
+        return;
+    for (uint64_t part = 0; part < kolo_slot_parts(comm); part++)
+        uses[part].free -= uses[part].free == last;
+}
+
 int __wrap_kolo_slot_claim(kolo_comm *comm, uint64_t ticket) {
-    const uint64_t slot = (comm->call.ticket + ticket) % KOLO_SLOTS;
     if (sched_breaks(SCHED_CLAIM_AT_ONCE))
         return 0;
-    if (sched_breaks(SCHED_RETIRE_EARLY) && comm->call.slot_free[slot] > 0)
-        comm->call.slot_free[slot]--;
-    if (sched_breaks(SCHED_SUCCESSION_EARLY) && begins_call(comm, comm->call.slot_free[slot]))
-        comm->call.slot_free[slot]--;
+    claim_early(comm, ticket);
     seam.claims[comm->rank] = true;
     const int rc = __real_kolo_slot_claim(comm, ticket);
     seam.claims[comm->rank] = false;

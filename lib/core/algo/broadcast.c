@@ -6,7 +6,8 @@
  *   - 2c + 1: chunk c is in the root's slot.
  *   - 2c + 2: the rank that publishes it has copied the chunk. The root has nothing to copy and publishes both steps at
  *     once.
- * The root goes on while the others copy, by up to KOLO_SLOTS chunks, also into its next calls.
+ * The root goes on while the others copy, by up to KOLO_SLOTS chunks, also into its next calls, or by KOLO_PARTS small
+ * calls.
  *
  * Where the root's buffer is one of kolo_alloc, the others copy from it (direct_buffers.h). */
 #include "algo/direct_buffers.h"
@@ -38,7 +39,7 @@ int kolo_broadcast_run(kolo_comm *comm, const struct kolo_message *message) {
     const size_t chunks = message->plan.chunks, element_bytes = message->kernel->element_bytes;
     const uint32_t root = message->root;
     int rc = 0;
-    kolo_schedule_begin(comm, 2 * chunks, chunks);
+    kolo_schedule_begin_rooted(comm, 2 * chunks, chunks, message->count * element_bytes);
     for (size_t chunk = 0; rc == 0 && chunk < chunks; chunk++) {
         size_t first, count = kolo_chunk(message, chunk, &first);
         const size_t bytes = count * element_bytes;

@@ -6,7 +6,7 @@
  *   - 2c + 1: the rank has shown chunk c.
  *   - 2c + 2: the root has copied chunk c of all.
  * A rank that is not the root waits only for the root, and only to reuse its slots: it may be ahead by KOLO_SLOTS
- * chunks, also in its next calls.
+ * chunks, also in its next calls, or by KOLO_PARTS small calls.
  *
  * Where blocks have counts of their own, each chunk comes behind a head with the block's count (regions.h), and a root
  * that expects another one finds the mismatch.
@@ -73,7 +73,8 @@ int kolo_gather_run(kolo_comm *comm, const struct kolo_message *message) {
     const size_t chunks = message->plan.chunks;
     const bool is_root = comm->rank == message->root;
     int rc = 0;
-    kolo_schedule_begin(comm, 2 * chunks, chunks);
+    kolo_schedule_begin_rooted(comm, 2 * chunks, chunks,
+                               message->plan.head_bytes ? SIZE_MAX : message->count * message->kernel->element_bytes);
     if (is_root)
         copy_own(comm, message);
     for (size_t chunk = 0; rc == 0 && chunk < chunks; chunk++) {

@@ -6,7 +6,8 @@
  * the root has to touch each byte of the other's input or of the result. Steps:
  *   - 2c + 1: the rank has shown chunk c.
  *   - 2c + 2: the root has folded chunk c.
- * A rank that is not the root may be ahead by KOLO_SLOTS chunks, also in its next calls.
+ * A rank that is not the root may be ahead by KOLO_SLOTS chunks, also in its next calls, or by KOLO_PARTS
+ * small calls.
  *
  * Mesh shares the folding: it has scatter and reduce of algo/phases.h, but the owner of a slice leaves the result only
  * to the root, where it has read the root's input, and only the root gathers. Steps and order are those of mesh.c. As a
@@ -62,7 +63,7 @@ int kolo_reduce_run(kolo_comm *comm, const struct kolo_message *message) {
     const size_t chunks = message->plan.chunks;
     const bool is_root = comm->rank == message->root;
     int rc = 0;
-    kolo_schedule_begin(comm, 2 * chunks, chunks);
+    kolo_schedule_begin_rooted(comm, 2 * chunks, chunks, message->count * message->kernel->element_bytes);
     for (size_t chunk = 0; rc == 0 && chunk < chunks; chunk++) {
         rc = is_root ? fold_all(comm, message, chunk) : kolo_region_show(comm, message, chunk);
         kolo_slot_retire_by(comm, chunk, 2 * chunk + 2, is_root ? KOLO_RANKS_MAX : message->root);

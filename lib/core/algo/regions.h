@@ -26,12 +26,16 @@ static inline struct kolo_turn kolo_turn(const kolo_comm *comm, const struct kol
                               begin + (left < message->plan.blocks ? left : message->plan.blocks)};
 }
 
+/* Of a region for `count` elements. */
+static inline size_t kolo_region_bytes(const struct kolo_message *message, size_t count) {
+    const size_t bytes = message->plan.head_bytes + count * message->kernel->element_bytes;
+    return (bytes + KOLO_LINE_BYTES - 1) / KOLO_LINE_BYTES * KOLO_LINE_BYTES;
+}
+
 /* Returns where `rank` has block `block` of a turn. The region's head, if there is one, comes first. */
 static inline uint8_t *kolo_region(const kolo_comm *comm, const struct kolo_message *message, uint32_t rank,
                                    size_t ticket, const struct kolo_turn *turn, uint32_t block) {
-    const size_t data_bytes = message->plan.chunk_count * message->kernel->element_bytes;
-    const size_t bytes =
-        (message->plan.head_bytes + data_bytes + KOLO_LINE_BYTES - 1) / KOLO_LINE_BYTES * KOLO_LINE_BYTES;
+    const size_t bytes = kolo_region_bytes(message, comm->call.is_small ? message->count : message->plan.chunk_count);
     return kolo_slot(comm, rank, ticket) + (block - turn->begin) * bytes;
 }
 

@@ -6,7 +6,8 @@
  * Slots are for more, with a region for each block (regions.h). Steps:
  *   - 2t + 1: the root has shown what ticket t carries.
  *   - 2t + 2: the rank has copied its part of it. The root has nothing to copy and publishes both at once.
- * The root waits for others only to reuse its slots: it may be ahead by KOLO_SLOTS tickets, also in its next calls.
+ * The root waits for others only to reuse its slots: it may be ahead by KOLO_SLOTS tickets, also in its next calls,
+ * or by KOLO_PARTS small calls.
  *
  * Where the root's `send` is in a buffer of kolo_alloc, or can be read, the others read it (direct_buffers.h).
  *
@@ -98,7 +99,9 @@ int kolo_scatter_run(kolo_comm *comm, const struct kolo_message *message) {
     const size_t element_bytes = message->kernel->element_bytes;
     const bool is_root = comm->rank == message->root;
     int rc = 0;
-    kolo_schedule_begin(comm, 2 * tickets, tickets);
+    kolo_schedule_begin_rooted(comm, 2 * tickets, tickets,
+                               message->plan.head_bytes ? SIZE_MAX
+                                                        : comm->size * kolo_region_bytes(message, message->count));
     for (size_t ticket = 0; rc == 0 && ticket < tickets; ticket++) {
         rc = is_root ? show(comm, message, ticket) : take(comm, message, ticket);
         kolo_slot_retire(comm, ticket, 2 * ticket + 2);

@@ -32,15 +32,19 @@
 #define KOLO_PAGE_BYTES      4096
 #define KOLO_HUGE_PAGE_BYTES ((size_t)2 << 20)
 #define KOLO_POPULATE_WRITE  23                           /* MADV_POPULATE_WRITE, which older headers lack */
-#define KOLO_LAYOUT          26u                          /* changes with every change to this file */
+#define KOLO_LAYOUT          27u                          /* changes with every change to this file */
 #define KOLO_JOB_MAGIC       UINT64_C(0x6b6f6c6f2d6a6f62) /* "kolo-job" */
 #define KOLO_SEGMENT_MAGIC   UINT64_C(0x6b6f6c6f2d736567) /* "kolo-seg" */
 #define KOLO_SLOTS           4                            /* of a rank; kolo_comm.h says "four" */
-#define KOLO_STAMPS          5                            /* calls with steps whose stamps a rank keeps for others */
-#define KOLO_HISTORY         64                           /* last calls that a rank shows; a power of two */
-#define KOLO_PASS_LINES      56                           /* of passes in succession, see algo/lines.h */
-#define KOLO_LINES           8                            /* of a round */
-#define KOLO_LINE_PAYLOAD    56                           /* bytes of a line behind its round */
+#define KOLO_SLOT_PARTS      4                            /* of a slot, for small calls with a root */
+#define KOLO_PART_BYTES_MAX  16960                        /* no power of two: parts are in other sets of a cache */
+#define KOLO_PARTS           (KOLO_SLOTS * KOLO_SLOT_PARTS)
+#define KOLO_STAMPS          (KOLO_PARTS + 1) /* calls with steps whose stamps a rank keeps for others */
+#define KOLO_STAMPS_NEAR     5                /* of them, beside its progress */
+#define KOLO_HISTORY         64               /* last calls that a rank shows; a power of two */
+#define KOLO_PASS_LINES      46               /* of passes in succession, see algo/lines.h */
+#define KOLO_LINES           8                /* of a round */
+#define KOLO_LINE_PAYLOAD    56               /* bytes of a line behind its round */
 #define KOLO_SLOT_BYTES_MAX  (UINT64_C(1) << 30)
 #define KOLO_JOB_NAME_BYTES  128                   /* of a job's name, its NUL included */
 #define KOLO_REASON_BYTES    (2 * KOLO_LINE_BYTES) /* likewise of why a creation has failed */
@@ -261,10 +265,10 @@ struct kolo_shared_member {
 
 /* A rank's progress. That rank writes it; all read it. */
 struct kolo_shared_signal {
-    /* Peers look at this line in every call but the smallest. stamps[s % KOLO_STAMPS] tells what the calls up to that
-     * of schedule s are; it is written before the first progress of schedule s. */
+    /* Peers look at this line in every call but the smallest. stamps[s % KOLO_STAMPS_NEAR] tells what the calls up to
+     * that of schedule s are; it is written before the first progress of schedule s. */
     KOLO_ALIGNED kolo_atomic_u64 progress; /* steps completed, see comm/step/progress.h */
-    kolo_atomic_u64 stamps[KOLO_STAMPS];
+    kolo_atomic_u64 stamps[KOLO_STAMPS_NEAR];
     kolo_atomic_u64 places[2]; /* of `send` and `recv`, see algo/direct_buffers.h; before `progress` */
 
     /* Peers look at this line only when a wait gets long. Observers look at it from outside. */
@@ -273,6 +277,9 @@ struct kolo_shared_signal {
     kolo_atomic_u64 ended;   /* those of them that have ended, also by an error */
     kolo_atomic_u64 waiting; /* the rank that it waits for, and since when: see comm/step/history.h; 0: none */
     kolo_atomic_u64 payload_bytes, sent_bytes, received_bytes; /* as kolo_stats, of the calls that have ended */
+
+    /* Peers look here where this rank is ahead of them: [s % KOLO_STAMPS], the same for more schedules. */
+    KOLO_ALIGNED kolo_atomic_u64 all_stamps[KOLO_STAMPS];
 };
 
 /* The times of a call, and its longest wait. All stores are releases; `number` is the last one. */
@@ -412,10 +419,10 @@ static_assert(sizeof(struct kolo_shared_header) % KOLO_LINE_BYTES == 0, "whole l
 static_assert(offsetof(struct kolo_shared_header, failure) % KOLO_LINE_BYTES == 0, "failure has its own line");
 static_assert(offsetof(struct kolo_shared_member, state) == 2 * KOLO_LINE_BYTES, "state has its own line");
 static_assert(KOLO_RANKS_MAX % 64 == 0, "whole words");
-static_assert(sizeof(struct kolo_shared_signal) == 2 * KOLO_LINE_BYTES, "two lines a rank");
+static_assert(offsetof(struct kolo_shared_signal, all_stamps) == 2 * KOLO_LINE_BYTES, "two lines for all but those");
 static_assert(offsetof(struct kolo_shared_signal, places) + 8 * 2 <= 64, "progress and stamps in one line");
 static_assert(offsetof(struct kolo_shared_signal, received_bytes) + 8 <= KOLO_LINE_BYTES + 64, "the rest in one line");
-static_assert(KOLO_HISTORY > KOLO_SLOTS + KOLO_PASS_LINES && KOLO_STAMPS > KOLO_SLOTS,
+static_assert(KOLO_HISTORY > KOLO_PARTS + KOLO_PASS_LINES && KOLO_STAMPS > KOLO_PARTS,
               "no rank is further ahead of another");
 static_assert(offsetof(struct kolo_shared_header, layout) == 12, "magic, version and layout are found by any version");
 static_assert(sizeof(struct kolo_shared_line) == 64, "a cache line");

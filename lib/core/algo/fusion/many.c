@@ -199,8 +199,8 @@ static int run_mesh(kolo_comm *comm, const struct kolo_message *message) {
     const size_t chunks = message->plan.chunks;
     const struct kolo_tensor_cursor begin = kolo_tensor_cursor_make(message->tensors, message->kernel->element_bytes);
     struct many many = {comm, message, begin, begin, begin};
-    struct chunk shown = chunk_at(&many, 0), under_way = shown, last = shown;
     kolo_schedule_begin(comm, kolo_step_reduced(chunks - 1), chunks);
+    struct chunk shown = chunk_at(&many, 0), under_way = shown, last = shown;
     int rc = scatter(&many, &shown);
     for (size_t number = 0; rc == 0 && number <= chunks; number++) {
         last = under_way;

@@ -26,6 +26,13 @@ struct kolo_past_steps {
     uint64_t line_rounds; /* rounds of lines at its end */
 };
 
+/* The last use of a part of this rank's slots. */
+struct kolo_part_use {
+    uint64_t free;           /* once the ranks that touch the part have reached this step, they do so no more */
+    const uint64_t *readers; /* these ranks, one bit each; NULL: see `reader` */
+    uint32_t reader;         /* the only one; KOLO_RANKS_MAX: there is none; KOLO_EVERY_RANK */
+};
+
 struct kolo_call_state {
     uint64_t number;      /* the call's index, from 1; 0 before the first one */
     uint64_t stamp;       /* a mix of the keys of this call and all calls before it */
@@ -49,11 +56,13 @@ struct kolo_call_state {
     uint64_t steps;       /* of the present one */
     uint64_t ticket;      /* tickets of all schedules before the present one */
     uint64_t tickets;     /* of the present one */
+    uint64_t part;        /* of that ticket's slot: the first that no small schedule has used */
+    bool is_small;        /* the present one, or the last: it has a part in the place of a ticket's slot */
     uint64_t schedule;    /* the number, from 0, of the present schedule or the next; only those with tickets count */
     uint64_t *peer_steps; /* [ranks]: the last step of each rank that this rank has seen */
-    uint64_t slot_free[KOLO_SLOTS];           /* once all have reached this step, no rank touches the slot any more */
-    const uint64_t *slot_readers[KOLO_SLOTS]; /* the ranks that touch this rank's slot, one bit each; NULL: all */
-    uint64_t places_free;                     /* the same for this rank's places, see algo/direct_buffers.h */
+    struct kolo_part_use uses[KOLO_PARTS]; /* the last one of each part of this rank's slots */
+    uint64_t places_free;                  /* once all have reached this step, the rank may write its places again, see
+                                              algo/direct_buffers.h */
     struct kolo_past_steps past[KOLO_STAMPS]; /* [s % KOLO_STAMPS]: schedule s, the last ones */
 
     /* See comm/step/history.h. */
@@ -63,6 +72,5 @@ struct kolo_call_state {
     /* The fields below are for few calls. */
     struct kolo_items items; /* that ranks have to pass alike in this call, for messages; `item` NULL: not known */
     size_t *offsets[2];      /* [ranks of all nodes]: of blocks to send, and to receive, one behind the other */
-    uint64_t slot_reader[KOLO_SLOTS][KOLO_RANK_WORDS]; /* slot_readers, where it is one rank at most */
-    uint64_t tree_readers[KOLO_RANK_WORDS];            /* see algo/allreduce/tree.c */
+    uint64_t tree_readers[KOLO_RANK_WORDS]; /* see algo/allreduce/tree.c */
 };

@@ -63,15 +63,20 @@ static struct known_schedule schedule_of_progress(const kolo_comm *comm, uint64_
     return schedule;
 }
 
+/* Returns whether the rank of `signal` has that stamp for that schedule. Both loads pair with kolo_step_publish. */
+static bool has_stamp(const struct kolo_shared_signal *signal, uint64_t schedule, uint64_t stamp) {
+    return kolo_load_acquire(&signal->stamps[schedule % KOLO_STAMPS_NEAR]) == stamp ||
+           kolo_load_acquire(&signal->all_stamps[schedule % KOLO_STAMPS]) == stamp;
+}
+
 /* Returns true if the rank of `signal`, whose progress was *progress, has made other calls than this rank, up to the
  * last of this rank's schedules in which it has published. If it has published more since, its stamp may be that of a
  * newer call in the same place: *progress becomes its later progress, and the loop compares again. The loop is bounded:
- * the other rank gets no more than KOLO_SLOTS schedules ahead. */
+ * the other rank gets no more than KOLO_PARTS schedules ahead. */
 static bool differs(const kolo_comm *comm, const struct kolo_shared_signal *signal, uint64_t *progress) {
     for (;;) {
         const struct known_schedule ours = schedule_of_progress(comm, *progress);
-        const uint64_t theirs = kolo_load_acquire(&signal->stamps[ours.index % KOLO_STAMPS]); /* pairs with publish */
-        if (!ours.counts || theirs == ours.stamp)
+        if (!ours.counts || has_stamp(signal, ours.index, ours.stamp))
             return false;
         const uint64_t later = kolo_load_acquire(&signal->progress);
         if (later == *progress)
@@ -80,21 +85,21 @@ static bool differs(const kolo_comm *comm, const struct kolo_shared_signal *sign
     }
 }
 
-/* Returns whether it is not known yet that `peer`, one of the `readers` (a bit each; NULL: all ranks), has reached step
- * `needed`, counted over all calls. */
-static bool is_awaited(const kolo_comm *comm, uint32_t peer, uint64_t needed, const uint64_t *readers) {
-    return peer != comm->rank && comm->call.peer_steps[peer] < needed &&
-           (!readers || readers[peer / 64] >> (peer % 64) & 1);
+/* Returns whether it is not known yet that `peer` is done with what that was the use of. */
+static bool is_awaited(const kolo_comm *comm, uint32_t peer, const struct kolo_part_use *use) {
+    const bool reads = use->readers ? use->readers[peer / 64] >> (peer % 64) & 1
+                                    : use->reader == peer || use->reader == KOLO_EVERY_RANK;
+    return peer != comm->rank && comm->call.peer_steps[peer] < use->free && reads;
 }
 
-/* Waits until the `readers` have reached step `needed`. */
-static int claim(kolo_comm *comm, uint64_t needed, const uint64_t *readers) {
+/* Waits until all ranks are done with it. */
+static int claim(kolo_comm *comm, const struct kolo_part_use *use) {
     for (uint32_t peer = 0; peer < comm->size; peer++) {
-        if (!is_awaited(comm, peer, needed, readers))
+        if (!is_awaited(comm, peer, use))
             continue;
         struct kolo_shared_signal *signal = &comm->segment.signals[peer];
         KOLO_POINT("slot.claiming");
-        int rc = kolo_wait_at_least(&comm->waiter, &signal->progress, needed, &signal->bell, peer);
+        int rc = kolo_wait_at_least(&comm->waiter, &signal->progress, use->free, &signal->bell, peer);
         if (rc < 0)
             return rc;
         KOLO_POINT("slot.claimed");
@@ -106,17 +111,30 @@ static int claim(kolo_comm *comm, uint64_t needed, const uint64_t *readers) {
     return 0;
 }
 
+/* The last use of this rank's slot for the ticket. Where its parts had different ones, the latest counts, for all
+ * ranks. */
+static struct kolo_part_use last_use(const kolo_comm *comm, uint64_t ticket) {
+    const struct kolo_part_use *uses = &comm->call.uses[kolo_slot_part(comm, ticket)];
+    struct kolo_part_use last = uses[0];
+    for (uint64_t part = 1; part < kolo_slot_parts(comm); part++) {
+        const struct kolo_part_use *use = &uses[part];
+        if (use->free != last.free || use->readers != last.readers || use->reader != last.reader)
+            last = (struct kolo_part_use){use->free > last.free ? use->free : last.free, NULL, KOLO_EVERY_RANK};
+    }
+    return last;
+}
+
 int kolo_slot_claim(kolo_comm *comm, uint64_t ticket) {
-    const uint64_t slot = (comm->call.ticket + ticket) % KOLO_SLOTS;
-    return claim(comm, comm->call.slot_free[slot], comm->call.slot_readers[slot]);
+    const struct kolo_part_use last = last_use(comm, ticket);
+    return claim(comm, &last);
 }
 
 bool kolo_slot_is_recalled(const kolo_comm *comm) {
-    const uint64_t slot = comm->call.ticket % KOLO_SLOTS;
     if (!kolo_load_relaxed(&kolo_recalls))
         return false;
+    const struct kolo_part_use last = last_use(comm, 0);
     for (uint32_t peer = 0; peer < comm->size; peer++)
-        if (is_awaited(comm, peer, comm->call.slot_free[slot], comm->call.slot_readers[slot]))
+        if (is_awaited(comm, peer, &last))
             return false;
     return true;
 }
@@ -128,11 +146,13 @@ void kolo_slot_recall(const kolo_comm *comm, size_t bytes) {
 }
 
 int kolo_slot_claim_all(kolo_comm *comm, uint64_t ticket) {
-    return claim(comm, comm->call.slot_free[(comm->call.ticket + ticket) % KOLO_SLOTS], NULL);
+    const struct kolo_part_use of_all = {last_use(comm, ticket).free, NULL, KOLO_EVERY_RANK};
+    return claim(comm, &of_all);
 }
 
 int kolo_places_claim(kolo_comm *comm) {
-    return claim(comm, comm->call.places_free, NULL);
+    const struct kolo_part_use of_all = {comm->call.places_free, NULL, KOLO_EVERY_RANK};
+    return claim(comm, &of_all);
 }
 
 /* Oversubscription. */

@@ -7,9 +7,10 @@
  * `base` because they have made the same calls. Not every rank has something to do in each step; a later step published
  * implies the earlier ones. Before it publishes step k, a rank waits only for steps below k.
  *
- * Slots. Each use of a slot is a ticket, numbered over all calls; ticket t uses slot t % KOLO_SLOTS of every rank. A
- * rank claims its slot for a ticket (kolo_slot_claim) before it writes there, and says with which step it is done with
- * it (kolo_slot_retire): after that it touches no slot of the ticket, its own or a peer's.
+ * Slots. Each use of a slot is a ticket, numbered over all calls; ticket t uses slot t % KOLO_SLOTS of every rank, or,
+ * in small calls with a root, a part of it. A rank claims its slot for a ticket (kolo_slot_claim) before it writes
+ * there, and says with which step it is done with it (kolo_slot_retire): after that it touches no slot of the ticket,
+ * its own or a peer's.
  *
  * Stamps. A stamp is a mix of the keys of this call and of all calls before it, so ranks with equal stamps have made
  * the same calls. Before a rank publishes its first step of a call, it stores the stamp on the same cache line. A rank
@@ -25,6 +26,8 @@
 
 #include "base/probes.h"
 #include "comm/failure/failure.h"
+
+#define KOLO_EVERY_RANK UINT32_MAX
 
 /* Put the begin and the end of the call into the trace and the history, as is asked for. */
 void kolo_call_watch_begin(kolo_comm *comm);
@@ -90,8 +93,9 @@ static inline void kolo_call_note(kolo_comm *comm, kolo_collective collective, u
 static inline void kolo_step_publish(kolo_comm *comm, uint64_t step) {
     struct kolo_shared_signal *signal = comm->signal;
     KOLO_POINT("step.stamping");
-    kolo_store_release(&signal->stamps[comm->call.schedule % KOLO_STAMPS],
-                       comm->call.stamp); /* pairs with kolo_slot_claim */
+    /* Both pair with differs, of kolo_slot_claim. */
+    kolo_store_release(&signal->all_stamps[comm->call.schedule % KOLO_STAMPS], comm->call.stamp);
+    kolo_store_release(&signal->stamps[comm->call.schedule % KOLO_STAMPS_NEAR], comm->call.stamp);
     kolo_publish(&comm->waiter, &signal->progress, comm->call.step + step, &signal->bell);
     KOLO_POINT("step.published");
 }
@@ -110,7 +114,9 @@ static inline int kolo_step_await(kolo_comm *comm, uint32_t peer, uint64_t step)
         return rc;
     KOLO_POINT("step.awaited");
     comm->call.peer_steps[peer] = comm->call.step + step; /* spares kolo_slot_claim a look at the line */
-    if (__builtin_expect(kolo_load_relaxed(&signal->stamps[comm->call.schedule % KOLO_STAMPS]) != comm->call.stamp, 0))
+    if (__builtin_expect(kolo_load_relaxed(&signal->stamps[comm->call.schedule % KOLO_STAMPS_NEAR]) != comm->call.stamp,
+                         0) &&
+        kolo_load_relaxed(&signal->all_stamps[comm->call.schedule % KOLO_STAMPS]) != comm->call.stamp)
         return kolo_failure_publish_near(comm, KOLO_ERR_MISMATCH, peer, 0);
     return 0;
 }
@@ -137,34 +143,66 @@ static inline void kolo_places_retire(kolo_comm *comm, uint64_t step) {
 static inline void kolo_schedule_begin(kolo_comm *comm, uint64_t steps, uint64_t tickets) {
     comm->call.steps = steps;
     comm->call.tickets = tickets;
+    comm->call.ticket += comm->call.part > 0; /* with the rest of its slot */
+    comm->call.part = 0;
+    comm->call.is_small = false;
+}
+
+static inline size_t kolo_part_bytes(const kolo_comm *comm) {
+    const size_t bytes = comm->segment.slot_bytes / KOLO_SLOT_PARTS;
+    return bytes < KOLO_PART_BYTES_MAX ? bytes : KOLO_PART_BYTES_MAX;
+}
+
+/* The same for a collective with a root. Where it has one ticket, of at most `bytes` in a slot, a part may do. All
+ * ranks pass the same. */
+static inline void kolo_schedule_begin_rooted(kolo_comm *comm, uint64_t steps, uint64_t tickets, size_t bytes) {
+    if (tickets != 1 || bytes > kolo_part_bytes(comm) || comm->nodes) {
+        kolo_schedule_begin(comm, steps, tickets);
+        return;
+    }
+    comm->call.steps = steps;
+    comm->call.tickets = 1;
+    comm->call.is_small = true;
+}
+
+/* Returns the part of a rank's slots with which the call's ticket `ticket` begins. */
+static inline uint64_t kolo_slot_part(const kolo_comm *comm, uint64_t ticket) {
+    return (comm->call.ticket + ticket) % KOLO_SLOTS * KOLO_SLOT_PARTS + comm->call.part;
+}
+
+static inline uint64_t kolo_slot_parts(const kolo_comm *comm) {
+    return comm->call.is_small ? 1 : KOLO_SLOT_PARTS;
+}
+
+static inline void kolo_slot_note_use(kolo_comm *comm, uint64_t ticket, uint64_t step, const uint64_t *readers,
+                                      uint32_t reader) {
+    const uint64_t past = comm->call.steps + 1, free = comm->call.step + (step < past ? step : past);
+    struct kolo_part_use *uses = &comm->call.uses[kolo_slot_part(comm, ticket)];
+    for (uint64_t part = 0; part < kolo_slot_parts(comm); part++)
+        uses[part] = (struct kolo_part_use){free, readers, reader};
 }
 
 /* Says that a rank which has published `step` no longer touches any slot of `ticket`: it neither reads its peers' slots
- * nor writes into them. If the schedule has no such step, the first step of the next schedule counts. `readers`: the
- * ranks that touch this rank's slot, one bit each, in words of 64 that stay the caller's; NULL: all ranks. */
-static inline void kolo_slot_retire_to(kolo_comm *comm, uint64_t ticket, uint64_t step, const uint64_t *readers) {
-    const uint64_t slot = (comm->call.ticket + ticket) % KOLO_SLOTS, past = comm->call.steps + 1;
-    comm->call.slot_free[slot] = comm->call.step + (step < past ? step : past);
-    comm->call.slot_readers[slot] = readers;
-}
-
+ * nor writes into them. If the schedule has no such step, the first step of the next schedule counts. */
 static inline void kolo_slot_retire(kolo_comm *comm, uint64_t ticket, uint64_t step) {
-    kolo_slot_retire_to(comm, ticket, step, NULL);
+    kolo_slot_note_use(comm, ticket, step, NULL, KOLO_EVERY_RANK);
 }
 
-/* Like kolo_slot_retire_to, where one rank alone touches this rank's slot; KOLO_RANKS_MAX: none does. */
+/* The same where not all ranks touch this rank's slot. `readers`: those that do, one bit each, in words of 64 that stay
+ * the caller's. */
+static inline void kolo_slot_retire_to(kolo_comm *comm, uint64_t ticket, uint64_t step, const uint64_t *readers) {
+    kolo_slot_note_use(comm, ticket, step, readers, 0);
+}
+
+/* The same where one rank alone does. KOLO_RANKS_MAX: none does. */
 static inline void kolo_slot_retire_by(kolo_comm *comm, uint64_t ticket, uint64_t step, uint32_t reader) {
-    uint64_t *readers = comm->call.slot_reader[(comm->call.ticket + ticket) % KOLO_SLOTS];
-    memset(readers, 0, sizeof comm->call.slot_reader[0]);
-    if (reader < KOLO_RANKS_MAX)
-        readers[reader / 64] |= UINT64_C(1) << (reader % 64);
-    kolo_slot_retire_to(comm, ticket, step, readers);
+    kolo_slot_note_use(comm, ticket, step, NULL, reader);
 }
 
-/* Returns the slot of `rank` for the call's ticket `ticket`. */
+/* Returns the slot of `rank` for the call's ticket `ticket`, or its part. */
 static inline uint8_t *kolo_slot(const kolo_comm *comm, uint32_t rank, uint64_t ticket) {
-    uint64_t index = rank * (uint64_t)KOLO_SLOTS + (comm->call.ticket + ticket) % KOLO_SLOTS;
-    return comm->segment.slots + index * comm->segment.slot_bytes;
+    const uint64_t slot = rank * (uint64_t)KOLO_SLOTS + (comm->call.ticket + ticket) % KOLO_SLOTS;
+    return comm->segment.slots + slot * comm->segment.slot_bytes + comm->call.part * kolo_part_bytes(comm);
 }
 
 /* Returns, behind a schedule, whether lines are recalled here (reduce/copy.h), and this rank knows that all others have
@@ -180,7 +218,12 @@ static inline void kolo_schedule_end(kolo_comm *comm) {
         .step = comm->call.step, .stamp = comm->call.stamp, .line_rounds = comm->call.line_rounds};
     comm->call.schedule += comm->call.tickets > 0;
     comm->call.step += comm->call.steps;
-    comm->call.ticket += comm->call.tickets;
+    if (!comm->call.is_small) {
+        comm->call.ticket += comm->call.tickets;
+    } else if (++comm->call.part == KOLO_SLOT_PARTS) {
+        comm->call.ticket++;
+        comm->call.part = 0;
+    }
 }
 
 /* Return the rank before or after `rank` in the ring of all ranks. */
