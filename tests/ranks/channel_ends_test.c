@@ -139,6 +139,24 @@ static void run_timeout(struct rank *rank) {
         expect_message(rank, "the barrier after that", "rank 0 waited for it", call, NULL);
 }
 
+/* What fails after messages for which ranks have waited is told as if there had been none. */
+static void run_after_messages(struct rank *rank) {
+    const int late = rank->ranks - 1;
+    if (rank->rank == late)
+        sleep_ms(20); /* the others wait for its message */
+    expect_status(rank,
+                  kolo_sendrecv(rank->comm, data_of(), 8, (rank->rank + 1) % rank->ranks, 5, data_of() + 8, 8,
+                                (rank->rank + late) % rank->ranks, 5, KOLO_I8, NULL),
+                  0, "kolo_sendrecv");
+    if (rank->rank != late) {
+        if (expect_status(rank, kolo_barrier(rank->comm), KOLO_ERR_TIMEOUT, "a barrier that a rank does not make"))
+            expect_message(rank, "a barrier that a rank does not make", "in call 1", NULL);
+        counter_add(1);
+    }
+    while (counter_add(0) < (uint64_t)late)
+        sleep_ms(1);
+}
+
 int main(int argc, char **argv) {
     static const struct mismatch mismatches[] = {
         {8, 7, KOLO_I8, {"send of 8 i8", "recv of 7 i8"}},
@@ -160,6 +178,7 @@ int main(int argc, char **argv) {
                     continue; /* the others, who also wait for any, have not left */
                 harness_run(&(struct team){.ranks = ranks, .run = run_ending, .argument = &what});
             }
+        harness_run(&(struct team){.ranks = ranks, .timeout_ms = DEADLINE_MS, .run = run_after_messages});
         for (enum wait_for wait = 0; wait < WAITS; wait++)
             harness_run(
                 &(struct team){.ranks = ranks, .timeout_ms = DEADLINE_MS, .run = run_timeout, .argument = &wait});

@@ -105,7 +105,7 @@ int kolo_transfer_look(kolo_comm *comm) {
     const struct kolo_wait wait = {
         .flag = &mailbox->events, .target = seen + 1, .bell = &mailbox->bell, .peer = awaited_peer(comm)};
     rc = kolo_failure_check(&comm->waiter, &wait);
-    comm->channels.own.collective = 0;
+    comm->channels.own = (struct kolo_call_key){0};
     return rc;
 }
 
@@ -136,7 +136,7 @@ int kolo_transfer_run(kolo_comm *comm, kolo_transfer_until_fn *until, void *argu
             turn = 0;
         }
     }
-    channels->own.collective = 0;
+    channels->own = (struct kolo_call_key){0};
     return rc;
 }
 
