@@ -17,7 +17,7 @@ struct in_flight_part {
     bool breaks, dies; /* the communicator is broken in the end; the last rank dies */
 };
 
-enum { IN_FLIGHT_PARTS = 19 };
+enum { IN_FLIGHT_PARTS = 22 };
 
 extern const struct in_flight_part in_flight_parts[IN_FLIGHT_PARTS];
 

@@ -2,6 +2,7 @@
  * for each other for ever, of every size, beside collectives, from any rank and oneself, completed in every way; and
  * how they fail. */
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -330,7 +331,7 @@ static void run_to_self(const struct rank *rank, kolo_comm *comm) {
     }
 }
 
-/* Whether a request that needs no other rank completes while the program only tests. */
+/* Whether a receive completes while the program only tests. */
 static bool completes(const struct rank *rank, kolo_request *request) {
     int done = 0;
     for (int i = 0; i < 60000 && !done; i++) {
@@ -339,8 +340,8 @@ static bool completes(const struct rank *rank, kolo_request *request) {
         if (!done)
             sleep_ms(1);
     }
-    return expect(rank, done, "a receive from itself is not complete after a minute") &&
-           expect_status(rank, kolo_request_wait(request), 0, "a receive from itself");
+    return expect(rank, done, "a receive is not complete after a minute of tests") &&
+           expect_status(rank, kolo_request_wait(request), 0, "a receive");
 }
 
 /* Each receives from itself in the background what it sends in a call that blocks, or just before one: in ranks that
@@ -588,14 +589,99 @@ static void run_any_in_order(const struct rank *rank, kolo_comm *comm) {
     kolo_comm_destroy(other);
 }
 
-const struct in_flight_part in_flight_parts[IN_FLIGHT_PARTS] = {
-    {run_ring, 1, false, false},          {run_half_blocking, 1, false, false},
-    {run_crossing, 3, false, false},      {run_beside_collectives, 2, false, false},
-    {run_many, 1, false, false},          {run_any_and_self, 1, false, false},
-    {run_to_self, 1, false, false},       {run_carried, 2, false, false},
-    {run_arguments, 1, false, false},     {run_abort, 2, true, false},
-    {run_departure, 2, true, false},      {run_death, 2, true, true},
-    {run_mismatch, 2, true, false},       {run_elsewhere, 2, false, false},
-    {run_refused, 1, false, false},       {run_any_elsewhere, 2, false, false},
-    {run_vain, 2, true, false},           {run_any_in_order, 2, false, false},
-    {run_to_self_tested, 1, false, false}};
+static void hold(void *held) {
+    while (atomic_load((atomic_bool *)held))
+        ;
+}
+
+/* A wait for any gives up a receive from itself that is among its requests, and never another one. */
+static void run_any_unlisted(const struct rank *rank, kolo_comm *comm) {
+    kolo_comm *alone;
+    if (!expect_status(rank, kolo_comm_split(comm, rank->rank, 0, &alone), 0, "kolo_comm_split"))
+        return;
+    bool works = true;
+    for (int i = 0; works && i < ROUNDS; i++) {
+        const bool is_sent = i % 2;
+        int later = 0, now = 0, index;
+        kolo_request *unlisted, *held = NULL, *requests[2] = {NULL};
+        atomic_bool holds = has_progress(rank) && is_sent;
+        works =
+            expect_status(rank, kolo_irecv(alone, &later, 1, KOLO_I32, 0, 1, NULL, &unlisted), 0, "kolo_irecv") &&
+            (!holds || expect_status(rank, kolo_irun(alone, hold, &holds, &held), 0, "kolo_irun")) &&
+            expect_status(rank, kolo_irecv(alone, &now, 1, KOLO_I32, 0, 2, NULL, &requests[0]), 0, "kolo_irecv") &&
+            (!is_sent || expect_status(rank, kolo_isend(alone, &i, 1, KOLO_I32, 0, 2, &requests[1]), 0, "kolo_isend"));
+        atomic_store(&holds, false);
+        for (int left = is_sent ? 2 : 1; works && left; left--)
+            works = expect_status(rank, kolo_request_wait_any(requests, 2, &index), is_sent ? 0 : KOLO_ERR_ARG, "any");
+        works = works && expect_status(rank, kolo_send(alone, &i, 1, KOLO_I32, 0, 1), 0, "kolo_send") &&
+                expect_status(rank, kolo_request_wait(unlisted), 0, "a receive that is not among them") &&
+                expect_status(rank, kolo_request_wait(held), 0, "a function") &&
+                expect(rank, later == i && now == (is_sent ? i : 0), "%d and %d came, not %d", later, now, i);
+    }
+    kolo_comm_destroy(alone);
+}
+
+/* A wait for any carries out the collective before a message, whichever communicator's message was issued first. */
+static void run_any_behind(const struct rank *rank, kolo_comm *comm) {
+    int data[2] = {0}, index, peer = !rank->rank;
+    kolo_request *requests[2] = {NULL}, *barrier;
+    kolo_comm *other = NULL;
+    if (!expect_status(rank, kolo_comm_dup(comm, &other), 0, "kolo_comm_dup"))
+        return;
+    if (rank->rank == 0) {
+        expect_status(rank, kolo_irecv(comm, &data[0], 1, KOLO_I32, peer, 0, NULL, &requests[0]), 0, "kolo_irecv");
+        expect_status(rank, kolo_ibarrier(other, &barrier), 0, "kolo_ibarrier");
+        expect_status(rank, kolo_irecv(other, &data[1], 1, KOLO_I32, peer, 0, NULL, &requests[1]), 0, "kolo_irecv");
+        for (int i = 0; i < 2; i++)
+            expect_status(rank, kolo_request_wait_any(requests, 2, &index), 0, "kolo_request_wait_any");
+        expect_status(rank, kolo_request_wait(barrier), 0, "a barrier");
+    } else {
+        expect_status(rank, kolo_barrier(other), 0, "kolo_barrier");
+        if (rank->rank == 1) {
+            expect_status(rank, kolo_send(other, &peer, 1, KOLO_I32, 0, 0), 0, "kolo_send");
+            expect_status(rank, kolo_send(comm, &peer, 1, KOLO_I32, 0, 0), 0, "kolo_send");
+        }
+    }
+    kolo_comm_destroy(other);
+}
+
+/* Two ranks test for a message of one communicator each, while the other rank sends on the communicator for which it
+ * does not test. */
+static void run_tested_elsewhere(const struct rank *rank, kolo_comm *comm) {
+    char *sent = calloc(1, LARGE), *taken = malloc(LARGE);
+    kolo_comm *comms[2] = {comm};
+    kolo_request *receive, *send;
+    if (expect_status(rank, kolo_comm_dup(comm, &comms[1]), 0, "kolo_comm_dup") && rank->rank < 2) {
+        const int peer = !rank->rank;
+        expect_status(rank, kolo_irecv(comms[rank->rank], taken, LARGE, KOLO_I8, peer, 0, NULL, &receive), 0, "irecv");
+        expect_status(rank, kolo_isend(comms[peer], sent, LARGE, KOLO_I8, peer, 0, &send), 0, "kolo_isend");
+        completes(rank, receive);
+        expect_status(rank, kolo_request_wait(send), 0, "the send");
+    }
+    kolo_comm_destroy(comms[1]);
+    free(sent);
+    free(taken);
+}
+
+const struct in_flight_part in_flight_parts[IN_FLIGHT_PARTS] = {{run_ring, 1, false, false},
+                                                                {run_half_blocking, 1, false, false},
+                                                                {run_crossing, 3, false, false},
+                                                                {run_beside_collectives, 2, false, false},
+                                                                {run_many, 1, false, false},
+                                                                {run_any_and_self, 1, false, false},
+                                                                {run_to_self, 1, false, false},
+                                                                {run_carried, 2, false, false},
+                                                                {run_arguments, 1, false, false},
+                                                                {run_abort, 2, true, false},
+                                                                {run_departure, 2, true, false},
+                                                                {run_death, 2, true, true},
+                                                                {run_mismatch, 2, true, false},
+                                                                {run_elsewhere, 2, false, false},
+                                                                {run_refused, 1, false, false},
+                                                                {run_any_elsewhere, 2, false, false},
+                                                                {run_vain, 2, true, false},
+                                                                {run_any_in_order, 2, false, false},
+                                                                {run_to_self_tested, 1, false, false},
+                                                                {run_any_unlisted, 1, false, false},
+                                                                {run_any_behind, 2, false, false},
+                                                                {run_tested_elsewhere, 2, false, false}};

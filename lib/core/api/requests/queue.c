@@ -193,6 +193,7 @@ static bool work_on(kolo_waiter *waiter) {
 struct until {
     struct kolo_queue *queue;
     const kolo_request *request; /* until this one is complete; NULL: until any is, of any queue */
+    const kolo_request *first;   /* of those for which the caller waits; NULL: it waits for all */
     uint64_t completed;          /* former value of `completed` */
     bool is_thread;              /* of the progress thread: until it is called */
     bool waits;
@@ -217,13 +218,14 @@ static int look_at_peers(struct kolo_queue *queue) {
 }
 
 /* Gives up a receive from the own rank for which the wait, for that request or for any, would never end. */
-static bool give_up(const kolo_comm *comm, const kolo_request *request) {
+static bool give_up(const kolo_comm *comm, const struct until *until) {
     const struct kolo_receiving *receives = comm->channels.receives;
-    bool is_vain = request || !comm->channels.sends;
-    for (const struct kolo_receiving *receiving = request ? NULL : receives; receiving; receiving = receiving->next)
+    const bool any = !until->request;
+    bool is_vain = receives && until->waits && !until->is_thread && !is_enough((void *)until);
+    for (const struct kolo_receiving *receiving = any ? receives : NULL; receiving; receiving = receiving->next)
         is_vain = is_vain && !receiving->is_matched && receiving->from == comm->global_rank;
-    return is_vain && (request || receives) &&
-           kolo_transfer_give_up(request ? request->transfer : receives->owner, "kolo_request_wait");
+    return is_vain && !(any && comm->channels.sends) &&
+           kolo_transfer_give_up(until->first ? until->first->transfer : receives->owner, "kolo_request_wait");
 }
 
 /* Goes on with transfers. The caller has the communicator and the common lock, which this gives up meanwhile. */
@@ -234,7 +236,7 @@ static void go_on_with_transfers(struct kolo_queue *queue, const struct until *u
     awaiting += queue->awaits_any;
     kolo_common_unlock();
     int rc = begin_transfers(queue);
-    const bool is_vain = rc == 0 && until->waits && !until->is_thread && give_up(comm, until->request);
+    const bool is_vain = rc == 0 && give_up(comm, until);
     if (rc == 0)
         rc = is_vain || !comm->segment.header
                  ? kolo_transfer_advance(comm)
@@ -385,9 +387,9 @@ void kolo_queue_urge(struct kolo_queue *queue, const kolo_request *request) {
     kolo_bell_ring_slowly(&queue->bell);
 }
 
-bool kolo_queue_go_on(struct kolo_queue *queue, const kolo_request *request, bool waits) {
-    const kolo_request *transfer = request && request->transfer ? request : NULL;
-    const struct until until = {queue, transfer, kolo_load_relaxed(&completed), false, waits};
+bool kolo_queue_go_on(struct kolo_queue *queue, const kolo_request *request, bool any, bool waits) {
+    const kolo_request *first = request && request->transfer ? request : NULL, *transfer = any ? NULL : first;
+    const struct until until = {queue, transfer, first, kolo_load_relaxed(&completed), false, waits};
     const bool is_threads = transfer && queue->has_thread && queue->comm->segment.header;
     if (is_threads)
         kolo_queue_urge(queue, transfer);
@@ -407,7 +409,7 @@ bool kolo_queue_go_on(struct kolo_queue *queue, const kolo_request *request, boo
 void kolo_queue_carry_out(const kolo_request *request) {
     struct kolo_queue *queue, *carried = NULL;
     while ((queue = kolo_queue_before(request, false)))
-        carried = kolo_queue_go_on(queue, request, true) ? queue : NULL;
+        carried = kolo_queue_go_on(queue, request, false, true) ? queue : NULL;
     if (carried)
         pass_on(carried);
 }
@@ -415,7 +417,7 @@ void kolo_queue_carry_out(const kolo_request *request) {
 /* Carries out all requests. A thread that has completed the last transfer may still be on its way out. */
 static void carry_out_all(struct kolo_queue *queue) {
     while (queue->oldest || queue->transfers || queue->running)
-        kolo_queue_go_on(queue, NULL, true);
+        kolo_queue_go_on(queue, NULL, true, true);
     kolo_queue_forget_answers();
 }
 

@@ -148,9 +148,10 @@ struct kolo_queue *kolo_queue_before(const kolo_request *request, bool any);
 void kolo_queue_carry_out(const kolo_request *request);
 
 /* Carries out a collective, advances transfers as far as they get, or waits for the thread that does. The caller has
- * the common lock; the queue is that of kolo_queue_before for this request or, if it is NULL, for any. `waits`: until
- * something is complete. False: the lock was given up, and nothing carried out. */
-bool kolo_queue_go_on(struct kolo_queue *queue, const kolo_request *request, bool waits);
+ * the common lock; the queue is that of kolo_queue_before for this request. any: for any, of which this is the first;
+ * NULL: for all of the queue. `waits`: until something is complete. False: the lock was given up, and nothing carried
+ * out. */
+bool kolo_queue_go_on(struct kolo_queue *queue, const kolo_request *request, bool any, bool waits);
 
 /* Sleeps until a thread has completed a request, or for KOLO_INTERRUPT_NS. The caller has the common lock. The
  * program's own check is asked meanwhile; a thread that carries out something in the queue then ends its wait by the

@@ -55,9 +55,13 @@ int kolo_request_test(kolo_request *request, int *done) {
     if (queue && queue->has_thread)
         kolo_queue_urge(queue, request);
     else if (queue)
-        kolo_queue_go_on(queue, request, false);
-    *done = !kolo_queue_before(request, false);
+        kolo_queue_go_on(queue, request, false, false);
+    queue = kolo_queue_before(request, false);
+    *done = !queue;
+    const bool goes_on = queue && !queue->has_thread;
     kolo_common_unlock();
+    if (goes_on) /* the other rank may wait for a message of another communicator */
+        kolo_queue_elsewhere(&request->comm->waiter);
     return 0;
 }
 
@@ -77,21 +81,38 @@ int kolo_request_wait(kolo_request *request) {
     return status;
 }
 
-/* Whether that request comes first. In a wait for any, collectives come before messages, which other ranks may not
- * have: so all ranks carry out collectives in one order. */
-static bool is_before(const kolo_request *request, const kolo_request *other, bool any) {
-    const bool is_message = request->transfer, is_other_message = other->transfer;
-    return any && is_message != is_other_message ? is_other_message : request->order < other->order;
+/* When the turn of a request comes, among those that have something to be carried out: the smallest first. */
+struct turn {
+    int kind;
+    uint64_t order;
+};
+
+/* In a wait for any, collectives come before messages, which other ranks may not have: so all ranks carry out
+ * collectives in one order. Of messages those come first that are behind collectives, and not over before. */
+static struct turn turn_of(const kolo_request *request, const struct kolo_queue *queue, bool any) {
+    if (!any || !request->transfer)
+        return (struct turn){0, request->order};
+    if (queue->oldest && !queue->has_thread)
+        return (struct turn){1, queue->oldest->order};
+    return (struct turn){2, request->order};
 }
 
-/* The request that was issued first, among those that have something to be carried out (kolo_queue_before) and whose
+/* The request whose turn it is, among those that have something to be carried out (kolo_queue_before) and whose
  * communicator is not `except`. The caller of this function and the next has the common lock. */
 static kolo_request *first_issued(kolo_request *const *requests, size_t count, const kolo_comm *except, bool any) {
     kolo_request *first = NULL;
-    for (size_t i = 0; i < count; i++)
-        if (requests[i] && requests[i]->comm != except && (!first || is_before(requests[i], first, any)) &&
-            kolo_queue_before(requests[i], any))
-            first = requests[i];
+    struct turn least = {0, 0};
+    for (size_t i = 0; i < count; i++) {
+        const struct kolo_queue *queue =
+            requests[i] && requests[i]->comm != except ? kolo_queue_before(requests[i], any) : NULL;
+        if (!queue)
+            continue;
+        const struct turn turn = turn_of(requests[i], queue, any);
+        if (first && (turn.kind != least.kind ? turn.kind > least.kind : turn.order >= least.order))
+            continue;
+        first = requests[i];
+        least = turn;
+    }
     return first;
 }
 
@@ -147,7 +168,7 @@ int kolo_request_wait_any(kolo_request **requests, size_t count, int *index) {
         if (queue->running || (queue->has_thread && (queue->comm->segment.header || queue->oldest)))
             kolo_queue_await_completion(queue, first, 0);
         else
-            kolo_queue_go_on(queue, NULL, true);
+            kolo_queue_go_on(queue, first, true, true);
     }
     kolo_queue_forget_answers();
     kolo_common_unlock();
