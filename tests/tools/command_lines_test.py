@@ -54,6 +54,15 @@ class Help(unittest.TestCase):
             with self.subTest(command):
                 self.assertRegex(self.text(command), r"(?mi)^examples?\b")
 
+    def test_lost_output_is_told(self):
+        for command in PROGRAMS:
+            for option in ("--help", "--version"):
+                with self.subTest(command), open("/dev/full", "wb") as full:
+                    done = subprocess.run([*command, option], stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+                                          timeout=launching.PATIENCE_S)
+                    self.assertEqual(1, done.returncode)
+                    self.assertIn(": cannot write to standard output", done.stderr)
+
 
 class Mistakes(unittest.TestCase):
     def assert_refused(self, tool, pattern, *arguments, **variables):
