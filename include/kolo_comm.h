@@ -117,8 +117,8 @@ KOLO_API int kolo_comm_set_timeout(kolo_comm *comm, int64_t timeout_ms);
  *       KOLO_NET_SILENCE_MS says. When the leader is continued, it learns that it is left out.
  *     KOLO_ERR_ARG: NULL argument. KOLO_ERR_STATE: comm is not broken, has been shrunk already, or was inherited
  * through fork. KOLO_ERR_TIMEOUT: the others went on without this rank, or may be doing so. KOLO_ERR_PEER_DEAD: on
- * several machines, no leader is left. KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM: on every survivor; they may try again.
- * KOLO_ERR_VERSION: the segment is damaged. */
+ * several machines, no leader is left. KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM: on every survivor, or on several machines on
+ * those of one, for which the others wait; they may try again. KOLO_ERR_VERSION: the segment is damaged. */
 KOLO_API int kolo_comm_shrink(kolo_comm *comm, kolo_comm **shrunk);
 
 /* Divides the ranks into groups: all ranks that pass the same `color` get a communicator of their own in *sub. Its
@@ -251,7 +251,8 @@ typedef enum kolo_cause {
     KOLO_CAUSE_EXECED    /* PEER_DEAD: started another program (exec) without kolo_comm_destroy */
 } kolo_cause;
 
-/* The failure that broke a communicator, the same on every rank. */
+/* The failure that broke a communicator, the same on every rank; of several at once, machines may have different ones.
+ */
 typedef struct kolo_failure {
     size_t failure_bytes; /* sizeof(kolo_failure); set by the caller */
     int status;           /* KOLO_ERR_PEER_DEAD, TIMEOUT, MISMATCH, ABORTED or SYSTEM; 0: not broken */

@@ -65,9 +65,9 @@ KOLO_API int kolo_sendrecv(kolo_comm *comm, const void *send, size_t send_count,
  * any order: a send when its message is copied or received, a receive when it has got its message. `received` belongs
  * to kolo until then, as the buffers do.
  *     They go on in the progress thread; without it, while this rank is in any call on the communicator that waits:
- * also in blocking collectives, sends and receives, which do not wait for them; and in calls that wait for long on
- * other communicators of the process. All other calls, such as kolo_alloc, kolo_free and kolo_comm_split, first wait
- * for all requests in flight.
+ * also in blocking collectives, sends and receives, which do not wait for them; and in calls that test, or wait for
+ * long, on other communicators of the process. All other calls, such as kolo_alloc, kolo_free and kolo_comm_split,
+ * first wait for all requests in flight.
  *     Without the thread, a wait for one of them, or a test, first carries out the collectives that were issued before
  * it, and kolo_request_wait_any all collectives: also where it is complete already. So the other rank must be able to
  * make those before it sends or receives the message. The test waits for nothing else, but finds out, too, that a rank
