@@ -157,6 +157,22 @@ class Ranks:
         self.case("all_to_all, uneven", [of_rank[self.rank] for of_rank in rows], came,
                   lambda is_async: dist.all_to_all(came, list(rows[self.rank]), async_op=is_async))
 
+    def overlapping(self):
+        """The last of the outputs that share memory is what stays there, on every rank."""
+        inputs = self.inputs((6,), torch.float32)
+        mine, memory = inputs[self.rank], torch.zeros(self.size + 5)
+        shifted = [memory[rank:rank + 6] for rank in range(self.size)]
+        last = torch.cat([x[:1] for x in inputs[:-1]] + [inputs[-1]])
+        at_root = self.rank == 0
+        for outputs, expected in ((shifted, last), (shifted[::-1], torch.cat([inputs[-1]] + [x[-1:] for x in inputs[-2::-1]])),
+                                  ([memory[:6]] * self.size, torch.cat([inputs[-1], memory[6:]]))):
+            self.case("all_gather, overlapping", [expected], [memory],
+                      lambda is_async: dist.all_gather(outputs, mine, async_op=is_async))
+            self.case("gather, overlapping", [expected] * at_root, [memory] * at_root,
+                      lambda is_async: dist.gather(mine, outputs if at_root else None, async_op=is_async))
+            self.case("all_to_all, overlapping", [expected], [memory],
+                      lambda is_async: dist.all_to_all(outputs, [mine] * self.size, async_op=is_async))
+
     def averages(self):
         for dtype in FLOATS + COMPLEX:
             inputs = self.inputs((8,), dtype)
@@ -375,7 +391,7 @@ def operations():
             ranks.movements(dtype, make)
     ranks.movements(torch.float32, apart)
     ranks.reductions((500 * ranks.size, 3), lambda tensor: tensor.clone())
-    for part in (ranks.uneven, ranks.averages, ranks.coalesced, ranks.not_coalesced, ranks.messages,
+    for part in (ranks.uneven, ranks.overlapping, ranks.averages, ranks.coalesced, ranks.not_coalesced, ranks.messages,
                  ranks.message_beside_collective, ranks.objects, ranks.sparse, ranks.refusals, ranks.futures, ranks.inference,
                  ranks.negated):
         part()

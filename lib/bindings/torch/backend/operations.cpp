@@ -4,12 +4,14 @@
  * where the tensors are contiguous. Other inputs are copied before the call, and other outputs are copied to behind it,
  * by steps that are carried out in the order of the calls: what is in a tensor when the operation is issued may still
  * change by those before it. A list of tensors goes to kolo's functions with a count for each rank (..v): its blocks
- * lie where they are, if they are apart from the other buffer of the call, and otherwise go through a packed copy.
+ * lie where they are, if they are apart from the other buffer of the call and outputs from each other, and otherwise go
+ * through a packed copy.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "elements.h"
 
+#include <ATen/EmptyTensor.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ThreadLocalState.h>
 #include <ATen/record_function.h>
@@ -252,6 +254,22 @@ char *address(const at::Tensor &tensor) {
     return static_cast<char *>(tensor.data_ptr());
 }
 
+/* From a tensor's first byte to the end of its last, with the holes of one that is not contiguous. */
+using Span = std::pair<const char *, const char *>;
+
+Span span_of(const at::Tensor &tensor) {
+    const char *const begin = address(tensor);
+    return {begin, begin + at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(),
+                                                            static_cast<size_t>(tensor.element_size()))};
+}
+
+bool any_overlap(std::vector<Span> spans) {
+    if (!std::is_sorted(spans.begin(), spans.end())) /* most lists are */
+        std::sort(spans.begin(), spans.end());
+    const auto overlap = [](const Span &a, const Span &b) { return b.first < a.second; };
+    return std::adjacent_find(spans.begin(), spans.end(), overlap) != spans.end();
+}
+
 /* One block for each rank, of any length: `base` and, in elements of kolo's, where each begins and how long it is. */
 struct Blocks {
     char *base = nullptr;
@@ -326,18 +344,21 @@ struct Inputs {
     }
 };
 
-/* A list of outputs: where they are, if they are contiguous, aligned and apart from the input; else one behind the
- * other in a new tensor, from which they are copied by a step behind the call. */
+/* A list of outputs: where they are, if they are contiguous, aligned and apart from the input and from each other; else
+ * one behind the other in a new tensor, from which they are copied, in their order, by a step behind the call. */
 struct Outputs {
     Tensors parts; /* of the new tensor */
     Blocks blocks;
 
     Outputs(Issue &issue, const Tensors &tensors, const char *input, size_t input_bytes) {
         bool in_place = true;
+        std::vector<Span> spans;
         for (const at::Tensor &tensor : tensors) {
             at::assert_no_internal_overlap(tensor);
             in_place = in_place && is_plain(tensor);
+            spans.push_back(span_of(tensor));
         }
+        in_place = in_place && !any_overlap(std::move(spans));
         if (in_place)
             blocks = blocks_of(tensors);
         if (!in_place || !blocks.is_aligned || blocks.overlaps(input, input_bytes)) {
