@@ -173,6 +173,36 @@ class Ranks:
             self.case("all_to_all, overlapping", [expected], [memory],
                       lambda is_async: dist.all_to_all(outputs, [mine] * self.size, async_op=is_async))
 
+    def overlapping_calls(self):
+        """Every call of an operation of several reads what the tensors had before all of them."""
+        first, second = self.inputs((4 * self.size,), torch.float32), self.inputs((4 * self.size,), torch.float32, 1)
+        mine, other, begin = first[self.rank].clone(), second[self.rank].clone(), 4 * self.rank
+        for parts in ([mine, mine], [mine[:3], mine[2:]], [mine[2:], mine[:3]], [mine[::2], mine[1::2]], [mine, mine[::2]]):
+            self.case("all_reduce_coalesced, overlapping", [sum(first)], [mine],
+                      lambda is_async: dist.all_reduce_coalesced(parts, async_op=is_async))
+        came, old = [[torch.zeros_like(mine), torch.zeros_like(mine)] for _ in first], torch.zeros_like(mine)
+        firsts, seconds = zip(*came)
+        self.case("all_gather_coalesced, overlapping", [*first, *[old] * self.size], [*firsts, *seconds],
+                  lambda is_async: dist.all_gather_coalesced(came, [mine, came[0][0]], async_op=is_async))
+        if torch_ranks.VERSION < (2, 1):
+            return
+
+        def both(function, *calls):
+            def call(is_async):
+                with dist._coalescing_manager(async_ops=is_async) as manager:
+                    for tensors in calls:
+                        function(*tensors)
+                return manager
+            return call
+
+        self.case("all_reduce twice", [sum(first)], [mine], both(dist.all_reduce, [mine], [mine]))
+        whole, gathered, ones = torch.ones(4 * self.size ** 2), torch.zeros(4 * self.size), torch.ones(4 * self.size)
+        self.case("all_gather_into_tensor of what one gathers", [torch.cat(first), ones], [whole, gathered],
+                  both(dist.all_gather_into_tensor, [whole, mine], [gathered, whole[:4]]))
+        output, sums = torch.zeros(4), [sum(inputs)[begin:begin + 4] for inputs in (first, second)]
+        self.case("reduce_scatter_tensor of what one scatters", [torch.cat([sums[0], other[4:]]), sums[1]], [other, output],
+                  both(dist.reduce_scatter_tensor, [other[:4], mine], [output, other]))
+
     def averages(self):
         for dtype in FLOATS + COMPLEX:
             inputs = self.inputs((8,), dtype)
@@ -391,9 +421,9 @@ def operations():
             ranks.movements(dtype, make)
     ranks.movements(torch.float32, apart)
     ranks.reductions((500 * ranks.size, 3), lambda tensor: tensor.clone())
-    for part in (ranks.uneven, ranks.overlapping, ranks.averages, ranks.coalesced, ranks.not_coalesced, ranks.messages,
-                 ranks.message_beside_collective, ranks.objects, ranks.sparse, ranks.refusals, ranks.futures, ranks.inference,
-                 ranks.negated):
+    for part in (ranks.uneven, ranks.overlapping, ranks.overlapping_calls, ranks.averages, ranks.coalesced,
+                 ranks.not_coalesced, ranks.messages, ranks.message_beside_collective, ranks.objects, ranks.sparse,
+                 ranks.refusals, ranks.futures, ranks.inference, ranks.negated):
         part()
     print(f"{ranks.cases} cases")
 

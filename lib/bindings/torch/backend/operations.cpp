@@ -412,6 +412,36 @@ void scatter_reduced(Issue &issue, const at::Tensor &output, const at::Tensor &i
     issue.written(output, to);
 }
 
+/* Makes the calls of one operation by calls(outputs, inputs). Where the tensors of two calls may share memory, they get
+ * copies: all inputs are read before the first call, and the outputs written, in their order, behind the last. */
+template <class Calls>
+void make_apart(Issue &issue, const Tensors &outputs, const Tensors &inputs, const Calls &calls) {
+    Tensors to = outputs, from = inputs;
+    std::vector<Span> spans;
+    for (const at::Tensor &output : outputs) {
+        check_tensor(output);
+        at::assert_no_internal_overlap(output);
+        spans.push_back(span_of(output));
+    }
+    for (size_t i = 0; i < inputs.size(); i++) {
+        check_tensor(inputs[i]);
+        const Span span = span_of(inputs[i]);
+        if (any_overlap({spans[i], span})) /* in place */
+            spans[i] = {std::min(spans[i].first, span.first), std::max(spans[i].second, span.second)};
+        else
+            spans.push_back(span);
+    }
+    if (any_overlap(std::move(spans))) {
+        for (at::Tensor &tensor : from)
+            tensor = issue.copied(tensor);
+        for (size_t i = 0; i < to.size(); i++)
+            to[i] = i < inputs.size() && to[i].is_same(inputs[i]) ? from[i] : issue.whole_of(to[i]);
+    }
+    calls(to, from);
+    for (size_t i = 0; i < to.size(); i++)
+        issue.written(outputs[i], to[i]);
+}
+
 /* To a list of tensors, which is empty where nothing arrives. */
 void gather_list(Issue &issue, kolo_collective collective, const Tensors &list, const at::Tensor &input, int root = 0) {
     check_tensor(input);
@@ -456,8 +486,10 @@ WorkPointer KoloBackend::allreduce(Tensors &tensors, const c10d::AllreduceOption
 
 WorkPointer KoloBackend::allreduce_coalesced(Tensors &tensors, const c10d::AllreduceCoalescedOptions &options) {
     Issue issue(*this, c10d::OpType::ALLREDUCE_COALESCED, "kolo:all_reduce", is_async(options), tensors, tensors);
-    for (const at::Tensor &tensor : tensors)
-        reduce_all(issue, tensor, options.reduceOp);
+    make_apart(issue, tensors, tensors, [&](const Tensors &apart, const Tensors &) {
+        for (const at::Tensor &tensor : apart)
+            reduce_all(issue, tensor, options.reduceOp);
+    });
     return issue.work();
 }
 
@@ -500,8 +532,10 @@ WorkPointer KoloBackend::allgather_into_tensor_coalesced(Tensors &outputs, Tenso
                                                          const c10d::AllgatherOptions &options) {
     TORCH_CHECK(outputs.size() == inputs.size(), "kolo: ", inputs.size(), " inputs for ", outputs.size(), " outputs");
     Issue issue(*this, COALESCED, "kolo:_allgather_base", is_async(options), inputs, outputs);
-    for (size_t i = 0; i < outputs.size(); i++)
-        gather_all(issue, outputs[i], inputs[i], size_);
+    make_apart(issue, outputs, inputs, [&](const Tensors &to, const Tensors &from) {
+        for (size_t i = 0; i < to.size(); i++)
+            gather_all(issue, to[i], from[i], size_);
+    });
     return issue.work();
 }
 
@@ -515,12 +549,14 @@ WorkPointer KoloBackend::allgather_coalesced(std::vector<Tensors> &outputs, Tens
         all.insert(all.end(), list.begin(), list.end());
     }
     Issue issue(*this, c10d::OpType::ALLGATHER_COALESCED, "kolo:all_gather", is_async(options), inputs, all);
-    for (size_t i = 0; i < inputs.size(); i++) {
-        Tensors list;
-        for (const Tensors &of_rank : outputs)
-            list.push_back(of_rank[i]);
-        gather_list(issue, KOLO_ALLGATHERV, list, inputs[i]);
-    }
+    make_apart(issue, all, inputs, [&](const Tensors &to, const Tensors &from) {
+        for (size_t i = 0; i < from.size(); i++) {
+            Tensors list;
+            for (size_t at = i; at < to.size(); at += from.size())
+                list.push_back(to[at]);
+            gather_list(issue, KOLO_ALLGATHERV, list, from[i]);
+        }
+    });
     return issue.work();
 }
 
@@ -594,8 +630,10 @@ WorkPointer KoloBackend::reduce_scatter_tensor_coalesced(Tensors &outputs, Tenso
                                                          const c10d::ReduceScatterOptions &options) {
     TORCH_CHECK(outputs.size() == inputs.size(), "kolo: ", inputs.size(), " inputs for ", outputs.size(), " outputs");
     Issue issue(*this, COALESCED, "kolo:_reduce_scatter_base", is_async(options), inputs, outputs);
-    for (size_t i = 0; i < outputs.size(); i++)
-        scatter_reduced(issue, outputs[i], inputs[i], options.reduceOp, size_);
+    make_apart(issue, outputs, inputs, [&](const Tensors &to, const Tensors &from) {
+        for (size_t i = 0; i < to.size(); i++)
+            scatter_reduced(issue, to[i], from[i], options.reduceOp, size_);
+    });
     return issue.work();
 }
 
