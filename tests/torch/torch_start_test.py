@@ -102,6 +102,22 @@ def interrupted_meeting():
         backend(dist.HashStore(), 0, 2, datetime.timedelta(seconds=torch_ranks.DEADLINE_S))
 
 
+def late_for_monitored_barrier():
+    """Rank 0 comes when rank 1 has given up: all ranks fail, and then go on."""
+    limit_s = torch_ranks.DEADLINE_S / 4
+    if dist.get_rank() != 1:
+        torch_ranks.await_ranks("gave up", [1])
+    wanted = "Rank 1 failed to pass" if dist.get_rank() == 0 else "successfully reached"
+    with unittest.TestCase().assertRaisesRegex(RuntimeError, wanted):
+        dist.monitored_barrier(timeout=datetime.timedelta(seconds=0.1 if dist.get_rank() == 1 else limit_s))
+    if dist.get_rank() == 1:
+        dist.distributed_c10d._get_default_store().set("gave up 1", "")
+    dist.monitored_barrier(timeout=datetime.timedelta(seconds=limit_s))
+    x = torch.ones(3)
+    dist.all_reduce(x)
+    assert x.tolist() == [dist.get_world_size()] * 3, x
+
+
 def with_name_gloo():
     import kolo4py.torch
     kolo4py.torch._take_gloos_place(dist.distributed_c10d)  # what KOLO_TORCH_GLOO=1 does when torch is imported
@@ -110,6 +126,7 @@ def with_name_gloo():
     assert kolo4py.torch.stats()["calls"] > 0
     DistributedDataParallel(torch.nn.Linear(3, 3))
     dist.monitored_barrier()
+    late_for_monitored_barrier()
     group, neighbours = dist.new_group([0]), [(dist.get_rank() + step) % dist.get_world_size() for step in (1, -1)]
     if dist.get_rank() == 0:
         assert kolo4py.torch.stats(group)["calls"] == 0
@@ -326,7 +343,7 @@ assert "MASTER_ADDR" in start.os.environ""")
         self.run_ranks(launch, 1, options, ranks, function, *arguments)
 
     def test_torchrun_with_port_and_name_gloo(self):
-        self.launch([], 2, with_name_gloo)
+        self.launch([], 3, with_name_gloo)
 
     def test_torchrun_with_more_ranks(self):
         self.launch([], 3, meet_again_and_again, "kolo")

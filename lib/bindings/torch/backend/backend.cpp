@@ -281,17 +281,22 @@ void KoloBackend::monitoredBarrier(const c10d::BarrierOptions &options, bool wai
         const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
         return std::max(ms, std::chrono::milliseconds(1));
     };
-    const auto came = [&](const std::string &key) {
+    const auto came = [&](const std::string &key, std::chrono::milliseconds limit) {
         try {
-            store_->wait({prefix + key}, left());
+            store_->wait({prefix + key}, limit);
         } catch (const std::exception &) {
             return false;
         }
         return true;
     };
+    /* Rank 0 takes a rank, or that rank gives up, whichever is first. A rank that is taken waits for the end for longer
+     * than its own timeout. So if rank 0 has taken all, all go on. */
+    const auto is_first = [&](const std::string &rank) { return store_->add(prefix + rank + "/decided", 1) == 1; };
     if (rank_ > 0) {
-        store_->set(prefix + std::to_string(rank_), std::vector<uint8_t>{1});
-        TORCH_CHECK(came("end") && store_->get(prefix + "end")[0] == 1, "Rank ", rank_,
+        const std::string own = std::to_string(rank_);
+        store_->set(prefix + own, std::vector<uint8_t>{1});
+        const bool is_over = came("end", left()) || (!is_first(own) && came("end", limited(timeout_)));
+        TORCH_CHECK(is_over && store_->get(prefix + "end")[0] == 1, "Rank ", rank_,
                     " successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank "
                     "0. Please check rank 0 logs for faulty rank.");
         inline_barrier();
@@ -301,9 +306,13 @@ void KoloBackend::monitoredBarrier(const c10d::BarrierOptions &options, bool wai
     for (int r = 1; r < size_ && (missing.empty() || wait_all_ranks); r++) {
         TORCH_CHECK(Clock::now() < end || wait_all_ranks, "[Rank 0]: Rank 0 timed out in monitoredBarrier after ",
                     timeout.count(), " ms, before it looked for rank ", r);
-        if (!came(std::to_string(r)))
+        if (!came(std::to_string(r), left()))
             missing.push_back(std::to_string(r));
     }
+    const bool all_came = missing.empty();
+    for (int r = 1; r < size_ && all_came && (missing.empty() || wait_all_ranks); r++)
+        if (!is_first(std::to_string(r)))
+            missing.push_back(std::to_string(r));
     store_->set(prefix + "end", std::vector<uint8_t>{missing.empty()});
     if (missing.empty()) {
         inline_barrier(); /* with this rank the store may end: no one is to look there any more */
