@@ -100,13 +100,13 @@ static void refuse_foreign(void) {
     unlink(path_of(job));
 }
 
-/* Starts rank 0 of 2, which waits for its peer, and reads what it has put under the job's name. */
+/* Starts rank 0 of 2, which waits for its peer, twice if need be, and reads what it has put under the job's name. */
 static pid_t start_creator(const char *job, unsigned char *bytes) {
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) {
         create_rank(0, job, -1, 60000);
-        _exit(0);
+        _exit(create_rank(0, job, -1, 60000) == 0 ? 0 : 1);
     }
     for (int i = 0; i < 30000; i++) {
         struct kolo_job_header header;
@@ -138,6 +138,25 @@ static void replace_stale(void) {
     if (expect_status(NULL, create_rank(1, job, -1, 300), KOLO_ERR_TIMEOUT, "rank 1 at a dead one's name"))
         expect_message(NULL, "a dead one's name", "rank 0 never came", NULL);
     expect_job_works(job, 0, "a job in place of a dead one's");
+}
+
+/* Rank 1 gives up, and comes again while the name of its failed creation is still there: it waits for the next one. */
+static void pass_over_failed(void) {
+    unsigned char bytes[FILE_BYTES] = {0};
+    char job[100];
+    int status = -1;
+    snprintf(job, sizeof job, "%s", fresh_job());
+    const pid_t pid = start_creator(job, bytes);
+    kill(pid, SIGSTOP); /* so that it keeps the name */
+    waitpid(pid, NULL, WUNTRACED);
+    if (expect_status(NULL, create_rank(1, job, -1, 1), KOLO_ERR_TIMEOUT, "rank 1 at a stopped one's name"))
+        expect_message(NULL, "a stopped one's name", "rank 0 came, but was not ready", NULL);
+    if (expect_status(NULL, create_rank(1, job, -1, 300), KOLO_ERR_TIMEOUT, "rank 1 at its failed creation's name"))
+        expect_message(NULL, "a failed creation's name", "rank 0 never came", NULL);
+    kill(pid, SIGCONT);
+    expect_status(NULL, create_rank(1, job, -1, 60000), 0, "rank 1 after its failed creation");
+    waitpid(pid, &status, 0);
+    expect(NULL, status == 0, "rank 0 after its failed creation");
 }
 
 /* Headers of a living creator, each with one field changed. */
@@ -194,6 +213,11 @@ static void refuse_inherited(void) {
         expect_message(NULL, "a closed descriptor", "KOLO_SHM_FD=", "not an open descriptor", NULL);
         expect_status(NULL, create_rank(rank, NULL, STDIN_FILENO, 300), KOLO_ERR_ARG, "a terminal or pipe");
     }
+    const int fd = memfd_create("failed", MFD_CLOEXEC);
+    for (int i = 0; i < 2; i++) /* the file's creation has failed: so does the next */
+        if (expect_status(NULL, create_rank(0, NULL, fd, 1), KOLO_ERR_TIMEOUT, "rank 0 without rank 1"))
+            expect_message(NULL, "rank 0 without rank 1", "rank 1 never came", NULL);
+    close(fd);
 }
 
 /* One rank of three finds another version in the job file, as a rank of that version would: all are told. */
@@ -237,6 +261,7 @@ int main(int argc, char **argv) {
     refuse_garbage();
     refuse_foreign();
     replace_stale();
+    pass_over_failed();
     refuse_changed();
     refuse_inherited();
     tell_all_of_another_version(false);

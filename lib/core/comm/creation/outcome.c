@@ -214,8 +214,7 @@ static int version_failure(const struct kolo_job *job) {
                      (uint32_t)(word >> 40), kolo_version(), KOLO_LAYOUT);
 }
 
-/* Fails with the reason why this rank's creation has failed; 0 if it has not. */
-static int published_failure(const struct kolo_job *job) {
+int kolo_job_failure(const struct kolo_job *job) {
     const uint64_t outcome = kolo_load_acquire(&job->header->outcome); /* pairs with conclude */
     const int status = status_of(outcome);
     uint32_t culprit = culprit_of(outcome) % job->ranks;
@@ -239,7 +238,7 @@ static int published_failure(const struct kolo_job *job) {
 
 /* Returns why rank 0 could not write what it wanted. */
 static int fail_as_published(const struct kolo_job *job) {
-    const int rc = published_failure(job);
+    const int rc = kolo_job_failure(job);
     return rc < 0 ? rc
                   : kolo_fail(KOLO_ERR_VERSION,
                               "rank 0: the job file is damaged: something else has written to it; start the job again");
@@ -360,7 +359,7 @@ static void sleep_at_bell(struct kolo_job *job, int64_t ns) {
 int kolo_job_wait(struct kolo_job *job) {
     const int64_t now_ns = kolo_awake_ns(job->awake);
     uint32_t culprit = job->rank;
-    int rc = job->header ? published_failure(job) : 0;
+    int rc = job->header ? kolo_job_failure(job) : 0;
     if (rc < 0)
         return rc;
     /* While rank 0 agrees with other nodes, its end or lateness alone ends the creation: nothing else may hide these.
@@ -380,7 +379,7 @@ int kolo_job_wait(struct kolo_job *job) {
     }
     if (rc < 0) { /* another rank may have been first to give up */
         job->culprit = culprit;
-        const int published = job->header && !publish_failure(job, rc, culprit) ? published_failure(job) : 0;
+        const int published = job->header && !publish_failure(job, rc, culprit) ? kolo_job_failure(job) : 0;
         if (published < 0 || !job->header || !is_agreeing(job))
             return published < 0 ? published : rc;
     }

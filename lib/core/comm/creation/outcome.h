@@ -76,6 +76,9 @@ int kolo_job_agree(struct kolo_job *job);
 /* Rank 0 calls this when all are attached: ends the creation well on all ranks, or returns its failure's status. */
 int kolo_job_complete(struct kolo_job *job);
 
+/* Fails with the reason why this rank's creation has failed; 0 if it has not. */
+int kolo_job_failure(const struct kolo_job *job);
+
 /* Return whether this rank's creation is complete, and how many creations are complete. */
 bool kolo_job_is_complete(const struct kolo_job *job);
 uint64_t kolo_job_completed(const struct kolo_job *job);

@@ -325,6 +325,17 @@ static int try_map(struct kolo_job *job) {
     return map_file(job);
 }
 
+/* Fails as the creation of this file that has failed with this rank in it; 0 if there is none. */
+static int fail_again(struct kolo_job *job) {
+    const uint64_t before = kolo_load_acquire(&job->members[job->rank].epoch); /* pairs with register_rank */
+    if (before <= kolo_job_completed(job))
+        return 0;
+    job->epoch = before; /* that of which the failure tells */
+    const int rc = kolo_job_failure(job);
+    job->epoch = 0;
+    return rc;
+}
+
 /* Tries once to attach. Returns 0 once the header is there and right, 1 if it is not there yet, or an error. */
 static int try_attach(struct kolo_job *job) {
     int rc = 0;
@@ -341,6 +352,12 @@ static int try_attach(struct kolo_job *job) {
                        job->global_rank);
     if (rc == KOLO_ERR_VERSION) /* not a file to write into */
         unmap_file(job);
+    if (rc == 0 && job->path[0] && fail_again(job) < 0) {
+        unmap_file(job);
+        close(job->fd); /* rank 0 is about to remove this name, and may make the next one */
+        job->fd = -1;
+        return 1;
+    }
     return rc;
 }
 
@@ -373,10 +390,14 @@ static int register_rank(struct kolo_job *job) {
         taken = !kolo_compare_and_swap(&self->epoch, before, epoch); /* pairs with process_of */
         KOLO_POINT("job.registered");
     }
-    if (taken)
-        return kolo_fail(KOLO_ERR_MISMATCH,
-                         "rank %u is taken already, by process %u: every rank of a job needs a number of its own",
-                         job->global_rank, self->process.pid);
+    if (taken) {
+        const int rc = fail_again(job);
+        return rc < 0 ? rc
+                      : kolo_fail(KOLO_ERR_MISMATCH,
+                                  "rank %u is taken already, by process %u: every rank of a job needs a number of its "
+                                  "own",
+                                  job->global_rank, self->process.pid);
+    }
     job->epoch = epoch;
     return 0;
 }

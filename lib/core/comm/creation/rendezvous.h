@@ -4,7 +4,8 @@
  *   - By name. Rank 0 makes a file without a name in /dev/shm, fills in its header and then links it to its name, so
  *     that a rank that opens the name finds a complete header. A name that exists already and whose creator is dead is
  *     removed first; such names of other jobs are removed next. The others try to open the name until it exists and its
- *     creator lives. Rank 0 removes the name when all are attached.
+ *     creator lives, and pass over the file of a creation that they were in when it failed. Rank 0 removes the name
+ *     when all are attached.
  *   - By descriptor (kolorun). The file exists, is empty, and has no name; rank 0 fills it.
  *
  * One file serves one creation after another. Each has a number, the epoch, which every rank counts for itself in its
