@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -135,6 +136,40 @@ static void test_half_open(void **state) {
         fail_msg("took %lld ms", (long long)(took_ns / MS));
     assert_true(refused(&house, "was given up for another") >= OPEN - KOLO_LISTENER_PENDING);
     for (int i = 0; i < OPEN; i++)
+        close(fds[i]);
+    close_house(&house);
+}
+
+/* Descriptors are missing: whoever has come keeps its place, and the listener says what is missing once all are in. */
+static void test_few_descriptors(void **state) {
+    enum { COMING = 3 };
+    struct house house = {.secret = secret_of(NULL)}; /* so that introductions need no welcome */
+    struct kolo_introduction who;
+    struct rlimit before, few;
+    int fds[COMING], fd;
+    (void)state;
+    house.listener = open_listener(AF_INET, &house.secret, &house.bound);
+    for (uint32_t i = 0; i < COMING; i++) {
+        struct kolo_dialogue dialogue;
+        const struct kolo_introduction self = introduce(i);
+        fds[i] = greet_by_hand(&house, &dialogue);
+        introduce_by_hand(&house, fds[i], &self, &dialogue);
+    }
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = before;
+    few.rlim_cur = (rlim_t)dup(fds[0]) + 1; /* one more can be opened */
+    close((int)few.rlim_cur - 1);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    assert_int_equal(answer_rank(house.listener, 10 * S), 0);
+    assert_int_equal(kolo_listener_accept(house.listener, 10 * S, &fd, &who), 0);
+    assert_int_equal(who.rank, 1);
+    assert_int_equal(kolo_listener_accept(house.listener, 10 * S, &fd, &who), KOLO_ERR_SYSTEM);
+    assert_words(kolo_error_message(), strerror(EMFILE));
+    close(fd);
+    assert_int_equal(answer_rank(house.listener, 10 * S), 2);
+    assert_int_equal(refused(&house, ""), 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    for (int i = 0; i < COMING; i++)
         close(fds[i]);
     close_house(&house);
 }
@@ -550,6 +585,7 @@ int main(void) {
         cmocka_unit_test(test_garbage),
         cmocka_unit_test(test_port_scanner),
         cmocka_unit_test(test_half_open),
+        cmocka_unit_test(test_few_descriptors),
         cmocka_unit_test(test_dribbler),
         cmocka_unit_test(test_slow_but_good),
         cmocka_unit_test(test_echo),

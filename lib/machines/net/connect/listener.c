@@ -10,7 +10,10 @@
  * has said hello is spared for GRACE_NS and two round trips, as the kernel has measured them, and is given up only
  * where all have said hello. A process that has not said hello is spared for GRACE_NS from the connection on, also
  * while the connection waits in the queue: a hello comes right behind a connection, however long the way. So idle
- * strangers, however many, go as fast as they can be accepted. */
+ * strangers, however many, go as fast as they can be accepted.
+ *
+ * Where resources to accept with are missing, there are only as many places as are taken: honest processes that come
+ * at once are let in one after another, and do not push each other out. */
 #include "net/connect/listener.h"
 
 #include <errno.h>
@@ -57,6 +60,7 @@ struct kolo_listener {
     struct kolo_secret secret;
     uint64_t refused;
     char reason[REASON_BYTES];
+    uint32_t places; /* fewer than KOLO_LISTENER_PENDING where resources are missing */
     uint32_t count;
     struct pending pending[KOLO_LISTENER_PENDING]; /* `count` of them, the oldest first */
 };
@@ -283,7 +287,7 @@ static uint32_t find_victim(const struct kolo_listener *listener, int64_t now_ns
 }
 
 static bool has_room(const struct kolo_listener *listener, int64_t now_ns) {
-    return listener->count < KOLO_LISTENER_PENDING || find_victim(listener, now_ns) < KOLO_LISTENER_PENDING;
+    return listener->count < listener->places || find_victim(listener, now_ns) < KOLO_LISTENER_PENDING;
 }
 
 /* Whether the error is that of a connection in the queue, which accept reports as its own. */
@@ -293,7 +297,7 @@ static bool is_of_peer(int errno_value) {
            errno_value == EHOSTUNREACH || errno_value == EOPNOTSUPP || errno_value == ENETUNREACH;
 }
 
-/* 0, or KOLO_ERR_SYSTEM: resources to accept with are missing, and no pending connection can be given up for them. */
+/* 0, or KOLO_ERR_SYSTEM: resources to accept with are missing, and no connection is pending that may give some back. */
 static int let_in(struct kolo_listener *listener, int64_t now_ns) {
     for (int tries = 0; tries < KOLO_LISTENER_PENDING && has_room(listener, now_ns); tries++) {
         struct kolo_address from = {.bytes = sizeof from.storage};
@@ -306,7 +310,9 @@ static int let_in(struct kolo_listener *listener, int64_t now_ns) {
                 continue;
             if (listener->count == 0)
                 return kolo_fail_system(errno, "accepting a connection");
-            show_out(listener, 0, "was given up, as there are too few resources");
+            listener->places = listener->count;
+            if (has_room(listener, now_ns))
+                show_out(listener, find_victim(listener, now_ns), "was given up, as there are too few resources");
             continue;
         }
         if (listener->count == KOLO_LISTENER_PENDING)
@@ -352,7 +358,8 @@ static int watch(const struct kolo_listener *listener, int64_t now_ns, int64_t u
     const bool room = has_room(listener, now_ns);
     for (uint32_t i = 0; i < listener->count; i++) {
         const struct pending *one = &listener->pending[i];
-        const int64_t late_ns = room ? one->since_ns + KOLO_LISTENER_PENDING_NS : one->spared_ns;
+        const bool gets_late = room || one->spared_ns <= now_ns;
+        const int64_t late_ns = gets_late ? one->since_ns + KOLO_LISTENER_PENDING_NS : one->spared_ns;
         until_ns = late_ns < until_ns ? late_ns : until_ns;
     }
     polled[0] = (struct pollfd){.fd = room ? listener->fd : -1, .events = POLLIN};
@@ -369,6 +376,7 @@ static int watch(const struct kolo_listener *listener, int64_t now_ns, int64_t u
 int kolo_listener_accept(struct kolo_listener *listener, int64_t wait_ns, int *fd, struct kolo_introduction *who) {
     const int64_t until_ns = kolo_clock_ns() + wait_ns;
     struct pollfd polled[1 + KOLO_LISTENER_PENDING];
+    listener->places = KOLO_LISTENER_PENDING;
     do {
         int64_t now_ns = kolo_clock_ns();
         while (listener->count > 0 && now_ns - listener->pending[0].since_ns >= KOLO_LISTENER_PENDING_NS)
