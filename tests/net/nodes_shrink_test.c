@@ -1,13 +1,18 @@
 /* kolo_comm_shrink of a communicator of several nodes, which here are ranks of one machine that inherit different
  * files: whoever dies, the others go on with the ranks in their old order and right sums, once and again, also where
  * more die while they agree; or all of those that are left learn why they cannot. The same where ranks are stopped, and
- * these, continued after that, learn that they are left out. Nothing is left behind. */
+ * these, continued after that, learn that they are left out. Where one cannot reach the others they do not try for
+ * ever. Nothing is left behind. */
+#include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -26,6 +31,7 @@ enum {
     STOPS_SILENCE_MS = 300,
     STOPS_AWAITED_MS = 900, /* before the deadline of who is host without them */
     CONTINUED_MS = 30000,
+    CUT_OFF_TIMEOUT_MS = 1500,
     SETTLING_MS = 20
 };
 
@@ -70,6 +76,21 @@ int poll(struct pollfd *polled, nfds_t count, int wait_ms) {
     for (nfds_t i = 0; i < count && lacks_streams; i++)
         taken += polled[i].fd >= 0 && polled[i].fd < STREAMS;
     return ppoll(polled, count, wait_ms < 0 ? NULL : &wait, NULL);
+}
+
+static bool cut_off;      /* this rank's connections fail */
+static unsigned meetings; /* which it has then tried to come to */
+
+/* In place of the C library's, too. */
+int connect(int fd, const struct sockaddr *address, socklen_t bytes) {
+    static in_port_t last;
+    if (!cut_off || address->sa_family != AF_INET)
+        return (int)syscall(SYS_connect, fd, address, bytes);
+    const in_port_t port = ((const struct sockaddr_in *)address)->sin_port;
+    meetings += port != last;
+    last = port;
+    errno = EHOSTUNREACH;
+    return -1;
 }
 
 static void close_streams(void) {
@@ -420,13 +441,46 @@ static void run_stops(void) {
             run_stop(&stops[i], i);
 }
 
+/* All come to terms on who is left, but one cannot come to where they meet. */
+static void run_cut_off(struct rank *rank) {
+    kolo_comm *left = NULL;
+    if (!create(rank))
+        return;
+    if (rank->rank == 0)
+        kolo_comm_abort(rank->comm, 1);
+    call_until_failure(rank->comm, count_for(rank->comm));
+    cut_off = rank->rank == rank->ranks - 1;
+    expect_status(rank, kolo_comm_shrink(rank->comm, &left), KOLO_ERR_TIMEOUT, "kolo_comm_shrink with one cut off");
+    expect(rank, meetings <= 2, "the ranks met %u times", meetings);
+    cut_off = false;
+    if (!expect_status(rank, kolo_comm_shrink(rank->comm, &left), 0, "kolo_comm_shrink once more"))
+        return;
+    kolo_comm_destroy(rank->comm);
+    rank->comm = left;
+    works(rank, all_of(rank->ranks));
+}
+
+static void cut_one_off(void) {
+    struct setup setup = {.seed = 1};
+    const int ranks = prepare(&setup, (const int[NODES_MAX]){2, 2}, false);
+    if (wants_ranks(ranks))
+        harness_run(&(struct team){.ranks = ranks,
+                                   .slot_bytes = 16384,
+                                   .creates_itself = true,
+                                   .timeout_ms = patience_ms(CUT_OFF_TIMEOUT_MS),
+                                   .run = run_cut_off,
+                                   .argument = &setup});
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv, "kolo_comm_shrink of several nodes.");
     setenv("KOLO_SECRET", "none", 1);
     nodes_open();
     run_chosen();
     run_random();
-    if (!arguments.threads)
+    if (!arguments.threads) {
         run_stops();
+        cut_one_off();
+    }
     return harness_end();
 }

@@ -13,7 +13,9 @@
  *
  * Several nodes. Each node's ranks agree in the segment of their own, with generations of their own. Then the leader
  * agrees with those of the other nodes (comm/creation/other_nodes.h), and offers, with the file, which ranks of all go
- * on and where they meet. The creation ends alike on all nodes, or nearly so (internode/assembly/shrink_nodes.c). */
+ * on and where they meet. The creation ends alike on all nodes, or nearly so (internode/assembly/shrink_nodes.c). Where
+ * no rank has ended, nothing tells which one was late: the same ranks try twice. All nodes count that alike, by the
+ * ranks that they were offered, while a rank's late creation may show to others as another rank's end. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,6 +24,8 @@
 #include "comm/creation/create.h"
 #include "shm/memory_file.h"
 
+enum { TRIES_MAX = 2 };
+
 /* One generation. */
 struct shrink {
     kolo_comm *comm; /* the broken one */
@@ -29,6 +33,8 @@ struct shrink {
     struct kolo_nodes_agreement met; /* with one node, only the offer */
     kolo_comm *made;                 /* NULL: not yet */
     int fd;                          /* of the file in which the ranks meet; -1: none */
+    uint32_t left;                   /* how many ranks were offered last */
+    uint32_t tries;                  /* how often these have been */
 };
 
 /* The leader's part: makes the file and, where there are several nodes, asks the others. */
@@ -97,7 +103,19 @@ static void close_listeners(kolo_comm *comm, struct kolo_rejoin *rejoin, bool ke
         comm->above->internode->close_listener(rejoin->listener);
 }
 
-/* Makes the new communicator with the ranks that are left, as any other is made. If a rank ends, they try again. */
+/* With several nodes, looks whether the ranks that are left may try. KOLO_ERR_TIMEOUT: they have failed too often. */
+static int check_tries(struct shrink *s) {
+    const uint32_t left = kolo_ranks_count_below(s->met.offer.left, s->comm->global_size);
+    s->tries = left == s->left ? s->tries + 1 : 1;
+    s->left = left;
+    return !s->comm->nodes || s->tries <= TRIES_MAX
+               ? 0
+               : KOLO_FAIL_IN(s->comm, "kolo_comm_shrink", KOLO_ERR_TIMEOUT,
+                              "%u ranks are left, and do not come to terms: %s", left, kolo_error_message());
+}
+
+/* Makes the new communicator with the ranks that are left, as any other is made. If one ends or is late, they try
+ * again. */
 static int make(struct shrink *s, uint32_t *culprit) {
     kolo_comm *comm = s->comm;
     const bool keeps = comm->listener;
@@ -136,6 +154,8 @@ static int attempt(struct shrink *s) {
     s->fd = -1;
     rc = comm->rank == s->agreement.leader ? convene(s) : follow(s);
     if (rc == 0)
+        rc = check_tries(s);
+    if (rc == 0)
         rc = make(s, &culprit);
     if (rc != 0)
         rc = kolo_agreement_conclude(&s->agreement, rc, culprit);
@@ -154,7 +174,7 @@ int kolo_shrink_run(kolo_comm *comm, kolo_comm **shrunk) {
         kolo_settings_inherit(&settings, comm, 0, 1);
         rc = kolo_comm_make(&s.made, &settings, comm->above, NULL);
     }
-    /* The loop is bounded: each attempt has at least one rank less. */
+    /* The loop is bounded: each attempt has at least one rank less, or with several nodes every second one. */
     for (uint32_t attempts = 0; rc == KOLO_AGREEMENT_OVER && attempts <= comm->global_size; attempts++)
         rc = attempt(&s);
     if (rc == KOLO_AGREEMENT_OVER)
