@@ -443,6 +443,21 @@ static void stay_away_as_rank_0(struct rank *rank, struct kolo_settings *setting
     }
 }
 
+/* Rank 0 has descriptors for a listener and the spare one. */
+static void lack_descriptors(struct rank *rank, struct kolo_settings *settings) {
+    const struct rlimit few = {100, 100};
+    int last = -1;
+    (void)settings;
+    event_set();
+    if (rank->rank != 0)
+        return;
+    setrlimit(RLIMIT_NOFILE, &few);
+    for (int fd; (fd = dup(0)) >= 0;)
+        last = fd;
+    close(last);
+    close(last - 1);
+}
+
 static void have_another_secret(struct rank *rank, struct kolo_settings *settings) {
     (void)settings;
     if (rank->rank == 2)
@@ -474,6 +489,9 @@ static void membership_fails(void) {
     };
     for (size_t i = 0; i < sizeof failures / sizeof *failures; i++)
         expect_failure(&failures[i], counts, fail_membership, 1 << 2);
+    const struct layout lacking = {
+        .fault = lack_descriptors, .status = KOLO_ERR_SYSTEM, .words = {"accepting a connection", "may open 100"}};
+    expect_failure(&lacking, (const int[NODES_MAX]){1, 1}, fail_membership, 0);
     const struct layout secret = {.fault = have_another_secret,
                                   .status = KOLO_ERR_TIMEOUT,
                                   .words = {"rank 2 never came", "wrong secret"},

@@ -57,6 +57,7 @@ struct kolo_assembly {
     struct kolo_assembly_peer *peers; /* [size]; a rank that is not 0 is connected with rank 0 alone */
     /* Rank 0's. */
     struct kolo_listener *listener;      /* NULL: not open */
+    int spare;                           /* a descriptor to give up for those that must be told of a failure; or < 0 */
     char place[KOLO_ADDRESS_TEXT_BYTES]; /* where the listener is, or was */
     unsigned awaited;                    /* the kind of message without which a rank is late */
     uint32_t counts[KOLO_MESSAGE_KINDS]; /* how many ranks have sent one */

@@ -175,6 +175,18 @@ static int send_roster(struct kolo_assembly *assembly, uint32_t rank, const stru
     return rc;
 }
 
+static void give_up_spare(struct kolo_assembly *assembly) {
+    if (assembly->spare >= 0)
+        close(assembly->spare);
+    assembly->spare = -1;
+}
+
+static void close_listener(struct kolo_assembly *assembly) {
+    give_up_spare(assembly);
+    kolo_listener_close(assembly->listener);
+    assembly->listener = NULL;
+}
+
 static int gather_all(struct kolo_assembly *assembly, uint32_t *groups, struct kolo_membership *membership) {
     const struct kolo_settings *settings = &assembly->settings;
     struct kolo_address bound = assembly->rendezvous;
@@ -187,14 +199,14 @@ static int gather_all(struct kolo_assembly *assembly, uint32_t *groups, struct k
         rc = kolo_listener_open(&assembly->listener, &assembly->rendezvous, &assembly->secret, &bound);
     if (rc < 0)
         return rc;
+    assembly->spare = kolo_listener_share(assembly->listener);
     kolo_listener_log(assembly->listener, settings->log_level, 0);
     kolo_address_text(&bound, assembly->place);
     kolo_log(settings->log_level, KOLO_LOG_INFO, 0, "awaiting %u ranks at %s", assembly->size - 1, assembly->place);
     rc = kolo_assembly_answer(assembly, assembly->listener, assembly->size - 1, admit, assembly);
     if (rc < 0)
         return rc;
-    kolo_listener_close(assembly->listener);
-    assembly->listener = NULL;
+    close_listener(assembly);
     rc = kolo_assembly_serve_until(assembly, KOLO_MESSAGE_IDENTITY, assembly->size - 1);
     if (rc == 0)
         rc = kolo_random_bytes(membership->session, sizeof membership->session);
@@ -220,6 +232,7 @@ static void turn_away_rest(struct kolo_assembly *assembly, int status) {
     const int64_t until_ns = kolo_clock_ns() + LATE_NS;
     struct kolo_introduction who;
     int fd;
+    give_up_spare(assembly); /* to accept with, where that is what was missing */
     while (kolo_clock_ns() < until_ns &&
            kolo_listener_accept(assembly->listener, until_ns - kolo_clock_ns(), &fd, &who) == 0)
         kolo_assembly_turn_away(assembly, fd, status);
@@ -309,6 +322,7 @@ static int begin(struct kolo_assembly **result, const struct kolo_settings *sett
         return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
     assembly->settings = *settings;
     assembly->rejoin = rejoin;
+    assembly->spare = -1;
     assembly->rank = (uint32_t)settings->place.rank;
     assembly->ended = UINT32_MAX;
     assembly->deadline_ns =
@@ -356,8 +370,7 @@ void kolo_assembly_close(struct kolo_assembly *assembly) {
         return;
     for (uint32_t rank = 0; rank < assembly->size; rank++)
         kolo_assembly_part(assembly, rank);
-    if (assembly->listener)
-        kolo_listener_close(assembly->listener);
+    close_listener(assembly);
     kolo_secret_forget(&assembly->secret);
     free(assembly->peers);
     free(assembly->polled);
