@@ -170,10 +170,12 @@ static inline uint64_t kolo_slot_part(const kolo_comm *comm, uint64_t ticket) {
     return (comm->call.ticket + ticket) % KOLO_SLOTS * KOLO_SLOT_PARTS + comm->call.part;
 }
 
+/* Returns how many parts it has. */
 static inline uint64_t kolo_slot_parts(const kolo_comm *comm) {
     return comm->call.is_small ? 1 : KOLO_SLOT_PARTS;
 }
 
+/* Behind kolo_slot_retire and the two below. */
 static inline void kolo_slot_note_use(kolo_comm *comm, uint64_t ticket, uint64_t step, const uint64_t *readers,
                                       uint32_t reader) {
     const uint64_t past = comm->call.steps + 1, free = comm->call.step + (step < past ? step : past);
