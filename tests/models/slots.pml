@@ -12,7 +12,7 @@
  * Names. progress, stamps: of kolo_shared_signal. slot[PART(owner, ticket, slice)]: slice `slice` of a chunk in the
  * slot of `owner` for that ticket (kolo_slot); it holds INPUT(ticket, rank), the input of `rank`, or RESULT(ticket,
  * rank), folded by `rank`, or TORN, from the first byte that a copy writes to the last. base_step, base_ticket,
- * slot_free, known, past_step: step, ticket, uses[].free, peer_steps, past[].step of kolo_comm; known is forgotten
+ * slot_free, known, past_step: step, ticket, slots[].free, peer_steps, past[].step of kolo_comm; known is forgotten
  * between calls, so that claim looks again where kolo_slot_claim need not, and states are fewer. claim, compare_stamps,
  * step_await, publish: kolo_slot_claim, its `differs`, kolo_step_await, kolo_step_publish. AWAIT: kolo_wait_at_least
  * with its check.

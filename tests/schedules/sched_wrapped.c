@@ -223,15 +223,14 @@ static bool begins_call(const kolo_comm *comm, uint64_t step) {
 
 /* Lets a claim wait for a step less. */
 static void claim_early(kolo_comm *comm, uint64_t ticket) {
-    struct kolo_part_use *uses = &comm->call.uses[kolo_slot_part(comm, ticket)];
-    uint64_t last = 0;
-    for (uint64_t part = 0; part < kolo_slot_parts(comm); part++)
-        last = uses[part].free > last ? uses[part].free : last;
-    if (last == 0 ||
-        !(sched_breaks(SCHED_RETIRE_EARLY) || (sched_breaks(SCHED_SUCCESSION_EARLY) && begins_call(comm, last))))
-        return;
-    for (uint64_t part = 0; part < kolo_slot_parts(comm); part++)
-        uses[part].free -= uses[part].free == last;
+    struct kolo_call_state *call = &comm->call;
+    const uint64_t slot = kolo_slot_index(comm, ticket);
+    uint64_t *last = call->is_small ? &call->parts[kolo_part_index(comm)].free : &call->parts_free[slot];
+    if (call->slots[slot].free >= *last)
+        last = &call->slots[slot].free;
+    if (*last > 0 &&
+        (sched_breaks(SCHED_RETIRE_EARLY) || (sched_breaks(SCHED_SUCCESSION_EARLY) && begins_call(comm, *last))))
+        --*last;
 }
 
 int __wrap_kolo_slot_claim(kolo_comm *comm, uint64_t ticket) {

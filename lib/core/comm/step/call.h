@@ -26,9 +26,9 @@ struct kolo_past_steps {
     uint64_t line_rounds; /* rounds of lines at its end */
 };
 
-/* The last use of a part of this rank's slots. */
-struct kolo_part_use {
-    uint64_t free;           /* once the ranks that touch the part have reached this step, they do so no more */
+/* The last use of one of this rank's slots as a whole, or of a part. */
+struct kolo_slot_use {
+    uint64_t free;           /* once the ranks that touch it have reached this step, they do so no more */
     const uint64_t *readers; /* these ranks, one bit each; NULL: see `reader` */
     uint32_t reader;         /* the only one; KOLO_RANKS_MAX: there is none; KOLO_EVERY_RANK */
 };
@@ -60,9 +60,11 @@ struct kolo_call_state {
     bool is_small;        /* the present one, or the last: it has a part in the place of a ticket's slot */
     uint64_t schedule;    /* the number, from 0, of the present schedule or the next; only those with tickets count */
     uint64_t *peer_steps; /* [ranks]: the last step of each rank that this rank has seen */
-    struct kolo_part_use uses[KOLO_PARTS]; /* the last one of each part of this rank's slots */
-    uint64_t places_free;                  /* once all have reached this step, the rank may write its places again, see
-                                              algo/direct_buffers.h */
+    struct kolo_slot_use slots[KOLO_SLOTS]; /* as wholes */
+    struct kolo_slot_use parts[KOLO_PARTS];
+    uint64_t parts_free[KOLO_SLOTS]; /* the latest `free` of a slot's parts */
+    uint64_t places_free;            /* once all have reached this step, the rank may write its places again, see
+                                        algo/direct_buffers.h */
     struct kolo_past_steps past[KOLO_STAMPS]; /* [s % KOLO_STAMPS]: schedule s, the last ones */
 
     /* See comm/step/history.h. */

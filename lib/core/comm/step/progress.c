@@ -86,14 +86,15 @@ static bool differs(const kolo_comm *comm, const struct kolo_shared_signal *sign
 }
 
 /* Returns whether it is not known yet that `peer` is done with what that was the use of. */
-static bool is_awaited(const kolo_comm *comm, uint32_t peer, const struct kolo_part_use *use) {
-    const bool reads = use->readers ? use->readers[peer / 64] >> (peer % 64) & 1
-                                    : use->reader == peer || use->reader == KOLO_EVERY_RANK;
-    return peer != comm->rank && comm->call.peer_steps[peer] < use->free && reads;
+static bool is_awaited(const kolo_comm *comm, uint32_t peer, const struct kolo_slot_use *use) {
+    if (peer == comm->rank || comm->call.peer_steps[peer] >= use->free)
+        return false;
+    return use->readers ? use->readers[peer / 64] >> (peer % 64) & 1
+                        : use->reader == peer || use->reader == KOLO_EVERY_RANK;
 }
 
 /* Waits until all ranks are done with it. */
-static int claim(kolo_comm *comm, const struct kolo_part_use *use) {
+static int claim(kolo_comm *comm, const struct kolo_slot_use *use) {
     for (uint32_t peer = 0; peer < comm->size; peer++) {
         if (!is_awaited(comm, peer, use))
             continue;
@@ -111,28 +112,28 @@ static int claim(kolo_comm *comm, const struct kolo_part_use *use) {
     return 0;
 }
 
-/* The last use of this rank's slot for the ticket. Where its parts had different ones, the latest counts, for all
- * ranks. */
-static struct kolo_part_use last_use(const kolo_comm *comm, uint64_t ticket) {
-    const struct kolo_part_use *uses = &comm->call.uses[kolo_slot_part(comm, ticket)];
-    struct kolo_part_use last = uses[0];
-    for (uint64_t part = 1; part < kolo_slot_parts(comm); part++) {
-        const struct kolo_part_use *use = &uses[part];
-        if (use->free != last.free || use->readers != last.readers || use->reader != last.reader)
-            last = (struct kolo_part_use){use->free > last.free ? use->free : last.free, NULL, KOLO_EVERY_RANK};
+/* The last use of this rank's slot for the ticket, or of its part. Of several parts the latest counts, for all. */
+static struct kolo_slot_use last_use(const kolo_comm *comm, uint64_t ticket) {
+    const struct kolo_call_state *call = &comm->call;
+    const uint64_t slot = kolo_slot_index(comm, ticket);
+    const struct kolo_slot_use whole = call->slots[slot];
+    if (call->is_small) {
+        const struct kolo_slot_use part = call->parts[kolo_part_index(comm)];
+        return part.free > whole.free ? part : whole;
     }
-    return last;
+    return call->parts_free[slot] > whole.free ? (struct kolo_slot_use){call->parts_free[slot], NULL, KOLO_EVERY_RANK}
+                                               : whole;
 }
 
 int kolo_slot_claim(kolo_comm *comm, uint64_t ticket) {
-    const struct kolo_part_use last = last_use(comm, ticket);
+    const struct kolo_slot_use last = last_use(comm, ticket);
     return claim(comm, &last);
 }
 
 bool kolo_slot_is_recalled(const kolo_comm *comm) {
     if (!kolo_load_relaxed(&kolo_recalls))
         return false;
-    const struct kolo_part_use last = last_use(comm, 0);
+    const struct kolo_slot_use last = last_use(comm, 0);
     for (uint32_t peer = 0; peer < comm->size; peer++)
         if (is_awaited(comm, peer, &last))
             return false;
@@ -146,12 +147,12 @@ void kolo_slot_recall(const kolo_comm *comm, size_t bytes) {
 }
 
 int kolo_slot_claim_all(kolo_comm *comm, uint64_t ticket) {
-    const struct kolo_part_use of_all = {last_use(comm, ticket).free, NULL, KOLO_EVERY_RANK};
+    const struct kolo_slot_use of_all = {last_use(comm, ticket).free, NULL, KOLO_EVERY_RANK};
     return claim(comm, &of_all);
 }
 
 int kolo_places_claim(kolo_comm *comm) {
-    const struct kolo_part_use of_all = {comm->call.places_free, NULL, KOLO_EVERY_RANK};
+    const struct kolo_slot_use of_all = {comm->call.places_free, NULL, KOLO_EVERY_RANK};
     return claim(comm, &of_all);
 }
 

@@ -165,23 +165,28 @@ static inline void kolo_schedule_begin_rooted(kolo_comm *comm, uint64_t steps, u
     comm->call.is_small = true;
 }
 
-/* Returns the part of a rank's slots with which the call's ticket `ticket` begins. */
-static inline uint64_t kolo_slot_part(const kolo_comm *comm, uint64_t ticket) {
-    return (comm->call.ticket + ticket) % KOLO_SLOTS * KOLO_SLOT_PARTS + comm->call.part;
+/* Returns which of a rank's slots is for the call's ticket `ticket`. */
+static inline uint64_t kolo_slot_index(const kolo_comm *comm, uint64_t ticket) {
+    return (comm->call.ticket + ticket) % KOLO_SLOTS;
 }
 
-/* Returns how many parts it has. */
-static inline uint64_t kolo_slot_parts(const kolo_comm *comm) {
-    return comm->call.is_small ? 1 : KOLO_SLOT_PARTS;
+/* Returns which of a rank's parts a small schedule has. */
+static inline uint64_t kolo_part_index(const kolo_comm *comm) {
+    return kolo_slot_index(comm, 0) * KOLO_SLOT_PARTS + comm->call.part;
 }
 
 /* Behind kolo_slot_retire and the two below. */
 static inline void kolo_slot_note_use(kolo_comm *comm, uint64_t ticket, uint64_t step, const uint64_t *readers,
                                       uint32_t reader) {
     const uint64_t past = comm->call.steps + 1, free = comm->call.step + (step < past ? step : past);
-    struct kolo_part_use *uses = &comm->call.uses[kolo_slot_part(comm, ticket)];
-    for (uint64_t part = 0; part < kolo_slot_parts(comm); part++)
-        uses[part] = (struct kolo_part_use){free, readers, reader};
+    const uint64_t slot = kolo_slot_index(comm, ticket);
+    const struct kolo_slot_use use = {free, readers, reader};
+    if (!comm->call.is_small) {
+        comm->call.slots[slot] = use;
+    } else {
+        comm->call.parts[kolo_part_index(comm)] = use;
+        comm->call.parts_free[slot] = free;
+    }
 }
 
 /* Says that a rank which has published `step` no longer touches any slot of `ticket`: it neither reads its peers' slots
@@ -203,7 +208,7 @@ static inline void kolo_slot_retire_by(kolo_comm *comm, uint64_t ticket, uint64_
 
 /* Returns the slot of `rank` for the call's ticket `ticket`, or its part. */
 static inline uint8_t *kolo_slot(const kolo_comm *comm, uint32_t rank, uint64_t ticket) {
-    const uint64_t slot = rank * (uint64_t)KOLO_SLOTS + (comm->call.ticket + ticket) % KOLO_SLOTS;
+    const uint64_t slot = rank * (uint64_t)KOLO_SLOTS + kolo_slot_index(comm, ticket);
     return comm->segment.slots + slot * comm->segment.slot_bytes + comm->call.part * kolo_part_bytes(comm);
 }
 
@@ -222,10 +227,10 @@ static inline void kolo_schedule_end(kolo_comm *comm) {
     comm->call.step += comm->call.steps;
     if (!comm->call.is_small) {
         comm->call.ticket += comm->call.tickets;
-    } else if (++comm->call.part == KOLO_SLOT_PARTS) {
-        comm->call.ticket++;
-        comm->call.part = 0;
+        return;
     }
+    comm->call.ticket += ++comm->call.part == KOLO_SLOT_PARTS;
+    comm->call.part %= KOLO_SLOT_PARTS;
 }
 
 /* Return the rank before or after `rank` in the ring of all ranks. */
