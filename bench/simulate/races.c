@@ -228,6 +228,10 @@ static void name(uint32_t rank, char *text, size_t text_bytes) {
         snprintf(text, text_bytes, "rank %u", rank);
 }
 
+static bool is_given_up(const void *address, bool is_read) {
+    return races.of.is_given_up && races.of.is_given_up(address, is_read);
+}
+
 /* Looks for races with what is in `list`. */
 static void compare(const access *access, const char *what, const char *before, const extents *list) {
     const extent *now = &access->now;
@@ -249,7 +253,8 @@ static void compare(const access *access, const char *what, const char *before, 
 void races_read(uint32_t rank, const void *address, size_t bytes) {
     access access = begin_access(rank, address, bytes);
     while (next_zone(&access)) {
-        compare(&access, "reads", "written", &access.zone->writes);
+        if (!is_given_up(address, true))
+            compare(&access, "reads", "written", &access.zone->writes);
         cut(&access.zone->reads, &access.now, rank);
         add(&access.zone->reads, access.now);
     }
@@ -258,9 +263,10 @@ void races_read(uint32_t rank, const void *address, size_t bytes) {
 void races_write(uint32_t rank, const void *address, size_t bytes) {
     access access = begin_access(rank, address, bytes);
     while (next_zone(&access)) {
-        if (!races.of.is_given_up || !races.of.is_given_up(address))
+        if (!is_given_up(address, false))
             compare(&access, "overwrites", "written", &access.zone->writes);
-        compare(&access, "overwrites", "read", &access.zone->reads);
+        if (!is_given_up(address, true))
+            compare(&access, "overwrites", "read", &access.zone->reads);
         cut(&access.zone->writes, &access.now, MANY);
         cut(&access.zone->reads, &access.now, MANY);
         add(&access.zone->writes, access.now);

@@ -24,8 +24,8 @@ typedef struct races_setting {
     void (*name)(uint32_t rank, char *text, size_t text_bytes);
     /* A race in words, or that there is no memory to find more. May leave for good. */
     void (*complain)(const char *text);
-    /* What may be overwritten by any rank, whoever wrote it before; NULL: nothing. */
-    bool (*is_given_up)(const void *address);
+    /* What any rank may overwrite, whoever wrote it before; is_read: or read, whoever writes it. NULL: nothing. */
+    bool (*is_given_up)(const void *address, bool is_read);
 } races_setting;
 
 /* Forgets an earlier run. 0, or -1 if there is no memory. */

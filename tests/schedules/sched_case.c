@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "comm/step/call_key.h"
+#include "comm/step/progress.h"
 #include "sched_blocks.h"
 #include "sched_control.h"
 #include "sched_engine.h"
@@ -66,10 +67,13 @@ static void compute_expected(void) {
 }
 
 /* Two ranks may swap their slots (algo/phases.h, algo/regions.h): where they disagree both may write into one of them.
- * No more comes of it: they compare stamps before they read from a slot, and nobody else does. */
-static bool is_given_up(const void *address) {
-    return run.plan.fault == SCHED_MISMATCH && run.fault_ns >= 0 && run.plan.shape.team.ranks == 2 &&
-           sched_team_word(address) == SCHED_WORD_SLOT;
+ * No more comes of it: they compare stamps before they read from a slot, and nobody else does. Of more ranks that swap
+ * regions others may read there, too, but then their call fails. */
+static bool is_given_up(const void *address, bool is_read) {
+    bool swap = run.plan.shape.team.ranks == 2 && !is_read;
+    for (uint32_t rank = 0; rank < run.plan.shape.team.ranks; rank++)
+        swap |= team_comm(rank)->call.swap_calls >= KOLO_SWAP_CALLS && run.plan.shape.team.ranks > 2;
+    return run.plan.fault == SCHED_MISMATCH && run.fault_ns >= 0 && swap && sched_team_word(address) == SCHED_WORD_SLOT;
 }
 
 /* Ranks. */

@@ -17,6 +17,7 @@ typedef enum sched_control {
     SCHED_LINES_ONE_SET,       /* each round uses the same set of lines */
     SCHED_PASSES_UNBOUNDED,    /* the sets for passes are used again without a round */
     SCHED_TURN_WRONG,          /* one of two ranks is wrong about whose turn a slot is */
+    SCHED_SWAPS_GO_ON,         /* broadcasts and scatters do not stop exchanges */
     SCHED_NO_MEMBARRIER,       /* the sleeper's fence is its own only */
     SCHED_NO_FULL_FENCE,       /* without membarrier, the publisher does not fence either */
     SCHED_BELL_UNSEEN,         /* who publishes never sees a sleeper */

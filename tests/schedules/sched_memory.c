@@ -39,7 +39,7 @@ static void complain(const char *text) {
     sched_fail("%s", text);
 }
 
-void sched_memory_begin(uint32_t ranks, bool (*is_given_up)(const void *)) {
+void sched_memory_begin(uint32_t ranks, bool (*is_given_up)(const void *, bool)) {
     const races_setting setting = {.ranks = SCHED_RANKS_MAX,
                                    .words = sched_arena,
                                    .words_bytes = SCHED_ARENA_BYTES,

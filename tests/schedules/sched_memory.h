@@ -20,8 +20,8 @@ enum { SCHED_ARENA_BYTES = 512 << 10 };
 /* The arena, which begins zeroed at program start only. */
 uint8_t *sched_memory_arena(void);
 
-/* Forgets earlier runs. What `is_given_up` may be overwritten by any rank, whoever wrote it before. */
-void sched_memory_begin(uint32_t ranks, bool (*is_given_up)(const void *address));
+/* Forgets earlier runs. is_given_up: see races.h. */
+void sched_memory_begin(uint32_t ranks, bool (*is_given_up)(const void *address, bool is_read));
 
 static inline bool sched_memory_is_shared(const void *address) {
     extern uint8_t sched_arena[];

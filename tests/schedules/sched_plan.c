@@ -46,6 +46,8 @@ static const sched_case cases[] = {
      KOLO_PARTS + SCHED_CALLS, 0, SCHED_ROOTED | SCHED_GATHERS, SCHED_NO_FAULT},
     {"family", "every collective but the all-reduce, one after another", 2, 5, SCHED_CALLS, 0,
      SCHED_LINES | SCHED_BROADCASTS | SCHED_BARRIERS | SCHED_FAMILY, SCHED_NO_FAULT},
+    {"exchanges", "reduce-scatters and all-to-alls that swap regions, with broadcasts and scatters between", 3, 5,
+     SCHED_CALLS, 0, SCHED_EXCHANGES, SCHED_NO_FAULT},
     {"pairs", "any collective by any algorithm after any other, so that one waits for slots that the other used", 2, 4,
      SCHED_CALLS, 0, SCHED_PAIRS, SCHED_NO_FAULT},
     {"sleep", "short calls in which everybody sleeps at once", 2, 4, 4, ONESHOT,
@@ -63,6 +65,8 @@ static const sched_case cases[] = {
      SCHED_CALLS - KOLO_SLOTS, 0, SCHED_BROADCASTS | SCHED_LASTING, SCHED_MISMATCH},
     {"factions", "the same with any collective that has a root", 2, 5, SCHED_CALLS - KOLO_SLOTS, 0,
      SCHED_ROOTED | SCHED_LASTING, SCHED_MISMATCH},
+    {"exchanged", "the same between exchanges, broadcasts and scatters", 3, 5, SCHED_CALLS, 0,
+     SCHED_EXCHANGES | SCHED_LASTING, SCHED_MISMATCH},
     {"table", "a table with a bound on staleness, and queues that are full", 2, 3, 0, 0, SCHED_TABLES, SCHED_NO_FAULT},
     {"clocks", "a table whose clocks end for all together", 2, 3, 0, 0, SCHED_CLOCKS, SCHED_NO_FAULT},
     {"heirs", "a table of which a rank dies at any step", 2, 3, 0, 0, SCHED_TABLES, SCHED_DEATH},
@@ -257,6 +261,18 @@ static void draw_rooted(sched_call *call, const sched_case *from, const sched_sh
     draw_other_than_allreduce(call, shape, passes && percent(random, 90) ? 0 : 1, passes ? 90 : 3, random);
 }
 
+/* Rarely in lines. */
+static void draw_exchange(sched_call *call, const sched_shape *shape, uint64_t *random) {
+    static const kolo_collective exchanges[] = {KOLO_REDUCE_SCATTER, KOLO_REDUCE_SCATTERV, KOLO_ALLTOALL,
+                                                KOLO_ALLTOALLV},
+                                 others[] = {KOLO_BROADCAST, KOLO_SCATTER, KOLO_SCATTERV, KOLO_GATHER};
+    const bool is_other = percent(random, 25);
+    const uint32_t which = below(random, sizeof exchanges / sizeof *exchanges);
+    call->collective = is_other ? others[which] : exchanges[which];
+    call->root = is_other ? below(random, shape->team.ranks) : 0;
+    draw_other_than_allreduce(call, shape, 1, 3, random);
+}
+
 /* Mostly a little more than goes through lines, which all ranks wait for. */
 static size_t draw_broadcast_count(const sched_case *from, uint64_t *random) {
     if (has(from, SCHED_SAME_ROOT) || percent(random, 60))
@@ -270,6 +286,8 @@ static void draw_call(sched_call *call, const sched_case *from, const sched_shap
     call->dtype = KOLO_U8;
     if (has(from, SCHED_ROOTED)) {
         draw_rooted(call, from, shape, random);
+    } else if (has(from, SCHED_EXCHANGES)) {
+        draw_exchange(call, shape, random);
     } else if (has(from, SCHED_BARRIERS) && percent(random, 12)) {
         call->collective = KOLO_BARRIER;
     } else if (has(from, SCHED_BROADCASTS) && (!reduces || percent(random, has(from, SCHED_SAME_ROOT) ? 75 : 25))) {
@@ -320,7 +338,7 @@ static sched_call draw_other(const sched_call *call, const sched_case *from, con
                              uint64_t *random) {
     sched_call fresh = {0}, other = *call;
     draw_call(&fresh, from, shape, random);
-    switch (below(random, 5)) {
+    switch (has(from, SCHED_EXCHANGES) ? 4 : below(random, 5)) {
     case 0:
         other.dtype = fresh.dtype;
         break;

@@ -24,16 +24,17 @@ typedef enum sched_feature {
     SCHED_LINES = 1, /* also messages that fit lines */
     SCHED_BROADCASTS = 2,
     SCHED_BARRIERS = 4,
-    SCHED_FAMILY = 8,     /* any other collective */
-    SCHED_SAME_ROOT = 16, /* many short broadcasts, all from rank 0 */
-    SCHED_SLEEPS = 32,    /* nobody spins for long */
-    SCHED_PAIRS = 64,     /* calls of one kind, then of another: seeds in a row take all ordered pairs in turn */
-    SCHED_LASTING = 128,  /* ranks that disagree do so in all calls from then on, and never meet */
-    SCHED_ROOTED = 256,   /* any collective with a root, which changes, but few that go through lines */
-    SCHED_GATHERS = 512,  /* of those, gathers alone */
-    SCHED_PASSES = 1024,  /* those, and scans, most of them through lines */
-    SCHED_TABLES = 2048,  /* in place of calls a table, sched_table.h, with a bound on staleness above 0 */
-    SCHED_CLOCKS = 4096   /* the same with staleness 0 */
+    SCHED_FAMILY = 8,      /* any other collective */
+    SCHED_SAME_ROOT = 16,  /* many short broadcasts, all from rank 0 */
+    SCHED_SLEEPS = 32,     /* nobody spins for long */
+    SCHED_PAIRS = 64,      /* calls of one kind, then of another: seeds in a row take all ordered pairs in turn */
+    SCHED_LASTING = 128,   /* ranks that disagree do so in all calls from then on, and never meet */
+    SCHED_ROOTED = 256,    /* any collective with a root, which changes, but few that go through lines */
+    SCHED_GATHERS = 512,   /* of those, gathers alone */
+    SCHED_PASSES = 1024,   /* those, and scans, most of them through lines */
+    SCHED_TABLES = 2048,   /* in place of calls a table, sched_table.h, with a bound on staleness above 0 */
+    SCHED_CLOCKS = 4096,   /* the same with staleness 0 */
+    SCHED_EXCHANGES = 8192 /* reduce-scatters and all-to-alls through slots, with few broadcasts and scatters between */
 } sched_feature;
 
 /* What there is to choose from in a run. */

@@ -243,6 +243,14 @@ int __wrap_kolo_slot_claim(kolo_comm *comm, uint64_t ticket) {
     return rc;
 }
 
+int __real_kolo_swaps_stop(kolo_comm *comm);
+
+int __wrap_kolo_swaps_stop(kolo_comm *comm) {
+    if (sched_breaks(SCHED_SWAPS_GO_ON))
+        comm->call.swap_calls = 0;
+    return __real_kolo_swaps_stop(comm);
+}
+
 bool sched_seam_works(uint32_t rank) {
     return seam.calls[rank] && !seam.waits[rank].flag;
 }

@@ -73,6 +73,7 @@ static const struct control {
     {SCHED_LINES_ONE_SET, "lines-one-set", "lines"},
     {SCHED_PASSES_UNBOUNDED, "passes-unbounded", "passes"},
     {SCHED_TURN_WRONG, "turn-wrong", "swap"},
+    {SCHED_SWAPS_GO_ON, "swaps-go-on", "exchanged"},
     {SCHED_NO_MEMBARRIER, "no-membarrier", "sleep"},
     {SCHED_NO_FULL_FENCE, "no-full-fence", "sleep"},
     {SCHED_BELL_UNSEEN, "bell-unseen", "sleep"},

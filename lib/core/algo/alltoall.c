@@ -108,6 +108,7 @@ static int take(kolo_comm *comm, const struct kolo_message *message, size_t tick
 int kolo_alltoall_run(kolo_comm *comm, const struct kolo_message *message) {
     const size_t tickets = message->plan.chunks * kolo_turns(comm, message);
     const int rc = kolo_phases_show_ahead(comm, message, tickets, show, take);
+    comm->call.swap_calls++;
     kolo_result_end(message);
     return rc;
 }

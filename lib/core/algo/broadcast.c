@@ -38,7 +38,7 @@ int kolo_broadcast_lines(kolo_comm *comm, const void *send, void *recv, size_t c
 int kolo_broadcast_run(kolo_comm *comm, const struct kolo_message *message) {
     const size_t chunks = message->plan.chunks, element_bytes = message->kernel->element_bytes;
     const uint32_t root = message->root;
-    int rc = 0;
+    int rc = kolo_swaps_stop(comm);
     kolo_schedule_begin_rooted(comm, 2 * chunks, chunks, message->count * element_bytes);
     for (size_t chunk = 0; rc == 0 && chunk < chunks; chunk++) {
         size_t first, count = kolo_chunk(message, chunk, &first);

@@ -79,6 +79,7 @@ static int fold(kolo_comm *comm, const struct kolo_message *message, size_t tick
 int kolo_reduce_scatter_run(kolo_comm *comm, const struct kolo_message *message) {
     const size_t tickets = message->plan.chunks * kolo_turns(comm, message);
     const int rc = kolo_phases_show_ahead(comm, message, tickets, show, fold);
+    comm->call.swap_calls++;
     kolo_result_end(message);
     return rc;
 }

@@ -42,15 +42,17 @@ static inline uint8_t *kolo_region(const kolo_comm *comm, const struct kolo_mess
 /* Returns where `from` leaves what it has for `to` in block `block` of a turn; block `back` is the one in the other
  * direction. Two ranks swap these two regions from one use to the next, so that the rank that has read a line is the
  * next to write it (allreduce/mesh.c says what that gains). The ticket must be claimed by kolo_slot_claim_all. The two
- * do not swap their regions if the turn lacks one of the blocks. Nor do they where others might read from the peer's
- * slot and the two have not yet compared stamps in this call: if they make different calls, the peer shows something
- * else there. Each rank shows ticket t + 1 before it takes t, so this is over in ticket 2 and the second chunk. */
+ * do not swap their regions if the turn lacks one of the blocks. Nor do they where the peer might make another call,
+ * and show something else there to a rank that does not compare stamps with all. That is over once the two have
+ * compared stamps in this call: in ticket 2 and the second chunk, since each rank shows ticket t + 1 before it takes t.
+ * And after two exchanges it is ruled out until the next kolo_swaps_stop. */
 static inline uint8_t *kolo_region_between(const kolo_comm *comm, const struct kolo_message *message, uint32_t from,
                                            uint32_t to, size_t ticket, const struct kolo_turn *turn, uint32_t block,
                                            uint32_t back) {
-    const bool has_compared = comm->size == 2 || (ticket >= 2 && turn->chunk > 0);
+    const bool may_swap =
+        comm->size == 2 || comm->call.swap_calls >= KOLO_SWAP_CALLS || (ticket >= 2 && turn->chunk > 0);
     const bool swaps =
-        has_compared && (comm->call.ticket + ticket) / KOLO_SLOTS & 1 && turn->begin <= back && back < turn->end;
+        may_swap && (comm->call.ticket + ticket) / KOLO_SLOTS & 1 && turn->begin <= back && back < turn->end;
     return kolo_region(comm, message, swaps ? to : from, ticket, turn, swaps ? back : block);
 }
 
@@ -68,7 +70,10 @@ static inline int kolo_region_check_count(kolo_comm *comm, const struct kolo_mes
     const uint64_t expected = kolo_block_whole(message, &message->recv_blocks, peer);
     uint64_t count;
     memcpy(&count, region, sizeof count);
-    return count == expected ? 0 : kolo_failure_publish_counts(comm, peer, count, expected);
+    if (count == expected)
+        return 0;
+    const int rc = kolo_step_await_all(comm, 1); /* a rank that makes another call may have written there */
+    return rc < 0 ? rc : kolo_failure_publish_counts(comm, peer, count, expected);
 }
 
 /* Claims this rank's slot, copies the chunk of its own block there, behind a head, and publishes step 2 * chunk + 1. */

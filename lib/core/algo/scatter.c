@@ -98,7 +98,7 @@ int kolo_scatter_run(kolo_comm *comm, const struct kolo_message *message) {
     const size_t tickets = message->plan.chunks * kolo_turns(comm, message);
     const size_t element_bytes = message->kernel->element_bytes;
     const bool is_root = comm->rank == message->root;
-    int rc = 0;
+    int rc = kolo_swaps_stop(comm);
     kolo_schedule_begin_rooted(comm, 2 * tickets, tickets,
                                message->plan.head_bytes ? SIZE_MAX
                                                         : comm->size * kolo_region_bytes(message, message->count));

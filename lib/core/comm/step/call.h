@@ -63,6 +63,7 @@ struct kolo_call_state {
     struct kolo_slot_use slots[KOLO_SLOTS]; /* as wholes */
     struct kolo_slot_use parts[KOLO_PARTS];
     uint64_t parts_free[KOLO_SLOTS]; /* the latest `free` of a slot's parts */
+    uint64_t swap_calls;             /* calls through regions of pairs (algo/regions.h) since kolo_swaps_stop */
     uint64_t places_free;            /* once all have reached this step, the rank may write its places again, see
                                         algo/direct_buffers.h */
     struct kolo_past_steps past[KOLO_STAMPS]; /* [s % KOLO_STAMPS]: schedule s, the last ones */

@@ -151,6 +151,18 @@ int kolo_slot_claim_all(kolo_comm *comm, uint64_t ticket) {
     return claim(comm, &of_all);
 }
 
+int kolo_swaps_stop(kolo_comm *comm) {
+    const bool swap = comm->size > 2 && comm->call.swap_calls >= KOLO_SWAP_CALLS;
+    comm->call.swap_calls = 0;
+    if (!swap)
+        return 0;
+    kolo_schedule_begin(comm, 1, 0);
+    kolo_step_publish(comm, 1);
+    const int rc = kolo_step_await_all(comm, 1);
+    kolo_schedule_end(comm);
+    return rc;
+}
+
 int kolo_places_claim(kolo_comm *comm) {
     const struct kolo_slot_use of_all = {comm->call.places_free, NULL, KOLO_EVERY_RANK};
     return claim(comm, &of_all);

@@ -233,6 +233,13 @@ static inline void kolo_schedule_end(kolo_comm *comm) {
     comm->call.part %= KOLO_SLOT_PARTS;
 }
 
+/* Exchanges: calls in which each two ranks have regions between them. From the third in succession on, a rank may write
+ * into others' slots before it knows that they make the same call (comm/README.md, "Exchanges"). */
+#define KOLO_SWAP_CALLS 2
+
+/* Ends that, for a call in which a rank reads a slot without waiting for all: first all wait for each other. */
+int kolo_swaps_stop(kolo_comm *comm);
+
 /* Return the rank before or after `rank` in the ring of all ranks. */
 static inline uint32_t kolo_rank_before(const kolo_comm *comm, uint32_t rank) {
     return rank == 0 ? comm->size - 1 : rank - 1;
