@@ -187,6 +187,7 @@ static void draw_shape(sched_shape *shape, const sched_case *from, uint64_t *ran
     draw_bands(table, from->algorithms, has(from, SCHED_LINES), random);
     draw_bands(&settings->tables[KOLO_TABLE_REDUCE], ONESHOT | MESH, has(from, SCHED_LINES) || has(from, SCHED_PASSES),
                random);
+    draw_bands(&settings->tables[KOLO_TABLE_SCAN], ONESHOT | MESH, percent(random, 50), random);
     settings->tables[KOLO_TABLE_SINGLE] = (struct kolo_shared_table){
         .bands = 1,
         .band = {{UINT64_MAX, KOLO_ALGORITHM_ONESHOT,

@@ -9,7 +9,7 @@
 #include "plan/plan.h"
 #include "plan/tuning.h"
 
-enum { SLOT_BYTES = 8192, CHUNK_BYTES = 2048, ONESHOT_BYTES_MAX = 5000 };
+enum { SLOT_BYTES = 8192, DEFAULT_SLOT_BYTES = 256 << 10, CHUNK_BYTES = 2048, ONESHOT_BYTES_MAX = 5000 };
 
 static const kolo_kernel four = {.element_bytes = 4, .acc_bytes = 4}, eight = {.element_bytes = 8, .acc_bytes = 8};
 
@@ -19,6 +19,7 @@ static const struct kolo_shared_settings by_band = {
                 2,
                 {{ONESHOT_BYTES_MAX, KOLO_ALGORITHM_ONESHOT, SLOT_BYTES},
                  {UINT64_MAX, KOLO_ALGORITHM_MESH, CHUNK_BYTES}}},
+               {UINT64_MAX, 1, {{UINT64_MAX, KOLO_ALGORITHM_MESH, SLOT_BYTES}}},
                {UINT64_MAX, 1, {{UINT64_MAX, KOLO_ALGORITHM_MESH, SLOT_BYTES}}}},
 };
 
@@ -205,8 +206,10 @@ static struct kolo_shared_settings settings_on(uint32_t cpus, uint32_t ranks, bo
     kolo_topology topology = {.is_intel = is_intel, .l2_bytes = 2 << 20, .l3_bytes = 256 << 20, .l3_domains = 1};
     for (uint32_t cpu = 0; cpu < cpus; cpu++)
         kolo_cpu_set_add(&topology.allowed, cpu);
-    const struct kolo_tuning_question question = {
-        .slot_bytes = SLOT_BYTES, .ranks = ranks, .single_copy_bytes = single_copy_bytes, .topology = &topology};
+    const struct kolo_tuning_question question = {.slot_bytes = DEFAULT_SLOT_BYTES,
+                                                  .ranks = ranks,
+                                                  .single_copy_bytes = single_copy_bytes,
+                                                  .topology = &topology};
     struct kolo_shared_settings settings;
     kolo_tuning_default(&settings, &question);
     return settings;
@@ -225,6 +228,18 @@ static void test_unknown_cpus(void **state) {
         assert_int_equal(unknown.tables[KOLO_TABLE_REDUCE].band[0].bytes_max,
                          enough.tables[KOLO_TABLE_REDUCE].band[0].bytes_max);
         assert_true(kolo_plan_settings_valid(&unknown));
+    }
+}
+
+static void test_scan(void **state) {
+    (void)state;
+    for (uint32_t ranks = 2; ranks <= 1024; ranks *= 2) {
+        const struct kolo_shared_settings settings = settings_on(2, ranks, false, 0);
+        for (kolo_collective scan = KOLO_SCAN; scan <= KOLO_EXSCAN; scan++) {
+            assert_true(plan(scan, 1, &settings).lines);
+            assert_int_equal(plan(scan, 200, &settings).algorithm, KOLO_ALGORITHM_ONESHOT);
+            assert_int_equal(plan(scan, 4096, &settings).algorithm, KOLO_ALGORITHM_MESH);
+        }
     }
 }
 
@@ -267,10 +282,17 @@ static void test_reads(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_allreduce),    cmocka_unit_test(test_forced),          cmocka_unit_test(test_single),
-        cmocka_unit_test(test_blocks),       cmocka_unit_test(test_lines_bytes_end), cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_choices),      cmocka_unit_test(test_elements),        cmocka_unit_test(test_reads),
+        cmocka_unit_test(test_allreduce),
+        cmocka_unit_test(test_forced),
+        cmocka_unit_test(test_single),
+        cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_lines_bytes_end),
+        cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_elements),
+        cmocka_unit_test(test_reads),
         cmocka_unit_test(test_unknown_cpus),
+        cmocka_unit_test(test_scan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -207,8 +207,10 @@ static const struct kolo_shared_table defaults = {
 
 static void assert_usable(const struct kolo_shared_table *table) {
     const struct kolo_shared_table single = {UINT64_MAX, 1, {{UINT64_MAX, KOLO_ALGORITHM_ONESHOT, 4096}}};
-    const struct kolo_shared_settings settings = {
-        .tables = {[KOLO_TABLE_SINGLE] = single, [KOLO_TABLE_ALLREDUCE] = *table, [KOLO_TABLE_REDUCE] = single}};
+    const struct kolo_shared_settings settings = {.tables = {[KOLO_TABLE_SINGLE] = single,
+                                                             [KOLO_TABLE_ALLREDUCE] = *table,
+                                                             [KOLO_TABLE_REDUCE] = single,
+                                                             [KOLO_TABLE_SCAN] = single}};
     assert_true(kolo_plan_settings_valid(&settings));
     assert_true(table->band[table->bands - 1].bytes_max == UINT64_MAX);
 }

@@ -47,7 +47,8 @@ kolo_lines_fn kolo_oneshot_lines, kolo_broadcast_lines, kolo_allgather_lines, ko
     kolo_exscan_lines, kolo_many_lines;
 kolo_run_fn kolo_oneshot_run, kolo_mesh_run, kolo_ring_run, kolo_central_run, kolo_tree_run;
 kolo_run_fn kolo_broadcast_run, kolo_allgather_run, kolo_reduce_run, kolo_reduce_mesh_run, kolo_reduce_scatter_run,
-    kolo_gather_run, kolo_scatter_run, kolo_alltoall_run, kolo_scan_run, kolo_apply_run, kolo_many_run;
+    kolo_gather_run, kolo_scatter_run, kolo_alltoall_run, kolo_scan_run, kolo_scan_mesh_run, kolo_apply_run,
+    kolo_many_run;
 
 enum { KOLO_DIRECT_IMPOSSIBLE = 1 };
 

@@ -16,6 +16,10 @@
 #define KOLO_IN_SLOTS(run)   .algorithms = {[KOLO_ALGORITHM_ONESHOT] = kolo_##run##_run}
 #define KOLO_FUNCTIONS(name) .lines = kolo_##name##_lines, KOLO_IN_SLOTS(name), .direct = kolo_##name##_direct
 
+#define KOLO_SCAN_IN_SLOTS                                                                                             \
+    .table = KOLO_TABLE_SCAN,                                                                                          \
+    .algorithms = {[KOLO_ALGORITHM_ONESHOT] = kolo_scan_run, [KOLO_ALGORITHM_MESH] = kolo_scan_mesh_run}
+
 static const struct kolo_descriptor kolo_registry[KOLO_COLLECTIVES] = {
     [KOLO_ALLREDUCE] = {KOLO_NAMED(ALLREDUCE, allreduce), .has_op = true, .way = KOLO_WAY_REDUCE,
                         .table = KOLO_TABLE_ALLREDUCE,
@@ -55,9 +59,10 @@ static const struct kolo_descriptor kolo_registry[KOLO_COLLECTIVES] = {
                        KOLO_FUNCTIONS(alltoall)},
     [KOLO_ALLTOALLV] = {KOLO_NAMED(ALLTOALLV, alltoallv), .send = COUNTED, .recv = COUNTED, .is_unequal = true,
                         .way = KOLO_WAY_MOVE, KOLO_IN_SLOTS(alltoall)},
-    [KOLO_SCAN] = {KOLO_NAMED(SCAN, scan), .has_op = true, .way = KOLO_WAY_SCAN, KOLO_FUNCTIONS(scan)},
+    [KOLO_SCAN] = {KOLO_NAMED(SCAN, scan), .has_op = true, .way = KOLO_WAY_SCAN, .lines = kolo_scan_lines,
+                   KOLO_SCAN_IN_SLOTS, .direct = kolo_scan_direct},
     [KOLO_EXSCAN] = {KOLO_NAMED(EXSCAN, exscan), .has_op = true, .leaves_own_out = true, .way = KOLO_WAY_SCAN,
-                     .lines = kolo_exscan_lines, KOLO_IN_SLOTS(scan), .direct = kolo_scan_direct},
+                     .lines = kolo_exscan_lines, KOLO_SCAN_IN_SLOTS, .direct = kolo_scan_direct},
     [KOLO_ALLREDUCE_APPLY] = {KOLO_NAMED(ALLREDUCE_APPLY, allreduce_apply), .has_op = true, .applies = true,
                               .way = KOLO_WAY_APPLY, KOLO_IN_SLOTS(apply), .direct = kolo_apply_direct},
     /* nothing is chosen for a list alone, in the table of the all-reduce */

@@ -3,10 +3,13 @@
  *
  * Lines are for up to KOLO_LINES_BYTES_MAX: every rank waits for the ranks before it, in rounds (lines.h) for all.
  *
- * Slots are for more, by mesh (mesh.c) with other results. The owner of a slice makes the results of all ranks, and
- * gives each rank its own back in the place where it has read that rank's input. It goes from the last rank to the
- * first, since the result of a rank needs no input of a later one. So the inputs are read once, whatever the number of
- * ranks, and the ranks share the folding, which grows with that number.
+ * One shot is for a little more: every rank shows its input, and reduces what it needs of the others'. Steps are those
+ * of an all-reduce in one shot (allreduce/oneshot.c). All wait for all, as in mesh.
+ *
+ * Mesh is for the rest (mesh.c), with other results. The owner of a slice makes the results of all ranks, and gives
+ * each rank its own back in the place where it has read that rank's input. It goes from the last rank to the first,
+ * since the result of a rank needs no input of a later one. So the inputs are read once, whatever the number of ranks,
+ * and the ranks share the folding, which grows with that number.
  *
  * Where all buffers are buffers of kolo_alloc, the owner of a slice reads and writes those (direct_buffers.h).
  *
@@ -56,6 +59,32 @@ int kolo_exscan_lines(kolo_comm *comm, const void *send, void *recv, size_t coun
     return run_lines(comm, send, recv, count, kernel, comm->rank);
 }
 
+/* One shot: the result of this rank. */
+static int fold(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
+    const size_t element_bytes = message->kernel->element_bytes;
+    const uint32_t inputs = comm->rank + !message->plan.leaves_own_out;
+    const int rc = kolo_step_await_all(comm, chunk + 1);
+    if (rc < 0)
+        return rc;
+    size_t first, count = kolo_chunk(message, chunk, &first);
+    for (uint32_t rank = 0; rank < inputs; rank++)
+        comm->call.sources[rank] = kolo_phase_shown_at(comm, rank, chunk);
+    comm->call.sources[comm->rank] = message->send + first * element_bytes;
+    kolo_call_stage(comm, KOLO_TRACE_STAGE_FOLD);
+    fold_prefix(comm, message->kernel, message->recv + first * element_bytes, count, inputs);
+    KOLO_POINT("scan.folded_own");
+    return 0;
+}
+
+int kolo_scan_run(kolo_comm *comm, const struct kolo_message *message) {
+    const size_t bytes = message->count * message->kernel->element_bytes;
+    const int rc = kolo_phases_show_ahead(comm, message, message->plan.chunks, kolo_phase_show, fold);
+    if (comm->size > 2)
+        kolo_slot_recall(comm, bytes);
+    kolo_traffic(comm, bytes, 1, comm->rank);
+    return rc;
+}
+
 /* Makes the results of `count` elements at comm->call.sources: each rank's in its target, from the last rank on. */
 static void fold_prefixes(kolo_comm *comm, const struct kolo_message *message, size_t count) {
     for (uint32_t rank = comm->size; rank-- > 0;)
@@ -95,7 +124,7 @@ static int gather(kolo_comm *comm, const struct kolo_message *message, size_t ch
                                                            : kolo_step_await_all(comm, kolo_step_reduced(chunk));
 }
 
-int kolo_scan_run(kolo_comm *comm, const struct kolo_message *message) {
+int kolo_scan_mesh_run(kolo_comm *comm, const struct kolo_message *message) {
     return kolo_phases_run(comm, message, KOLO_EACH_CHUNK, reduce, gather);
 }
 

@@ -37,8 +37,8 @@ struct kolo_descriptor {
     bool leaves_own_out;             /* a rank's result is without its own input */
     enum kolo_way way;
 
-    /* With more than one algorithm in slots: its table in struct kolo_shared_settings, and those that rank 0 may choose
-     * where nobody forces one, a bit each. All of these give the same bits. */
+    /* With more than one algorithm in slots: its table in struct kolo_shared_settings, and those that a profile may
+     * choose, a bit each. All of these give the same bits. */
     uint32_t table, choices;
     kolo_lines_fn *lines;                     /* messages that fit lines; NULL: none go there */
     kolo_run_fn *algorithms[KOLO_ALGORITHMS]; /* in slots: what the plan chooses from; the only one is at ONESHOT */

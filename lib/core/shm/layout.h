@@ -32,7 +32,7 @@
 #define KOLO_PAGE_BYTES      4096
 #define KOLO_HUGE_PAGE_BYTES ((size_t)2 << 20)
 #define KOLO_POPULATE_WRITE  23                           /* MADV_POPULATE_WRITE, which older headers lack */
-#define KOLO_LAYOUT          27u                          /* changes with every change to this file */
+#define KOLO_LAYOUT          28u                          /* changes with every change to this file */
 #define KOLO_JOB_MAGIC       UINT64_C(0x6b6f6c6f2d6a6f62) /* "kolo-job" */
 #define KOLO_SEGMENT_MAGIC   UINT64_C(0x6b6f6c6f2d736567) /* "kolo-seg" */
 #define KOLO_SLOTS           4                            /* of a rank; kolo_comm.h says "four" */
@@ -154,7 +154,7 @@ struct kolo_shared_table {
 };
 
 /* A collective with several algorithms has bands of its own; all others share those of KOLO_TABLE_SINGLE. */
-enum { KOLO_TABLE_SINGLE, KOLO_TABLE_ALLREDUCE, KOLO_TABLE_REDUCE, KOLO_TABLES };
+enum { KOLO_TABLE_SINGLE, KOLO_TABLE_ALLREDUCE, KOLO_TABLE_REDUCE, KOLO_TABLE_SCAN, KOLO_TABLES };
 
 /* Sizes from bytes_min to bytes_max; none if bytes_max is 0. */
 struct kolo_shared_range {
