@@ -8,6 +8,7 @@
 
 #include "plan/plan.h"
 #include "plan/tuning.h"
+#include "sync/racing.h"
 
 enum { SLOT_BYTES = 8192, DEFAULT_SLOT_BYTES = 256 << 10, CHUNK_BYTES = 2048, ONESHOT_BYTES_MAX = 5000 };
 
@@ -231,6 +232,18 @@ static void test_unknown_cpus(void **state) {
     }
 }
 
+static void test_readers_take(void **state) {
+    (void)state;
+    for (uint32_t cpus = 1; cpus <= 4; cpus++)
+        for (uint32_t ranks = 2; ranks <= 8; ranks++) {
+            const struct kolo_shared_settings settings = settings_on(cpus, ranks, false, 0),
+                                              intel = settings_on(cpus, ranks, true, 0);
+            assert_int_equal(settings.readers_take, !KOLO_THREAD_CHECKER && cpus == 2 && (ranks == 3 || ranks == 4));
+            assert_int_equal(plan(KOLO_BROADCAST, 10000, &settings).takes, settings.readers_take);
+            assert_false(intel.readers_take);
+        }
+}
+
 static void test_scan(void **state) {
     (void)state;
     for (uint32_t ranks = 2; ranks <= 1024; ranks *= 2) {
@@ -282,17 +295,10 @@ static void test_reads(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_allreduce),
-        cmocka_unit_test(test_forced),
-        cmocka_unit_test(test_single),
-        cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_lines_bytes_end),
-        cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_choices),
-        cmocka_unit_test(test_elements),
-        cmocka_unit_test(test_reads),
-        cmocka_unit_test(test_unknown_cpus),
-        cmocka_unit_test(test_scan),
+        cmocka_unit_test(test_allreduce),    cmocka_unit_test(test_forced),          cmocka_unit_test(test_single),
+        cmocka_unit_test(test_blocks),       cmocka_unit_test(test_lines_bytes_end), cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_choices),      cmocka_unit_test(test_elements),        cmocka_unit_test(test_reads),
+        cmocka_unit_test(test_unknown_cpus), cmocka_unit_test(test_readers_take),    cmocka_unit_test(test_scan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -118,7 +118,7 @@ static inline void kolo_result_store(const struct kolo_message *message, uint8_t
         kolo_copy(to, from, bytes);
 }
 
-/* Like kolo_result_store, from a slot that nobody else reads; the slot's lines are taken over. */
+/* Like kolo_result_store, from a slot; the slot's lines are taken over. */
 static inline void kolo_result_take(const struct kolo_message *message, uint8_t *to, uint8_t *from, size_t bytes) {
     kolo_copy_take(to, from, bytes, message->plan.stream);
 }

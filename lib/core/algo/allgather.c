@@ -80,7 +80,11 @@ static int copy_chunk(kolo_comm *comm, const struct kolo_message *message, size_
         size_t first, count = kolo_block_chunk(message, &message->recv_blocks, peer, chunk, &first);
         uint8_t *to = message->recv + first * element_bytes;
         kolo_call_stage(comm, KOLO_TRACE_STAGE_COPY_OUT);
-        kolo_result_store(message, to, kolo_phase_shown_at(comm, peer, chunk), count * element_bytes);
+        uint8_t *from = kolo_phase_shown_at(comm, peer, chunk);
+        if (message->plan.takes)
+            kolo_result_take(message, to, from, count * element_bytes);
+        else
+            kolo_result_store(message, to, from, count * element_bytes);
         comm->stats.received_bytes += count * element_bytes;
         KOLO_POINT("allgather.copied");
     }

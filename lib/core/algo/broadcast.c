@@ -53,7 +53,7 @@ int kolo_broadcast_run(kolo_comm *comm, const struct kolo_message *message) {
         } else {
             rc = kolo_step_await(comm, root, 2 * chunk + 1);
             kolo_call_stage(comm, KOLO_TRACE_STAGE_COPY_OUT);
-            if (rc == 0 && comm->size == 2) /* nobody else reads it */
+            if (rc == 0 && (comm->size == 2 || message->plan.takes))
                 kolo_result_take(message, message->recv + first * element_bytes, slot, bytes);
             else if (rc == 0)
                 kolo_copy(message->recv + first * element_bytes, slot, bytes);

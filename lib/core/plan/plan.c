@@ -75,6 +75,7 @@ void kolo_plan_make(const struct kolo_question *question, const struct kolo_shar
     answer->blocks = 1;
     answer->head_bytes = 0;
     answer->leaves_own_out = of->leaves_own_out;
+    answer->takes = settings->readers_take;
     answer->chunks = 1; /* a call with no elements still synchronises */
     answer->stream = answer->reads = false;
     if (answer->lines) {

@@ -70,6 +70,7 @@ struct kolo_answer {
     uint32_t head_bytes;      /* of each region, for its block's count; or 0 */
     bool stream;              /* `recv` is stored past the caches */
     bool leaves_own_out;      /* as in the descriptor */
+    bool takes;               /* all ranks that read one slot take its lines over */
     bool reads;               /* ranks read out of each other's memory if they can; if not, the fields above hold */
 };
 

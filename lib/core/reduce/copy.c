@@ -189,14 +189,12 @@ void kolo_recall(const void *memory, size_t bytes) {
 }
 
 void kolo_take(void *memory, size_t bytes) {
-    uint8_t *line = memory;
-    uint64_t held;
+    const size_t first = -(uintptr_t)memory % sizeof(kolo_atomic_u64);
     if (kolo_load_relaxed(&kolo_recalls))
         return;
-    for (size_t at = 0; at + sizeof held <= bytes; at += LINE_BYTES, line += LINE_BYTES) {
-        memcpy(&held, line, sizeof held);
-        __asm__("" : "+r"(held)); /* otherwise the compiler would see that the store changes nothing */
-        memcpy(line, &held, sizeof held);
+    for (size_t at = first; at + sizeof(kolo_atomic_u64) <= bytes; at += LINE_BYTES) {
+        kolo_atomic_u64 *word = (void *)((uint8_t *)memory + at);
+        kolo_store_relaxed(word, kolo_load_relaxed(word));
     }
 }
 

@@ -25,7 +25,8 @@ void kolo_copy_select(void);
 
 /* Taking over lines: this core reads memory that another core wrote, that nobody else reads, and that the other core
  * writes next. It then stores to each line what the line already holds. So the line moves back and forth as a modified
- * one, and no copy of it is left that the writer would have to invalidate.
+ * one, and no copy of it is left that the writer would have to invalidate. Several cores may do so at once, since
+ * nothing changes (readers_take in plan/tuning.c says where that pays).
  *
  * Measured on two cores of an EPYC in a virtual machine: 64 KiB from one core to the other in 4.3 us, not 28, and 1 MiB
  * in 64, not 340; with the two cores nearer, 256 KiB in 8.7, not 17. An Intel (Emerald Rapids) tells the reader of a
@@ -41,7 +42,7 @@ void kolo_copy_select(void);
 void kolo_take_choose(bool worth_it);
 
 /* Takes over memory that was read. Only this memory is touched: if it begins or ends within a line, others may write
- * the rest of that line meanwhile. A line of which it has less than 8 bytes may stay with the other core. */
+ * the rest of that line meanwhile. A line of which it has no aligned word may stay with the other core. */
 void kolo_take(void *memory, size_t bytes);
 
 /* 1: lines are recalled. Only kolo_take_choose writes it. */

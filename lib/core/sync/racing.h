@@ -6,12 +6,14 @@
 
 #include "sync/atomic.h"
 
-#if defined(__SANITIZE_THREAD__)
-#define KOLO_THREAD_CHECKER 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define KOLO_THREAD_CHECKER 1
+#ifndef __has_feature
+#define __has_feature(feature) 0
 #endif
+
+#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
+#define KOLO_THREAD_CHECKER 1
+#else
+#define KOLO_THREAD_CHECKER 0
 #endif
 
 /* Copies `bytes` bytes, at least one unit, in units; the last two units may overlap. */
@@ -38,7 +40,7 @@ static inline __attribute__((always_inline)) void kolo_copy_any(uint8_t *to, con
 /* to[0 .. bytes-1] = from[...], of which some bytes may be old and others new. Compilers copy by instructions of any
  * width. A thread checker, which does not know the reader's check that follows, sees single atomic loads. */
 static inline void kolo_copy_racing(void *to, const void *from, size_t bytes) {
-#ifdef KOLO_THREAD_CHECKER
+#if KOLO_THREAD_CHECKER
     for (size_t i = 0; i < bytes; i++)
         ((uint8_t *)to)[i] = atomic_load_explicit((const _Atomic uint8_t *)from + i, memory_order_relaxed);
 #else
@@ -48,7 +50,7 @@ static inline void kolo_copy_racing(void *to, const void *from, size_t bytes) {
 
 /* The writer's side: stores to memory that others may be reading. */
 static inline void kolo_store_racing(void *to, const void *from, size_t bytes) {
-#ifdef KOLO_THREAD_CHECKER
+#if KOLO_THREAD_CHECKER
     for (size_t i = 0; i < bytes; i++)
         atomic_store_explicit((_Atomic uint8_t *)to + i, ((const uint8_t *)from)[i], memory_order_relaxed);
 #else

@@ -74,7 +74,7 @@ static inline struct kolo_writing kolo_writing_begin_at(const struct kolo_table 
     writing.old = kolo_version_memory(memory, writing.sequence, bytes);
     writing.new = kolo_version_memory(memory, writing.sequence + 1, bytes);
     kolo_fence_stores(); /* the sequence before, which made the old version current, and what is stored now */
-#ifdef KOLO_THREAD_CHECKER
+#if KOLO_THREAD_CHECKER
     writing.made = table->made;
 #else
     (void)table;
