@@ -232,6 +232,33 @@ static void test_unknown_cpus(void **state) {
     }
 }
 
+static size_t chunk_bytes(kolo_collective collective, size_t bytes, const struct kolo_shared_settings *settings) {
+    const struct kolo_question question = {
+        .descriptor = kolo_descriptor_of(collective), .count = bytes / 4, .ranks = 2, .kernel = &four};
+    struct kolo_answer answer;
+    kolo_plan_make(&question, settings, DEFAULT_SLOT_BYTES, &answer);
+    return answer.chunk_count * 4 * answer.blocks;
+}
+
+/* Which messages with a root are cut into chunks. */
+static void test_split(void **state) {
+    (void)state;
+    const struct kolo_shared_settings two = settings_on(2, 2, false, 0), intel = settings_on(2, 2, true, 0),
+                                      one_cpu = settings_on(1, 2, false, 0), three = settings_on(4, 3, false, 0);
+    assert_true(intel.split_bytes_max == 0 && one_cpu.split_bytes_max == 0 && three.split_bytes_max == 0);
+    static const kolo_collective collectives[] = {KOLO_BROADCAST, KOLO_REDUCE, KOLO_GATHER, KOLO_SCATTER};
+    for (size_t i = 0; i < sizeof collectives / sizeof *collectives; i++) {
+        const size_t ranks = collectives[i] == KOLO_SCATTER ? 2 : 1; /* blocks in a message */
+        assert_int_equal(chunk_bytes(collectives[i], (32 << 10) / ranks - 4, &two), DEFAULT_SLOT_BYTES);
+        assert_int_equal(chunk_bytes(collectives[i], (32 << 10) / ranks, &two), 16 << 10);
+        assert_int_equal(chunk_bytes(collectives[i], (256 << 10) / ranks, &two), 32 << 10);
+        assert_int_equal(chunk_bytes(collectives[i], (512 << 10) / ranks, &two), 64 << 10);
+        assert_int_equal(chunk_bytes(collectives[i], (512 << 10) / ranks + 4, &two), DEFAULT_SLOT_BYTES);
+    }
+    assert_int_equal(chunk_bytes(KOLO_ALLGATHER, 256 << 10, &two), DEFAULT_SLOT_BYTES);
+    assert_int_equal(chunk_bytes(KOLO_ALLTOALL, 256 << 10, &two), DEFAULT_SLOT_BYTES);
+}
+
 static void test_readers_take(void **state) {
     (void)state;
     for (uint32_t cpus = 1; cpus <= 4; cpus++)
@@ -295,10 +322,19 @@ static void test_reads(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_allreduce),    cmocka_unit_test(test_forced),          cmocka_unit_test(test_single),
-        cmocka_unit_test(test_blocks),       cmocka_unit_test(test_lines_bytes_end), cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_choices),      cmocka_unit_test(test_elements),        cmocka_unit_test(test_reads),
-        cmocka_unit_test(test_unknown_cpus), cmocka_unit_test(test_readers_take),    cmocka_unit_test(test_scan),
+        cmocka_unit_test(test_allreduce),
+        cmocka_unit_test(test_forced),
+        cmocka_unit_test(test_single),
+        cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_lines_bytes_end),
+        cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_elements),
+        cmocka_unit_test(test_reads),
+        cmocka_unit_test(test_unknown_cpus),
+        cmocka_unit_test(test_split),
+        cmocka_unit_test(test_readers_take),
+        cmocka_unit_test(test_scan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

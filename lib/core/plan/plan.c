@@ -54,6 +54,16 @@ static size_t lines_bytes_end(const struct kolo_descriptor *of, bool forced,
     return 1 + (forced ? KOLO_LINES_BYTES_MAX : kolo_minimum(KOLO_LINES_BYTES_MAX, first->bytes_max));
 }
 
+/* Returns the bytes of a chunk such that one rank copies it in while the other copies the last one out. Between two
+ * ranks of a Zen 5 it took 0.64 to 0.9 of the time from 32 to 512 KiB, near and far; smaller chunks gained nothing. */
+static size_t split_bytes(const struct kolo_question *question, const struct kolo_shared_settings *settings,
+                          size_t bytes) {
+    enum { CHUNKS = 8, LEAST_BYTES = 16 << 10 };
+    return question->descriptor->has_root && bytes >= 2 * LEAST_BYTES && bytes <= settings->split_bytes_max
+               ? larger(bytes / CHUNKS, LEAST_BYTES)
+               : SIZE_MAX;
+}
+
 void kolo_plan_make(const struct kolo_question *question, const struct kolo_shared_settings *settings,
                     size_t slot_bytes, struct kolo_answer *answer) {
     const struct kolo_descriptor *of = question->descriptor;
@@ -83,7 +93,8 @@ void kolo_plan_make(const struct kolo_question *question, const struct kolo_shar
         return;
     }
     const size_t element_lines_bytes = whole_lines(kernel->element_bytes);
-    size_t chunk_bytes = slot_chunk_bytes(algorithm, kernel, slot_bytes);
+    size_t chunk_bytes = kolo_minimum(slot_chunk_bytes(algorithm, kernel, slot_bytes),
+                                      larger(split_bytes(question, settings, sent_bytes), element_lines_bytes));
     if (algorithm == (kolo_algorithm)band->algorithm)
         chunk_bytes = kolo_minimum(chunk_bytes, larger(band->chunk_bytes, element_lines_bytes));
     if (sends_blocks) { /* regions begin on lines */

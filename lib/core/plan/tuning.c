@@ -127,6 +127,15 @@ static struct kolo_shared_table default_scan(const struct kolo_tuning_question *
     };
 }
 
+/* Returns the largest message with a root that the plan cuts into chunks. Where ranks share CPUs that gains nothing: a
+ * scatter among four on two took up to twice the time. It was not measured between more, each on a CPU. */
+static uint64_t split_bytes_max(const struct kolo_tuning_question *question) {
+    enum { BYTES_MAX = 512 << 10 };
+    return question->ranks == 2 && !question->topology->is_intel && kolo_cpu_set_count(&question->topology->allowed) > 1
+               ? BYTES_MAX
+               : 0;
+}
+
 /* Returns whether all ranks that read one slot take its lines over. They are to stay modified ones, which move from
  * core to core along with the right to change them. Between two cores of a Zen 5 that pays for up to two ranks a core:
  * a broadcast of 16 KiB to 4 MiB among three or four took 0.6 to 0.9 of the time near, 0.2 to 0.8 far, an allgather 0.7
@@ -146,6 +155,7 @@ void kolo_tuning_default(struct kolo_shared_settings *settings, const struct kol
     *settings = (struct kolo_shared_settings){
         .algorithm = (uint32_t)question->algorithm,
         .direct_bytes_min = DIRECT_BYTES_MIN * question->ranks,
+        .split_bytes_max = split_bytes_max(question),
         .readers_take = readers_take(question),
         .tables[KOLO_TABLE_SINGLE] = single,
     };
