@@ -157,8 +157,9 @@ static int make_call(kolo_comm *comm, uint32_t index) {
     }
     if (sched_breaks(SCHED_LINES_ONE_SET))
         comm->call.line_rounds++;
-    if (sched_breaks(SCHED_PASSES_UNBOUNDED) && comm->call.pass_lines >= KOLO_PASS_LINES - KOLO_LINES) {
-        comm->call.pass_lines = 0;
+    if (sched_breaks(SCHED_PASSES_UNBOUNDED) &&
+        (comm->call.pass_lines >= KOLO_PASS_LINES - KOLO_LINES || comm->call.passes == KOLO_PASSES)) {
+        comm->call.passes = comm->call.pass_lines = 0;
         comm->call.line_rounds++;
     }
     if (sched_breaks(SCHED_STAMPS_EQUAL))

@@ -9,7 +9,7 @@
 
 #define BIT(algorithm) (1u << (algorithm))
 
-enum { LINES_BYTES = 440, BAND_BYTES = 1280, CHUNKS_MAX = 11, PERCENT = 100 };
+enum { LINES_BYTES = KOLO_LINES_BYTES_MAX, BAND_BYTES = 1280, CHUNKS_MAX = 11, PERCENT = 100 };
 
 enum {
     ONESHOT = BIT(KOLO_ALGORITHM_ONESHOT),
@@ -195,6 +195,7 @@ static void draw_shape(sched_shape *shape, const sched_case *from, uint64_t *ran
     memcpy(settings->tree_sizes, trees[below(random, sizeof trees / sizeof *trees)], sizeof settings->tree_sizes);
     table->stream_bytes_min = percent(random, 30) ? 0 : UINT64_MAX;
     settings->direct_bytes_min = UINT64_MAX;
+    settings->lines_bytes_max = LINES_BYTES;
     if (has(from, SCHED_PAIRS) && from->algorithms & DIRECT) {
         add_direct_band(&shape->team, random);
     } else if (from->algorithms & DIRECT && percent(random, 60)) {

@@ -5,8 +5,8 @@
 #include "sched_team.h"
 
 enum {
-    SCHED_CALLS = 8,                                  /* in most cases */
-    SCHED_CALLS_AHEAD = KOLO_PARTS + KOLO_PASS_LINES, /* before ranks that disagree find out */
+    SCHED_CALLS = 8,                              /* in most cases */
+    SCHED_CALLS_AHEAD = KOLO_PARTS + KOLO_PASSES, /* before ranks that disagree find out */
     SCHED_CALLS_MAX = SCHED_CALLS + SCHED_CALLS_AHEAD
 };
 

@@ -15,6 +15,7 @@ enum { SLOT_BYTES = 8192, DEFAULT_SLOT_BYTES = 256 << 10, CHUNK_BYTES = 2048, ON
 static const kolo_kernel four = {.element_bytes = 4, .acc_bytes = 4}, eight = {.element_bytes = 8, .acc_bytes = 8};
 
 static const struct kolo_shared_settings by_band = {
+    .lines_bytes_max = KOLO_LINES_BYTES_MAX,
     .tables = {{UINT64_MAX, 1, {{UINT64_MAX, KOLO_ALGORITHM_ONESHOT, SLOT_BYTES}}},
                {20000,
                 2,
@@ -277,7 +278,7 @@ static void test_scan(void **state) {
         const struct kolo_shared_settings settings = settings_on(2, ranks, false, 0);
         for (kolo_collective scan = KOLO_SCAN; scan <= KOLO_EXSCAN; scan++) {
             assert_true(plan(scan, 1, &settings).lines);
-            assert_int_equal(plan(scan, 200, &settings).algorithm, KOLO_ALGORITHM_ONESHOT);
+            assert_int_equal(plan(scan, 300, &settings).algorithm, KOLO_ALGORITHM_ONESHOT);
             assert_int_equal(plan(scan, 4096, &settings).algorithm, KOLO_ALGORITHM_MESH);
         }
     }

@@ -12,7 +12,8 @@
  * writes only if another rank needs its data, and waits only for the data that it needs, so ranks can be ahead of each
  * other. The passes after a round take as many lines as their messages need, one behind the other. A rank that has
  * ended the round knows that all have begun it, so they have ended all passes before it, and no rank reads these lines
- * any more. Where too few lines are left for the next pass, it is done as a round. In that round ranks also find out
+ * any more. Where too few lines are left for the next pass, or ranks would be too far ahead of each other for a failure
+ * to tell what they called (comm/step/history.h), it is done as a round. In that round ranks also find out
  * that they name different roots, which they do not in passes in which each of them only writes. If ranks differ in how
  * long a message is, they look in different places from then on, and find a line with another stamp, or none.
  *
@@ -81,7 +82,7 @@ static inline void kolo_lines_write(kolo_comm *comm, uint32_t first, const uint8
 /* Begins a round. */
 static inline struct kolo_round kolo_lines_round(kolo_comm *comm) {
     const uint64_t number = ++comm->call.line_rounds;
-    comm->call.pass_lines = 0;
+    comm->call.passes = comm->call.pass_lines = 0;
     return (struct kolo_round){number, KOLO_LINES * (number & 1), false};
 }
 
@@ -89,8 +90,9 @@ static inline struct kolo_round kolo_lines_round(kolo_comm *comm) {
 static inline struct kolo_round kolo_lines_pass(kolo_comm *comm, size_t bytes) {
     const size_t begin = comm->call.pass_lines,
                  end = begin + (sizeof comm->call.stamp + bytes + KOLO_LINE_PAYLOAD - 1) / KOLO_LINE_PAYLOAD;
-    if (end > KOLO_PASS_LINES)
+    if (end > KOLO_PASS_LINES || comm->call.passes == KOLO_PASSES)
         return kolo_lines_round(comm);
+    comm->call.passes++;
     comm->call.pass_lines = end;
     return (struct kolo_round){comm->call.line_rounds + 1, 2 * KOLO_LINES + (uint32_t)begin, true};
 }

@@ -38,7 +38,9 @@ static bool fits_tree_lines(const struct kolo_question *question, const struct k
     uint32_t levels = 1;
     while (levels <= KOLO_LEVELS_MAX && settings->tree_sizes[levels - 1])
         levels++;
-    return question->count * question->kernel->acc_bytes <= KOLO_LINES / levels * KOLO_LINE_PAYLOAD - sizeof(uint64_t);
+    const size_t lines = (settings->lines_bytes_max + sizeof(uint64_t)) / KOLO_LINE_PAYLOAD;
+    return lines >= levels &&
+           question->count * question->kernel->acc_bytes <= lines / levels * KOLO_LINE_PAYLOAD - sizeof(uint64_t);
 }
 
 /* Returns whether an algorithm can be forced on a collective. Never DIRECT: other buffers then go by band. */
@@ -51,7 +53,7 @@ static size_t lines_bytes_end(const struct kolo_descriptor *of, bool forced,
     const struct kolo_shared_band *first = &settings->tables[of->table].band[0];
     if (!of->lines || (forced ? settings->algorithm : first->algorithm) != KOLO_ALGORITHM_ONESHOT)
         return 0;
-    return 1 + (forced ? KOLO_LINES_BYTES_MAX : kolo_minimum(KOLO_LINES_BYTES_MAX, first->bytes_max));
+    return 1 + (forced ? settings->lines_bytes_max : kolo_minimum(settings->lines_bytes_max, first->bytes_max));
 }
 
 /* Returns the bytes of a chunk such that one rank copies it in while the other copies the last one out. Between two
@@ -80,7 +82,7 @@ void kolo_plan_make(const struct kolo_question *question, const struct kolo_shar
         algorithm = KOLO_ALGORITHM_MESH;
     answer->algorithm = algorithm;
     answer->lines = !question->lanes &&
-                    ((sent_bytes <= KOLO_LINES_BYTES_MAX && sent_bytes < lines_bytes_end(of, forced, settings)) ||
+                    ((sent_bytes <= settings->lines_bytes_max && sent_bytes < lines_bytes_end(of, forced, settings)) ||
                      (algorithm == KOLO_ALGORITHM_TREE && fits_tree_lines(question, settings)));
     answer->blocks = 1;
     answer->head_bytes = 0;
@@ -125,7 +127,8 @@ static bool table_is_valid(const struct kolo_shared_table *table, uint32_t algor
 }
 
 bool kolo_plan_settings_valid(const struct kolo_shared_settings *settings) {
-    if (settings->algorithm >= KOLO_ALGORITHMS || !table_is_valid(&settings->tables[KOLO_TABLE_SINGLE], BIT(ONESHOT)))
+    if (settings->algorithm >= KOLO_ALGORITHMS || settings->lines_bytes_max > KOLO_LINES_BYTES_MAX ||
+        !table_is_valid(&settings->tables[KOLO_TABLE_SINGLE], BIT(ONESHOT)))
         return false;
     for (int i = 0; i < KOLO_COLLECTIVES; i++) {
         const struct kolo_descriptor *of = kolo_descriptor_of((kolo_collective)i);

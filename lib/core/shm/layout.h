@@ -42,8 +42,9 @@
 #define KOLO_STAMPS          (KOLO_PARTS + 1) /* calls with steps whose stamps a rank keeps for others */
 #define KOLO_STAMPS_NEAR     5                /* of them, beside its progress */
 #define KOLO_HISTORY         64               /* last calls that a rank shows; a power of two */
-#define KOLO_PASS_LINES      46               /* of passes in succession, see algo/lines.h */
-#define KOLO_LINES           8                /* of a round */
+#define KOLO_PASSES          46               /* in succession, see algo/lines.h */
+#define KOLO_PASS_LINES      156              /* of those */
+#define KOLO_LINES           12               /* of a round */
 #define KOLO_LINE_PAYLOAD    56               /* bytes of a line behind its round */
 #define KOLO_SLOT_BYTES_MAX  (UINT64_C(1) << 30)
 #define KOLO_JOB_NAME_BYTES  128                   /* of a job's name, its NUL included */
@@ -168,6 +169,7 @@ struct kolo_shared_settings {
     uint64_t direct_bytes_min;  /* messages from here on may be reduced directly in buffers of kolo_alloc */
     uint64_t single_copy_bytes; /* these two for groups of the ranks: rank 0's KOLO_SINGLE_COPY */
     bool tree_sizes_given;      /* by rank 0's KOLO_ALGO */
+    uint64_t lines_bytes_max;   /* the largest message, all blocks together, that goes through lines */
     uint64_t split_bytes_max;   /* messages with a root of up to so many bytes are cut into chunks; 0: none are */
     bool readers_take;          /* all ranks that read one slot take its lines over, see kolo_take */
     /* The ranks in a group of each level of a tree: powers of two, ascending; 0: no such level, nor any after it. */
@@ -424,7 +426,7 @@ static_assert(KOLO_RANKS_MAX % 64 == 0, "whole words");
 static_assert(offsetof(struct kolo_shared_signal, all_stamps) == 2 * KOLO_LINE_BYTES, "two lines for all but those");
 static_assert(offsetof(struct kolo_shared_signal, places) + 8 * 2 <= 64, "progress and stamps in one line");
 static_assert(offsetof(struct kolo_shared_signal, received_bytes) + 8 <= KOLO_LINE_BYTES + 64, "the rest in one line");
-static_assert(KOLO_HISTORY > KOLO_PARTS + KOLO_PASS_LINES && KOLO_STAMPS > KOLO_PARTS,
+static_assert(KOLO_HISTORY > KOLO_PARTS + KOLO_PASSES && KOLO_STAMPS > KOLO_PARTS,
               "no rank is further ahead of another");
 static_assert(offsetof(struct kolo_shared_header, layout) == 12, "magic, version and layout are found by any version");
 static_assert(sizeof(struct kolo_shared_line) == 64, "a cache line");

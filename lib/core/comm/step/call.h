@@ -37,7 +37,8 @@ struct kolo_call_state {
     uint64_t number;      /* the call's index, from 1; 0 before the first one */
     uint64_t stamp;       /* a mix of the keys of this call and all calls before it */
     uint64_t line_rounds; /* see algo/lines.h */
-    uint64_t pass_lines;  /* used since the last round */
+    uint64_t passes;      /* since the last round */
+    uint64_t pass_lines;  /* of those */
 
     /* Scratch memory of the algorithms. */
     const void **sources; /* [ranks]: inputs of a fold */
