@@ -26,7 +26,7 @@
 KOLO_API int kolo_allreduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op);
 
 /* Copies buffer[0 .. count-1] of rank `root` to every other rank's buffer. The root may return before the others have
- * copied, and waits for them only to reuse memory. Therefore, if ranks name different roots, or differ in
+ * copied; now and then it waits for them, as to reuse memory. Therefore, if ranks name different roots, or differ in
  * another way, some broadcasts may return 0 before every rank gets KOLO_ERR_MISMATCH: on one machine up to sixty, on m
  * machines up to 64 m. The error names the first call that differed; a later one only where a machine that has seen the
  * first does not answer for 200 ms. A kolo_barrier after the last broadcast makes sure that all ranks hear of it;

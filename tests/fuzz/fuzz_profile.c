@@ -11,7 +11,7 @@ enum { SLOT_BYTES = 65536 };
 static const kolo_kernel eight = {.element_bytes = 8, .acc_bytes = 8};
 
 static void require_usable(const kolo_profile_section *section) {
-    const struct kolo_shared_table any = {UINT64_MAX, 1, {{UINT64_MAX, KOLO_ALGORITHM_ONESHOT, SLOT_BYTES}}};
+    const struct kolo_shared_table any = {UINT64_MAX, 0, 1, {{UINT64_MAX, KOLO_ALGORITHM_ONESHOT, SLOT_BYTES}}};
     struct kolo_shared_settings settings = {.algorithm = KOLO_ALGORITHM_AUTO};
     for (int i = 0; i < KOLO_TABLES; i++)
         settings.tables[i] = any;

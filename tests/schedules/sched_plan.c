@@ -196,6 +196,7 @@ static void draw_shape(sched_shape *shape, const sched_case *from, uint64_t *ran
     table->stream_bytes_min = percent(random, 30) ? 0 : UINT64_MAX;
     settings->direct_bytes_min = UINT64_MAX;
     settings->lines_bytes_max = LINES_BYTES;
+    settings->take_bytes_min = UINT64_MAX; /* stores that change nothing race with other readers */
     if (has(from, SCHED_PAIRS) && from->algorithms & DIRECT) {
         add_direct_band(&shape->team, random);
     } else if (from->algorithms & DIRECT && percent(random, 60)) {

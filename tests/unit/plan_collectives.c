@@ -16,13 +16,14 @@ static const kolo_kernel four = {.element_bytes = 4, .acc_bytes = 4}, eight = {.
 
 static const struct kolo_shared_settings by_band = {
     .lines_bytes_max = KOLO_LINES_BYTES_MAX,
-    .tables = {{UINT64_MAX, 1, {{UINT64_MAX, KOLO_ALGORITHM_ONESHOT, SLOT_BYTES}}},
+    .tables = {{UINT64_MAX, 0, 1, {{UINT64_MAX, KOLO_ALGORITHM_ONESHOT, SLOT_BYTES}}},
                {20000,
+                0,
                 2,
                 {{ONESHOT_BYTES_MAX, KOLO_ALGORITHM_ONESHOT, SLOT_BYTES},
                  {UINT64_MAX, KOLO_ALGORITHM_MESH, CHUNK_BYTES}}},
-               {UINT64_MAX, 1, {{UINT64_MAX, KOLO_ALGORITHM_MESH, SLOT_BYTES}}},
-               {UINT64_MAX, 1, {{UINT64_MAX, KOLO_ALGORITHM_MESH, SLOT_BYTES}}}},
+               {UINT64_MAX, 0, 1, {{UINT64_MAX, KOLO_ALGORITHM_MESH, SLOT_BYTES}}},
+               {UINT64_MAX, 0, 1, {{UINT64_MAX, KOLO_ALGORITHM_MESH, SLOT_BYTES}}}},
 };
 
 static struct kolo_shared_settings forced(kolo_algorithm algorithm) {
@@ -246,7 +247,10 @@ static void test_split(void **state) {
     (void)state;
     const struct kolo_shared_settings two = settings_on(2, 2, false, 0), intel = settings_on(2, 2, true, 0),
                                       one_cpu = settings_on(1, 2, false, 0), three = settings_on(4, 3, false, 0);
-    assert_true(intel.split_bytes_max == 0 && one_cpu.split_bytes_max == 0 && three.split_bytes_max == 0);
+    const struct kolo_shared_settings *whole[] = {&intel, &one_cpu, &three};
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
+        assert_int_equal(chunk_bytes(KOLO_BROADCAST, 64 << 10, whole[i]),
+                         whole[i] == &intel ? 64 << 10 : DEFAULT_SLOT_BYTES);
     static const kolo_collective collectives[] = {KOLO_BROADCAST, KOLO_REDUCE, KOLO_GATHER, KOLO_SCATTER};
     for (size_t i = 0; i < sizeof collectives / sizeof *collectives; i++) {
         const size_t ranks = collectives[i] == KOLO_SCATTER ? 2 : 1; /* blocks in a message */
@@ -260,15 +264,17 @@ static void test_split(void **state) {
     assert_int_equal(chunk_bytes(KOLO_ALLTOALL, 256 << 10, &two), DEFAULT_SLOT_BYTES);
 }
 
-static void test_readers_take(void **state) {
+static void test_takes(void **state) {
     (void)state;
     for (uint32_t cpus = 1; cpus <= 4; cpus++)
-        for (uint32_t ranks = 2; ranks <= 8; ranks++) {
+        for (uint32_t ranks = 2; ranks <= 9; ranks++) {
             const struct kolo_shared_settings settings = settings_on(cpus, ranks, false, 0),
                                               intel = settings_on(cpus, ranks, true, 0);
-            assert_int_equal(settings.readers_take, !KOLO_THREAD_CHECKER && cpus == 2 && (ranks == 3 || ranks == 4));
-            assert_int_equal(plan(KOLO_BROADCAST, 10000, &settings).takes, settings.readers_take);
-            assert_false(intel.readers_take);
+            const bool may = !KOLO_THREAD_CHECKER && cpus == 2 && ranks > 2;
+            assert_int_equal(plan(KOLO_BROADCAST, 10000, &settings).takes, may && ranks <= 4);
+            assert_int_equal(plan(KOLO_BROADCAST, 1 << 18, &settings).takes, may && ranks <= 8);
+            assert_int_equal(plan(KOLO_ALLGATHER, 1 << 16, &settings).takes, may && ranks <= 8); /* four blocks */
+            assert_false(plan(KOLO_BROADCAST, 1 << 18, &intel).takes);
         }
 }
 
@@ -323,18 +329,10 @@ static void test_reads(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_allreduce),
-        cmocka_unit_test(test_forced),
-        cmocka_unit_test(test_single),
-        cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_lines_bytes_end),
-        cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_choices),
-        cmocka_unit_test(test_elements),
-        cmocka_unit_test(test_reads),
-        cmocka_unit_test(test_unknown_cpus),
-        cmocka_unit_test(test_split),
-        cmocka_unit_test(test_readers_take),
+        cmocka_unit_test(test_allreduce),    cmocka_unit_test(test_forced),          cmocka_unit_test(test_single),
+        cmocka_unit_test(test_blocks),       cmocka_unit_test(test_lines_bytes_end), cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_choices),      cmocka_unit_test(test_elements),        cmocka_unit_test(test_reads),
+        cmocka_unit_test(test_unknown_cpus), cmocka_unit_test(test_split),           cmocka_unit_test(test_takes),
         cmocka_unit_test(test_scan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

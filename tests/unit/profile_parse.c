@@ -206,7 +206,7 @@ static const struct kolo_shared_table defaults = {
 };
 
 static void assert_usable(const struct kolo_shared_table *table) {
-    const struct kolo_shared_table single = {UINT64_MAX, 1, {{UINT64_MAX, KOLO_ALGORITHM_ONESHOT, 4096}}};
+    const struct kolo_shared_table single = {UINT64_MAX, 0, 1, {{UINT64_MAX, KOLO_ALGORITHM_ONESHOT, 4096}}};
     const struct kolo_shared_settings settings = {.tables = {[KOLO_TABLE_SINGLE] = single,
                                                              [KOLO_TABLE_ALLREDUCE] = *table,
                                                              [KOLO_TABLE_REDUCE] = single,

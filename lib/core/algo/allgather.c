@@ -1,7 +1,7 @@
 /* All-gather: every rank shows its block to all others, and copies all blocks to their places. Small blocks go through
  * lines, larger ones through slots (phases.h).
  *
- * Lines are for blocks of up to KOLO_LINES_BYTES_MAX.
+ * Lines are for short blocks.
  *
  * Slots are for larger blocks, chunk by chunk. Step c + 1 says that chunk c is there. A rank shows chunk c + 1 before
  * it copies the others' chunk c, so that its peers need not wait for that copy. At step c + 3 it has copied chunk c.

@@ -1,6 +1,6 @@
 /* All-to-all: every rank shows each other rank the block that is for it, and copies what the others show it.
  *
- * Lines are for up to KOLO_LINES_BYTES_MAX, all blocks of a rank together; every rank reads all of them.
+ * Lines are for short blocks, counted together; every rank reads all of them.
  *
  * Slots are for more, with a region for each block (regions.h). Blocks go in pairs: block s of rank r is for rank s -
  * r, modulo the number of ranks, whose block s is for r. So in each of its steps a rank reads from another one, no two
@@ -93,7 +93,7 @@ static int take(kolo_comm *comm, const struct kolo_message *message, size_t tick
         if (rc < 0)
             return rc;
         const uint8_t *region = kolo_region_between(comm, message, peer, comm->rank, ticket, &turn, block, block);
-        rc = kolo_region_check_count(comm, message, region, peer);
+        rc = kolo_region_check_count(comm, message, region, peer, 1);
         if (rc < 0)
             return rc;
         kolo_call_stage(comm, KOLO_TRACE_STAGE_COPY_OUT);

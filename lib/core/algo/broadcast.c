@@ -1,6 +1,6 @@
 /* Broadcast: all ranks get the root's message.
  *
- * Lines are for up to KOLO_LINES_BYTES_MAX. Except in rounds (lines.h) the root waits for nobody, the others for it.
+ * Lines are for short messages. Except in rounds (lines.h) the root waits for nobody, the others for it.
  *
  * Slots are for larger messages, which go through the root's slots, chunk by chunk. Steps:
  *   - 2c + 1: chunk c is in the root's slot.
@@ -39,7 +39,7 @@ int kolo_broadcast_run(kolo_comm *comm, const struct kolo_message *message) {
     const size_t chunks = message->plan.chunks, element_bytes = message->kernel->element_bytes;
     const uint32_t root = message->root;
     int rc = kolo_swaps_stop(comm);
-    kolo_schedule_begin_rooted(comm, 2 * chunks, chunks, message->count * element_bytes);
+    kolo_schedule_begin_rooted(comm, chunks, message->count * element_bytes);
     for (size_t chunk = 0; rc == 0 && chunk < chunks; chunk++) {
         size_t first, count = kolo_chunk(message, chunk, &first);
         const size_t bytes = count * element_bytes;

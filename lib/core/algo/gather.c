@@ -1,6 +1,6 @@
 /* Gather: every rank but the root shows its block, and the root copies all blocks to their places.
  *
- * Lines are for blocks of up to KOLO_LINES_BYTES_MAX. Except in rounds (lines.h) only the root waits for others.
+ * Lines are for short blocks. Except in rounds (lines.h) only the root waits for others.
  *
  * Slots are for larger blocks, chunk by chunk. Steps:
  *   - 2c + 1: the rank has shown chunk c.
@@ -56,7 +56,7 @@ static int take(kolo_comm *comm, const struct kolo_message *message, size_t chun
         const size_t count = kolo_chunk_of(message, whole, chunk, &first);
         int rc = kolo_step_await(comm, peer, 2 * chunk + 1);
         if (rc == 0)
-            rc = kolo_region_check_count(comm, message, slot, peer);
+            rc = kolo_region_check_count(comm, message, slot, peer, 1);
         if (rc < 0)
             return rc;
         kolo_call_stage(comm, KOLO_TRACE_STAGE_COPY_OUT);
@@ -73,7 +73,7 @@ int kolo_gather_run(kolo_comm *comm, const struct kolo_message *message) {
     const size_t chunks = message->plan.chunks;
     const bool is_root = comm->rank == message->root;
     int rc = 0;
-    kolo_schedule_begin_rooted(comm, 2 * chunks, chunks,
+    kolo_schedule_begin_rooted(comm, chunks,
                                message->plan.head_bytes ? SIZE_MAX : message->count * message->kernel->element_bytes);
     if (is_root)
         copy_own(comm, message);

@@ -17,8 +17,8 @@
  * that they name different roots, which they do not in passes in which each of them only writes. If ranks differ in how
  * long a message is, they look in different places from then on, and find a line with another stamp, or none.
  *
- * Each rank counts rounds, and the lines of passes since the last one, by itself; the counts are the same on all ranks.
- * The number in a line of a round is the round's; in a line of a pass it is that of the next round. */
+ * Each rank counts rounds, and the passes since the last one and their lines, by itself; the counts are the same on all
+ * ranks. The number in a line of a round is the round's; in a line of a pass it is that of the next round. */
 #pragma once
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Reduce: only the root gets the result, with the bits of an all-reduce.
  *
- * Lines are for up to KOLO_LINES_BYTES_MAX. Except in rounds (lines.h) only the root waits for others, and folds.
+ * Lines are for short messages. Except in rounds (lines.h) only the root waits for others, and folds.
  *
  * One shot: every rank but the root shows its input, and the root folds all of it. With two ranks nothing is faster, as
  * the root has to touch each byte of the other's input or of the result. Steps:
@@ -63,7 +63,7 @@ int kolo_reduce_run(kolo_comm *comm, const struct kolo_message *message) {
     const size_t chunks = message->plan.chunks;
     const bool is_root = comm->rank == message->root;
     int rc = 0;
-    kolo_schedule_begin_rooted(comm, 2 * chunks, chunks, message->count * message->kernel->element_bytes);
+    kolo_schedule_begin_rooted(comm, chunks, message->count * message->kernel->element_bytes);
     for (size_t chunk = 0; rc == 0 && chunk < chunks; chunk++) {
         rc = is_root ? fold_all(comm, message, chunk) : kolo_region_show(comm, message, chunk);
         kolo_slot_retire_by(comm, chunk, 2 * chunk + 2, is_root ? KOLO_RANKS_MAX : message->root);

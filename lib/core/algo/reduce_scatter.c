@@ -1,7 +1,7 @@
 /* Reduce-scatter: every rank shows each other rank the block that is for it, and folds its own block from its `send`
  * and all others' in one pass into `recv`.
  *
- * Lines are for inputs of up to KOLO_LINES_BYTES_MAX, all blocks together; every rank reads all of them.
+ * Lines are for short inputs, all blocks together; every rank reads all of them.
  *
  * Slots are for larger inputs, with a region for each block (regions.h), which two ranks swap. Step t + 1 says that a
  * rank has shown what ticket t carries. A rank shows ticket t + 1 before it folds ticket t, so that its peers need not

@@ -62,9 +62,11 @@ static inline void kolo_region_set_count(const struct kolo_message *message, uin
         memcpy(region, &(uint64_t){kolo_block_whole(message, &message->send_blocks, peer)}, sizeof(uint64_t));
 }
 
-/* Checks that `peer` sends a block of the count that this rank expects; otherwise MISMATCH. */
+/* Checks that `peer` sends a block of the count that this rank expects; otherwise MISMATCH. A rank that makes another
+ * call may have written there, so first all compare, at `step`, which each publishes before it checks a count. 0: no
+ * other rank writes there. */
 static inline int kolo_region_check_count(kolo_comm *comm, const struct kolo_message *message, const uint8_t *region,
-                                          uint32_t peer) {
+                                          uint32_t peer, uint64_t step) {
     if (!message->plan.head_bytes)
         return 0;
     const uint64_t expected = kolo_block_whole(message, &message->recv_blocks, peer);
@@ -72,7 +74,7 @@ static inline int kolo_region_check_count(kolo_comm *comm, const struct kolo_mes
     memcpy(&count, region, sizeof count);
     if (count == expected)
         return 0;
-    const int rc = kolo_step_await_all(comm, 1); /* a rank that makes another call may have written there */
+    const int rc = step ? kolo_step_await_all(comm, step) : 0;
     return rc < 0 ? rc : kolo_failure_publish_counts(comm, peer, count, expected);
 }
 

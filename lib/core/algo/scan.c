@@ -1,7 +1,7 @@
 /* Scan: rank r gets the reduction of the inputs of ranks 0 .. r, and in an exclusive scan of ranks 0 .. r - 1, with the
  * bits that an all-reduce of those ranks has.
  *
- * Lines are for up to KOLO_LINES_BYTES_MAX: every rank waits for the ranks before it, in rounds (lines.h) for all.
+ * Lines are for short messages: every rank waits for the ranks before it, in rounds (lines.h) for all.
  *
  * One shot is for a little more: every rank shows its input, and reduces what it needs of the others'. Steps are those
  * of an all-reduce in one shot (allreduce/oneshot.c). All wait for all, as in mesh.

@@ -1,13 +1,13 @@
 /* Scatter: the root shows every other rank the block that is for it, and each copies its own.
  *
- * Lines are for up to KOLO_LINES_BYTES_MAX, all blocks together. The root waits for nobody, and the others only for the
+ * Lines are for short blocks, counted together. The root waits for nobody, and the others only for the
  * root's lines, except in rounds (lines.h).
  *
  * Slots are for more, with a region for each block (regions.h). Steps:
  *   - 2t + 1: the root has shown what ticket t carries.
  *   - 2t + 2: the rank has copied its part of it. The root has nothing to copy and publishes both at once.
- * The root waits for others only to reuse its slots: it may be ahead by KOLO_SLOTS tickets, also in its next calls,
- * or by KOLO_PARTS small calls.
+ * The root waits for others only to reuse its slots, and after exchanges (kolo_swaps_stop): it may be ahead by
+ * KOLO_SLOTS tickets, also in its next calls, or by KOLO_PARTS small calls.
  *
  * Where the root's `send` is in a buffer of kolo_alloc, or can be read, the others read it (direct_buffers.h).
  *
@@ -71,7 +71,7 @@ static int take(kolo_comm *comm, const struct kolo_message *message, size_t tick
         kolo_call_stage(comm, KOLO_TRACE_STAGE_COPY_OUT);
         size_t first, count = kolo_chunk(message, turn.chunk, &first);
         uint8_t *region = kolo_region(comm, message, message->root, ticket, &turn, comm->rank);
-        rc = kolo_region_check_count(comm, message, region, message->root);
+        rc = kolo_region_check_count(comm, message, region, message->root, 0);
         if (rc == 0)
             kolo_result_take(message, message->recv + first * element_bytes, region + message->plan.head_bytes,
                              count * element_bytes);
@@ -99,9 +99,8 @@ int kolo_scatter_run(kolo_comm *comm, const struct kolo_message *message) {
     const size_t element_bytes = message->kernel->element_bytes;
     const bool is_root = comm->rank == message->root;
     int rc = kolo_swaps_stop(comm);
-    kolo_schedule_begin_rooted(comm, 2 * tickets, tickets,
-                               message->plan.head_bytes ? SIZE_MAX
-                                                        : comm->size * kolo_region_bytes(message, message->count));
+    kolo_schedule_begin_rooted(
+        comm, tickets, message->plan.head_bytes ? SIZE_MAX : comm->size * kolo_region_bytes(message, message->count));
     for (size_t ticket = 0; rc == 0 && ticket < tickets; ticket++) {
         rc = is_root ? show(comm, message, ticket) : take(comm, message, ticket);
         kolo_slot_retire(comm, ticket, 2 * ticket + 2);

@@ -58,10 +58,9 @@ static size_t lines_bytes_end(const struct kolo_descriptor *of, bool forced,
 
 /* Returns the bytes of a chunk such that one rank copies it in while the other copies the last one out. Between two
  * ranks of a Zen 5 it took 0.64 to 0.9 of the time from 32 to 512 KiB, near and far; smaller chunks gained nothing. */
-static size_t split_bytes(const struct kolo_question *question, const struct kolo_shared_settings *settings,
-                          size_t bytes) {
+static size_t split_bytes(const struct kolo_descriptor *of, const struct kolo_shared_table *table, size_t bytes) {
     enum { CHUNKS = 8, LEAST_BYTES = 16 << 10 };
-    return question->descriptor->has_root && bytes >= 2 * LEAST_BYTES && bytes <= settings->split_bytes_max
+    return of->has_root && bytes >= 2 * LEAST_BYTES && bytes <= table->split_bytes_max
                ? larger(bytes / CHUNKS, LEAST_BYTES)
                : SIZE_MAX;
 }
@@ -87,7 +86,7 @@ void kolo_plan_make(const struct kolo_question *question, const struct kolo_shar
     answer->blocks = 1;
     answer->head_bytes = 0;
     answer->leaves_own_out = of->leaves_own_out;
-    answer->takes = settings->readers_take;
+    answer->takes = bytes * (of->recv == WHOLE ? 1 : question->ranks) >= settings->take_bytes_min;
     answer->chunks = 1; /* a call with no elements still synchronises */
     answer->stream = answer->reads = false;
     if (answer->lines) {
@@ -95,10 +94,11 @@ void kolo_plan_make(const struct kolo_question *question, const struct kolo_shar
         return;
     }
     const size_t element_lines_bytes = whole_lines(kernel->element_bytes);
-    size_t chunk_bytes = kolo_minimum(slot_chunk_bytes(algorithm, kernel, slot_bytes),
-                                      larger(split_bytes(question, settings, sent_bytes), element_lines_bytes));
-    if (algorithm == (kolo_algorithm)band->algorithm)
-        chunk_bytes = kolo_minimum(chunk_bytes, larger(band->chunk_bytes, element_lines_bytes));
+    size_t chunk_bytes = slot_chunk_bytes(algorithm, kernel, slot_bytes);
+    if (algorithm == (kolo_algorithm)band->algorithm) {
+        const size_t most_bytes = kolo_minimum(band->chunk_bytes, split_bytes(of, table, sent_bytes));
+        chunk_bytes = kolo_minimum(chunk_bytes, larger(most_bytes, element_lines_bytes));
+    }
     if (sends_blocks) { /* regions begin on lines */
         answer->blocks = (uint32_t)kolo_minimum(question->ranks, chunk_bytes / element_lines_bytes);
         chunk_bytes = chunk_bytes / answer->blocks / KOLO_LINE_BYTES * KOLO_LINE_BYTES;

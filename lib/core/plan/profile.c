@@ -341,6 +341,7 @@ bool kolo_profile_fits(const struct kolo_profile *profile, const struct kolo_pro
 
 void kolo_profile_apply(const kolo_profile_section *section, struct kolo_shared_table *table) {
     const struct kolo_shared_table defaults = *table;
+    table->split_bytes_max = 0; /* chunks were measured */
     if (section->has_stream)
         table->stream_bytes_min = section->stream_bytes_min;
     for (table->bands = 0; table->bands < (uint32_t)section->bands; table->bands++) {

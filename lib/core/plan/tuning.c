@@ -46,14 +46,23 @@ static uint64_t stream_bytes_min(uint32_t ranks, const kolo_topology *topology) 
  * the same time if the message has several chunks. An Intel keeps lines in the writer's L2, where slots of 256 KiB
  * displace the message: with 64 KiB between two ranks (Emerald Rapids) a broadcast of 256 KiB took 0.7 of the time, one
  * of 1 MiB and a reduction 0.8 to 0.9; 32 KiB were as fast, or slower. On a Zen 5, which takes lines over
- * (reduce/copy.h), larger ones are faster. It was not measured with more ranks, each of which has its part of a chunk
- * where they exchange blocks. */
+ * (reduce/copy.h), larger ones are faster above 512 KiB. It was not measured with more ranks, each of which has its
+ * part of a chunk where they exchange blocks. */
 static uint32_t copied_chunk_bytes(const struct kolo_tuning_question *question) {
     enum { INTEL_BYTES = 32 << 10 }; /* for each rank */
     const uint64_t bytes = (uint64_t)question->ranks * INTEL_BYTES;
     const bool is_less = question->topology->is_intel && bytes < question->slot_bytes &&
                          question->ranks <= kolo_cpu_set_count(&question->topology->allowed);
     return (uint32_t)(is_less ? bytes : question->slot_bytes);
+}
+
+/* Returns the largest message with a root that the plan cuts into chunks. Where ranks share CPUs that gains nothing: a
+ * scatter among four on two took up to twice the time. It was not measured between more, each on a CPU. */
+static uint64_t split_bytes_max(const struct kolo_tuning_question *question) {
+    enum { BYTES_MAX = 512 << 10 };
+    return question->ranks == 2 && !question->topology->is_intel && kolo_cpu_set_count(&question->topology->allowed) > 1
+               ? BYTES_MAX
+               : 0;
 }
 
 /* All-reduce. Where ranks run in several cache domains, bench/simulate predicts tree to be ahead at every size or, with
@@ -80,6 +89,7 @@ static struct kolo_shared_table default_reduce(const struct kolo_tuning_question
     const uint64_t stream_min = stream_bytes_min(question->ranks, question->topology);
     struct kolo_shared_table table = {
         .stream_bytes_min = stream_min,
+        .split_bytes_max = split_bytes_max(question),
         .bands = 2,
         .band = {{question->ranks > 2 ? oneshot_bytes_max(question->ranks, question->topology) : stream_min - 1,
                   KOLO_ALGORITHM_ONESHOT, copied_chunk_bytes(question)},
@@ -135,28 +145,23 @@ static struct kolo_shared_table default_scan(const struct kolo_tuning_question *
     };
 }
 
-/* Returns the largest message with a root that the plan cuts into chunks. Where ranks share CPUs that gains nothing: a
- * scatter among four on two took up to twice the time. It was not measured between more, each on a CPU. */
-static uint64_t split_bytes_max(const struct kolo_tuning_question *question) {
-    enum { BYTES_MAX = 512 << 10 };
-    return question->ranks == 2 && !question->topology->is_intel && kolo_cpu_set_count(&question->topology->allowed) > 1
-               ? BYTES_MAX
-               : 0;
-}
-
-/* Returns whether all ranks that read one slot take its lines over. They are to stay modified ones, which move from
- * core to core along with the right to change them. Between two cores of a Zen 5 that pays for up to two ranks a core:
- * a broadcast of 16 KiB to 4 MiB among three or four took 0.6 to 0.9 of the time near, 0.2 to 0.8 far, an allgather 0.7
- * to 0.9 and 0.4 to 0.8. With eight the lines move too often: up to 1.7. It was not measured with more cores. */
-static bool readers_take(const struct kolo_tuning_question *question) {
-    enum { CPUS = 2, RANKS_MAX = 4 };
-    return !KOLO_THREAD_CHECKER && !question->topology->is_intel && question->ranks > 2 &&
-           question->ranks <= RANKS_MAX && kolo_cpu_set_count(&question->topology->allowed) == CPUS;
+/* Returns the least result of which all ranks that read one slot take the lines over. Those are to stay modified ones,
+ * which move from core to core along with the right to change them. Between two cores of a Zen 5 that pays for up to
+ * two ranks a core: a broadcast of 16 KiB to 4 MiB among three or four took 0.6 to 0.9 of the time near, 0.2 to 0.8
+ * far, an allgather 0.7 to 0.9 and 0.4 to 0.8. With eight the lines move more often: from 1 MiB on 0.95 to 1.15 near,
+ * 0.45 to 0.75 far, but below up to 1.3 and 1.7. It was not measured with more cores. */
+static uint64_t take_bytes_min(const struct kolo_tuning_question *question) {
+    enum { CPUS = 2, FEW_RANKS = 4, RANKS_MAX = 8, MANY_BYTES = 1 << 20 };
+    if (KOLO_THREAD_CHECKER || question->topology->is_intel || question->ranks == 2 || question->ranks > RANKS_MAX ||
+        kolo_cpu_set_count(&question->topology->allowed) != CPUS)
+        return UINT64_MAX;
+    return question->ranks <= FEW_RANKS ? 0 : MANY_BYTES;
 }
 
 void kolo_tuning_default(struct kolo_shared_settings *settings, const struct kolo_tuning_question *question) {
     const struct kolo_shared_table single = {
         .stream_bytes_min = stream_bytes_min(question->ranks, question->topology),
+        .split_bytes_max = split_bytes_max(question),
         .bands = 1,
         .band = {{UINT64_MAX, KOLO_ALGORITHM_ONESHOT, copied_chunk_bytes(question)}},
     };
@@ -164,8 +169,7 @@ void kolo_tuning_default(struct kolo_shared_settings *settings, const struct kol
         .algorithm = (uint32_t)question->algorithm,
         .direct_bytes_min = DIRECT_BYTES_MIN * question->ranks,
         .lines_bytes_max = lines_bytes_max(question->ranks),
-        .split_bytes_max = split_bytes_max(question),
-        .readers_take = readers_take(question),
+        .take_bytes_min = take_bytes_min(question),
         .tables[KOLO_TABLE_SINGLE] = single,
     };
     choose_reads(settings->reads, question);

@@ -23,10 +23,10 @@ void kolo_copy_stream(void *dst, const void *src, size_t bytes, const void *next
  * kolo_reducer_select calls it. Any number of threads may call it, at any time. */
 void kolo_copy_select(void);
 
-/* Taking over lines: this core reads memory that another core wrote, that nobody else reads, and that the other core
- * writes next. It then stores to each line what the line already holds. So the line moves back and forth as a modified
- * one, and no copy of it is left that the writer would have to invalidate. Several cores may do so at once, since
- * nothing changes (readers_take in plan/tuning.c says where that pays).
+/* Taking over lines: this core reads memory that another core wrote, and that the other core writes next. It then
+ * stores to each line what the line already holds. So the line moves back and forth as a modified one, and no copy of
+ * it is left that the writer would have to invalidate. Several cores may do so at once, since nothing changes
+ * (take_bytes_min in plan/tuning.c says where that pays).
  *
  * Measured on two cores of an EPYC in a virtual machine: 64 KiB from one core to the other in 4.3 us, not 28, and 1 MiB
  * in 64, not 340; with the two cores nearer, 256 KiB in 8.7, not 17. An Intel (Emerald Rapids) tells the reader of a

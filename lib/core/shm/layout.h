@@ -150,6 +150,7 @@ struct kolo_shared_band {
 /* The bands of a collective. */
 struct kolo_shared_table {
     uint64_t stream_bytes_min; /* results of messages from here on are stored past the caches */
+    uint64_t split_bytes_max;  /* up to here messages with a root are cut into smaller chunks; 0: none are */
     uint32_t bands;            /* at least 1 */
     struct kolo_shared_band band[KOLO_BANDS];
 };
@@ -169,9 +170,8 @@ struct kolo_shared_settings {
     uint64_t direct_bytes_min;  /* messages from here on may be reduced directly in buffers of kolo_alloc */
     uint64_t single_copy_bytes; /* these two for groups of the ranks: rank 0's KOLO_SINGLE_COPY */
     bool tree_sizes_given;      /* by rank 0's KOLO_ALGO */
-    uint64_t lines_bytes_max;   /* the largest message, all blocks together, that goes through lines */
-    uint64_t split_bytes_max;   /* messages with a root of up to so many bytes are cut into chunks; 0: none are */
-    bool readers_take;          /* all ranks that read one slot take its lines over, see kolo_take */
+    uint64_t take_bytes_min;  /* results of so many bytes: all that read one slot take its lines over, see kolo_take */
+    uint64_t lines_bytes_max; /* the largest message, all blocks together, that goes through lines */
     /* The ranks in a group of each level of a tree: powers of two, ascending; 0: no such level, nor any after it. */
     uint32_t tree_sizes[KOLO_LEVELS_MAX];
     struct kolo_shared_table tables[KOLO_TABLES];

@@ -153,14 +153,14 @@ static inline size_t kolo_part_bytes(const kolo_comm *comm) {
     return bytes < KOLO_PART_BYTES_MAX ? bytes : KOLO_PART_BYTES_MAX;
 }
 
-/* The same for a collective with a root. Where it has one ticket, of at most `bytes` in a slot, a part may do. All
- * ranks pass the same. */
-static inline void kolo_schedule_begin_rooted(kolo_comm *comm, uint64_t steps, uint64_t tickets, size_t bytes) {
+/* The same for a collective with a root, with two steps a ticket. Where it has one ticket, of at most `bytes` in a slot,
+ * a part may do. All ranks pass the same. */
+static inline void kolo_schedule_begin_rooted(kolo_comm *comm, uint64_t tickets, size_t bytes) {
     if (tickets != 1 || bytes > kolo_part_bytes(comm) || comm->nodes) {
-        kolo_schedule_begin(comm, steps, tickets);
+        kolo_schedule_begin(comm, 2 * tickets, tickets);
         return;
     }
-    comm->call.steps = steps;
+    comm->call.steps = 2;
     comm->call.tickets = 1;
     comm->call.is_small = true;
 }
