@@ -74,7 +74,7 @@ static kolo_comm *make_comm(uint32_t rank, uint32_t lane, kolo_comm *first, cons
     comm->signal = &comm->segment.signals[rank];
     comm->history = &comm->segment.histories[rank];
     comm->settings = shape->settings;
-    kolo_plan_lines(&shape->settings, comm->lines_bytes_end);
+    kolo_plan_lines(&shape->settings, shape->ranks, comm->lines_bytes_end);
     comm->segment.members[rank].process.pid = PID_FIRST + rank;
     atomic_store(&comm->segment.members[rank].state, KOLO_MEMBER_PRESENT);
     return comm;

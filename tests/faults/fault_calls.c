@@ -120,7 +120,7 @@ static bool is_scan(const struct fault_case *what) {
 bool family_is_one_way(const struct fault_case *what) {
     const collective_shape *shape = &collective_shapes[what->collective];
     if (is_scan(what))
-        return what->nodes > 0 || what->count * sizeof(int32_t) <= KOLO_LINES_BYTES_MAX;
+        return what->nodes > 0 || what->count * sizeof(int32_t) <= kolo_lines_bytes_max((uint32_t)what->ranks);
     return shape->sent_by_root || shape->taken_by_root;
 }
 

@@ -195,7 +195,6 @@ static void draw_shape(sched_shape *shape, const sched_case *from, uint64_t *ran
     memcpy(settings->tree_sizes, trees[below(random, sizeof trees / sizeof *trees)], sizeof settings->tree_sizes);
     table->stream_bytes_min = percent(random, 30) ? 0 : UINT64_MAX;
     settings->direct_bytes_min = UINT64_MAX;
-    settings->lines_bytes_max = LINES_BYTES;
     settings->take_bytes_min = UINT64_MAX; /* stores that change nothing race with other readers */
     if (has(from, SCHED_PAIRS) && from->algorithms & DIRECT) {
         add_direct_band(&shape->team, random);

@@ -15,7 +15,6 @@ enum { SLOT_BYTES = 8192, DEFAULT_SLOT_BYTES = 256 << 10, CHUNK_BYTES = 2048, ON
 static const kolo_kernel four = {.element_bytes = 4, .acc_bytes = 4}, eight = {.element_bytes = 8, .acc_bytes = 8};
 
 static const struct kolo_shared_settings by_band = {
-    .lines_bytes_max = KOLO_LINES_BYTES_MAX,
     .tables = {{UINT64_MAX, 0, 1, {{UINT64_MAX, KOLO_ALGORITHM_ONESHOT, SLOT_BYTES}}},
                {20000,
                 0,
@@ -42,9 +41,9 @@ static struct kolo_answer plan(kolo_collective collective, size_t count, const s
 
 static void test_allreduce(void **state) {
     (void)state;
-    struct kolo_answer answer = plan(KOLO_ALLREDUCE, KOLO_LINES_BYTES_MAX / 4, &by_band);
+    struct kolo_answer answer = plan(KOLO_ALLREDUCE, kolo_lines_bytes_max(4) / 4, &by_band);
     assert_true(answer.lines && answer.algorithm == KOLO_ALGORITHM_ONESHOT);
-    answer = plan(KOLO_ALLREDUCE, KOLO_LINES_BYTES_MAX / 4 + 1, &by_band);
+    answer = plan(KOLO_ALLREDUCE, kolo_lines_bytes_max(4) / 4 + 1, &by_band);
     assert_true(!answer.lines && answer.algorithm == KOLO_ALGORITHM_ONESHOT && answer.chunks == 1);
     answer = plan(KOLO_ALLREDUCE, ONESHOT_BYTES_MAX / 4 + 1, &by_band);
     assert_true(answer.algorithm == KOLO_ALGORITHM_MESH && !answer.stream);
@@ -88,9 +87,9 @@ static void test_single(void **state) {
 /* Blocks share a slot, each in a region of whole lines, and take turns where it is too small. */
 static void test_blocks(void **state) {
     (void)state;
-    struct kolo_answer answer = plan(KOLO_ALLTOALL, KOLO_LINES_BYTES_MAX / 4 / 4, &by_band);
+    struct kolo_answer answer = plan(KOLO_ALLTOALL, kolo_lines_bytes_max(4) / 4 / 4, &by_band);
     assert_true(answer.lines); /* four blocks */
-    answer = plan(KOLO_ALLTOALL, KOLO_LINES_BYTES_MAX / 4 / 4 + 1, &by_band);
+    answer = plan(KOLO_ALLTOALL, kolo_lines_bytes_max(4) / 4 / 4 + 1, &by_band);
     assert_true(!answer.lines && answer.blocks == 4 && answer.head_bytes == 0);
     assert_int_equal(answer.chunk_count * 4, SLOT_BYTES / 4);
     answer = plan(KOLO_ALLTOALLV, 100000, &by_band);
@@ -154,14 +153,14 @@ static void test_lines_bytes_end(void **state) {
     size_t bytes_end[KOLO_COLLECTIVES];
     struct kolo_shared_settings few = by_band;
     few.tables[KOLO_TABLE_ALLREDUCE].band[0].bytes_max = 100;
-    kolo_plan_lines(&by_band, bytes_end);
+    kolo_plan_lines(&by_band, 2, bytes_end);
     assert_int_equal(bytes_end[KOLO_ALLREDUCE], KOLO_LINES_BYTES_MAX + 1);
     assert_int_equal(bytes_end[KOLO_ALLGATHERV], 0);
     assert_true(bytes_end[KOLO_BARRIER] > 0 && bytes_end[KOLO_BROADCAST] > 0);
-    kolo_plan_lines(&few, bytes_end);
+    kolo_plan_lines(&few, 2, bytes_end);
     assert_int_equal(bytes_end[KOLO_ALLREDUCE], 101);
     few = forced(KOLO_ALGORITHM_MESH);
-    kolo_plan_lines(&few, bytes_end);
+    kolo_plan_lines(&few, 2, bytes_end);
     assert_int_equal(bytes_end[KOLO_ALLREDUCE], 0);
     assert_true(bytes_end[KOLO_BARRIER] > 0);
 }

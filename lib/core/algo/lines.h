@@ -128,7 +128,7 @@ static inline bool kolo_lines_is_ahead(const kolo_comm *comm, uint32_t peer) {
 static inline const uint8_t *kolo_lines_unpack(kolo_comm *comm, uint32_t peer, struct kolo_shared_line *line,
                                                size_t bytes, uint64_t number, int *rc) {
     kolo_bell *bell = &comm->segment.signals[peer].bell;
-    uint8_t *unpacked = comm->call.unpacked + peer * KOLO_LINE_SET_BYTES;
+    uint8_t *unpacked = comm->call.unpacked + peer * kolo_unpacked_bytes(comm->size);
     memcpy(unpacked, line->payload + sizeof comm->call.stamp, KOLO_LINE_BYTES_MAX);
     for (size_t done = KOLO_LINE_BYTES_MAX; done < bytes; done += KOLO_LINE_PAYLOAD) {
         line++;

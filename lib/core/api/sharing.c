@@ -12,7 +12,7 @@
 #include "comm/creation/create.h"
 #include "shm/memory_file.h"
 
-enum { STATUSES = -KOLO_ERR_STATE + 1, WORDS_MAX = KOLO_LINES_BYTES_MAX / sizeof(uint64_t) };
+enum { STATUSES = -KOLO_ERR_STATE + 1 };
 
 int kolo_shared_call_begin(const char *function, kolo_comm *comm, struct kolo_call_key key) {
     int rc = kolo_get_ready(function, comm);
@@ -44,11 +44,12 @@ int kolo_words_gather(kolo_comm *comm, const uint64_t *own, uint64_t *words) {
 
 /* Like kolo_words_reduce, over the ranks of this node. */
 static int reduce_on_node(kolo_comm *comm, kolo_op op, const uint64_t *words, uint64_t *results, size_t count) {
+    const size_t most = kolo_lines_bytes_max(comm->size) / sizeof *words;
     int rc = 0;
     if (comm->size == 1)
         memmove(results, words, count * sizeof *words);
-    for (size_t done = 0; rc == 0 && comm->size > 1 && done < count; done += WORDS_MAX)
-        rc = kolo_oneshot_lines(comm, words + done, results + done, count - done < WORDS_MAX ? count - done : WORDS_MAX,
+    for (size_t done = 0; rc == 0 && comm->size > 1 && done < count; done += most)
+        rc = kolo_oneshot_lines(comm, words + done, results + done, count - done < most ? count - done : most,
                                 &comm->reducer->kernels[KOLO_U64][op], 0);
     return rc;
 }

@@ -38,7 +38,7 @@ static bool fits_tree_lines(const struct kolo_question *question, const struct k
     uint32_t levels = 1;
     while (levels <= KOLO_LEVELS_MAX && settings->tree_sizes[levels - 1])
         levels++;
-    const size_t lines = (settings->lines_bytes_max + sizeof(uint64_t)) / KOLO_LINE_PAYLOAD;
+    const size_t lines = kolo_lines_most(question->ranks);
     return lines >= levels &&
            question->count * question->kernel->acc_bytes <= lines / levels * KOLO_LINE_PAYLOAD - sizeof(uint64_t);
 }
@@ -49,11 +49,12 @@ static bool can_force(const struct kolo_descriptor *of, uint32_t algorithm) {
 }
 
 static size_t lines_bytes_end(const struct kolo_descriptor *of, bool forced,
-                              const struct kolo_shared_settings *settings) {
+                              const struct kolo_shared_settings *settings, uint32_t ranks) {
     const struct kolo_shared_band *first = &settings->tables[of->table].band[0];
     if (!of->lines || (forced ? settings->algorithm : first->algorithm) != KOLO_ALGORITHM_ONESHOT)
         return 0;
-    return 1 + (forced ? settings->lines_bytes_max : kolo_minimum(settings->lines_bytes_max, first->bytes_max));
+    const size_t most = kolo_lines_bytes_max(ranks);
+    return 1 + (forced ? most : kolo_minimum(most, first->bytes_max));
 }
 
 /* Returns the bytes of a chunk such that one rank copies it in while the other copies the last one out. Between two
@@ -80,9 +81,8 @@ void kolo_plan_make(const struct kolo_question *question, const struct kolo_shar
         (of->has_tensors && bytes > question->packed_bytes_max))
         algorithm = KOLO_ALGORITHM_MESH;
     answer->algorithm = algorithm;
-    answer->lines = !question->lanes &&
-                    ((sent_bytes <= settings->lines_bytes_max && sent_bytes < lines_bytes_end(of, forced, settings)) ||
-                     (algorithm == KOLO_ALGORITHM_TREE && fits_tree_lines(question, settings)));
+    answer->lines = !question->lanes && (sent_bytes < lines_bytes_end(of, forced, settings, question->ranks) ||
+                                         (algorithm == KOLO_ALGORITHM_TREE && fits_tree_lines(question, settings)));
     answer->blocks = 1;
     answer->head_bytes = 0;
     answer->leaves_own_out = of->leaves_own_out;
@@ -127,8 +127,7 @@ static bool table_is_valid(const struct kolo_shared_table *table, uint32_t algor
 }
 
 bool kolo_plan_settings_valid(const struct kolo_shared_settings *settings) {
-    if (settings->algorithm >= KOLO_ALGORITHMS || settings->lines_bytes_max > KOLO_LINES_BYTES_MAX ||
-        !table_is_valid(&settings->tables[KOLO_TABLE_SINGLE], BIT(ONESHOT)))
+    if (settings->algorithm >= KOLO_ALGORITHMS || !table_is_valid(&settings->tables[KOLO_TABLE_SINGLE], BIT(ONESHOT)))
         return false;
     for (int i = 0; i < KOLO_COLLECTIVES; i++) {
         const struct kolo_descriptor *of = kolo_descriptor_of((kolo_collective)i);
@@ -148,10 +147,10 @@ bool kolo_plan_settings_valid(const struct kolo_shared_settings *settings) {
     return true;
 }
 
-void kolo_plan_lines(const struct kolo_shared_settings *settings, size_t bytes_end[KOLO_COLLECTIVES]) {
+void kolo_plan_lines(const struct kolo_shared_settings *settings, uint32_t ranks, size_t bytes_end[KOLO_COLLECTIVES]) {
     for (int i = 0; i < KOLO_COLLECTIVES; i++) {
         const struct kolo_descriptor *of = kolo_descriptor_of((kolo_collective)i);
-        bytes_end[i] = lines_bytes_end(of, can_force(of, settings->algorithm), settings);
+        bytes_end[i] = lines_bytes_end(of, can_force(of, settings->algorithm), settings, ranks);
     }
 }
 

@@ -74,8 +74,11 @@ struct kolo_answer {
     bool reads;               /* ranks read out of each other's memory if they can; if not, the fields above hold */
 };
 
-/* The message bytes that fit one set of lines, and the first line alone, behind its stamp. */
-#define KOLO_LINES_BYTES_MAX ((size_t)KOLO_LINES * KOLO_LINE_PAYLOAD - sizeof(uint64_t))
+/* The message bytes, all blocks of a rank together, that fit lines, and the first line alone, behind its stamp. */
+static inline size_t kolo_lines_bytes_max(uint32_t ranks) {
+    return kolo_lines_most(ranks) * (size_t)KOLO_LINE_PAYLOAD - sizeof(uint64_t);
+}
+#define KOLO_LINES_BYTES_MAX ((size_t)KOLO_LINES * KOLO_LINE_PAYLOAD - sizeof(uint64_t)) /* between two ranks */
 #define KOLO_LINE_BYTES_MAX  (KOLO_LINE_PAYLOAD - sizeof(uint64_t))
 
 void kolo_plan_make(const struct kolo_question *question, const struct kolo_shared_settings *settings,
@@ -85,7 +88,7 @@ void kolo_plan_make(const struct kolo_question *question, const struct kolo_shar
 bool kolo_plan_settings_valid(const struct kolo_shared_settings *settings);
 
 /* Fills bytes_end for each collective: messages of fewer bytes, over all blocks that a rank sends, go through lines. */
-void kolo_plan_lines(const struct kolo_shared_settings *settings, size_t bytes_end[KOLO_COLLECTIVES]);
+void kolo_plan_lines(const struct kolo_shared_settings *settings, uint32_t ranks, size_t bytes_end[KOLO_COLLECTIVES]);
 
 /* Returns the number of elements of slice `rank` of `ranks` of a chunk; *first is the first of them. All slices but the
  * last ones are equal. Slices begin on a KOLO_LINE_BYTES boundary of the chunk if element_bytes divides that. */

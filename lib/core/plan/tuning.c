@@ -16,14 +16,6 @@
 /* The least message, per rank, that is reduced directly: in direct all ranks wait for each other twice. */
 #define DIRECT_BYTES_MIN UINT64_C(512)
 
-/* Returns the largest message for lines. From 448 to 640 bytes between two ranks (Zen 5) they took 0.62 to 0.77 of the
- * time of slots near, but for allgather, and 0.8 to 1.1 far, but for all-to-all. With more ranks, where each reads more
- * lines than it needs, that became 0.4 to 1.3. */
-static uint64_t lines_bytes_max(uint32_t ranks) {
-    enum { LESS_BYTES = 440 };
-    return ranks == 2 ? KOLO_LINES_BYTES_MAX : LESS_BYTES;
-}
-
 /* Returns the largest message for one shot. One shot makes every rank read N - 1 messages and fold N; in mesh each byte
  * crosses twice, with one more step between. With two ranks both take the same time at about 1/64 of L2, whether they
  * share an L3 cache or not; from there the limit is assumed to fall with the square of N. Where ranks share cores, a
@@ -34,7 +26,8 @@ static uint64_t oneshot_bytes_max(uint32_t ranks, const kolo_topology *topology)
     const uint32_t cpus = kolo_cpu_set_count(&topology->allowed);
     const bool shares = cpus > 0 && ranks > cpus;
     const uint64_t bytes = shares ? l2_bytes * ranks / cpus / 384 : l2_bytes / (16 * (uint64_t)ranks * ranks);
-    return bytes < lines_bytes_max(ranks) ? lines_bytes_max(ranks) : bytes;
+    const uint64_t least = kolo_lines_bytes_max(ranks);
+    return bytes < least ? least : bytes;
 }
 
 /* Returns the size from which on results go past the caches: send and recv of the ranks no longer fit the L3 caches. */
@@ -168,7 +161,6 @@ void kolo_tuning_default(struct kolo_shared_settings *settings, const struct kol
     *settings = (struct kolo_shared_settings){
         .algorithm = (uint32_t)question->algorithm,
         .direct_bytes_min = DIRECT_BYTES_MIN * question->ranks,
-        .lines_bytes_max = lines_bytes_max(question->ranks),
         .take_bytes_min = take_bytes_min(question),
         .tables[KOLO_TABLE_SINGLE] = single,
     };

@@ -1,6 +1,6 @@
 /* One shot: every rank shows its input to all, and reduces all itself, in canonical order. No elements: a barrier.
  *
- * Lines (algo/lines.h) are for short messages (lines_bytes_max in plan/tuning.c). They are NCCL's LL protocol, with a
+ * Lines (algo/lines.h) are for short messages (kolo_lines_most). They are NCCL's LL protocol, with a
  * flag in each cache line. Two ranks need one cache-line transfer each way, at the same time.
  *
  * Slots are for larger messages. For each chunk a rank copies its input into its slot and publishes that, then folds

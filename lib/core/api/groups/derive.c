@@ -11,7 +11,7 @@ int kolo_comm_prepare(kolo_comm *made) {
         (!kolo_plan_settings_valid(&made->settings) || made->settings.threads > KOLO_THREADS_MAX))
         return kolo_fail(KOLO_ERR_VERSION, "rank %u: rank 0's plan is damaged", made->global_rank);
     if (!made->nodes && made->size > 1)
-        kolo_plan_lines(&made->settings, made->lines_bytes_end);
+        kolo_plan_lines(&made->settings, made->size, made->lines_bytes_end);
     return made->above->complete(made);
 }
 

@@ -303,12 +303,12 @@ static int await_completion(kolo_comm *comm, struct kolo_job *job, void *lent) {
 static size_t call_bytes(uint32_t ranks) {
     const struct kolo_call_state *call = NULL;
     return ranks * (sizeof *call->peer_steps + sizeof *call->sources + 2 * sizeof *call->offsets[0] +
-                    sizeof *call->targets + KOLO_LINE_SET_BYTES) +
+                    sizeof *call->targets + kolo_unpacked_bytes(ranks)) +
            KOLO_STREAMED_PIECE_BYTES + KOLO_PACKED_BYTES_MAX;
 }
 
 static int allocate_call(struct kolo_call_state *call, uint32_t ranks, uint32_t global_ranks) {
-    const size_t unpacked_bytes = ranks * KOLO_LINE_SET_BYTES;
+    const size_t unpacked_bytes = ranks * kolo_unpacked_bytes(ranks);
     call->peer_steps = calloc(ranks, sizeof *call->peer_steps);
     call->sources = calloc(ranks, sizeof *call->sources);
     for (int i = 0; i < 2; i++)
