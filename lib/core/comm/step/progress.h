@@ -153,8 +153,8 @@ static inline size_t kolo_part_bytes(const kolo_comm *comm) {
     return bytes < KOLO_PART_BYTES_MAX ? bytes : KOLO_PART_BYTES_MAX;
 }
 
-/* The same for a collective with a root, with two steps a ticket. Where it has one ticket, of at most `bytes` in a slot,
- * a part may do. All ranks pass the same. */
+/* The same for a collective with a root, with two steps a ticket. Where it has one ticket, of at most `bytes` in a
+ * slot, a part may do. All ranks pass the same. */
 static inline void kolo_schedule_begin_rooted(kolo_comm *comm, uint64_t tickets, size_t bytes) {
     if (tickets != 1 || bytes > kolo_part_bytes(comm) || comm->nodes) {
         kolo_schedule_begin(comm, 2 * tickets, tickets);
