@@ -43,7 +43,7 @@
 #define KOLO_STAMPS_NEAR     5                /* of them, beside its progress */
 #define KOLO_HISTORY         64               /* last calls that a rank shows; a power of two */
 #define KOLO_PASSES          46               /* in succession, see algo/lines.h */
-#define KOLO_PASS_LINES      156              /* of those */
+#define KOLO_PASS_LINES      62               /* of those */
 #define KOLO_LINES           12               /* of a round */
 #define KOLO_LINE_PAYLOAD    56               /* bytes of a line behind its round */
 #define KOLO_SLOT_BYTES_MAX  (UINT64_C(1) << 30)
