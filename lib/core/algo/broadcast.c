@@ -7,7 +7,7 @@
  *   - 2c + 2: the rank that publishes it has copied the chunk. The root has nothing to copy and publishes both steps at
  *     once.
  * The root goes on while the others copy, by up to KOLO_SLOTS chunks, also into its next calls, or by KOLO_PARTS small
- * calls.
+ * calls. After exchanges all wait for all first (kolo_swaps_stop).
  *
  * Where the root's buffer is one of kolo_alloc, the others copy from it (direct_buffers.h). */
 #include "algo/direct_buffers.h"

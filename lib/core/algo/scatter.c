@@ -1,7 +1,7 @@
 /* Scatter: the root shows every other rank the block that is for it, and each copies its own.
  *
- * Lines are for short blocks, counted together. The root waits for nobody, and the others only for the
- * root's lines, except in rounds (lines.h).
+ * Lines are for short blocks, counted together. The root waits for nobody, and the others only for the root's lines,
+ * except in rounds (lines.h).
  *
  * Slots are for more, with a region for each block (regions.h). Steps:
  *   - 2t + 1: the root has shown what ticket t carries.

@@ -1,7 +1,7 @@
 /* One shot: every rank shows its input to all, and reduces all itself, in canonical order. No elements: a barrier.
  *
- * Lines (algo/lines.h) are for short messages (kolo_lines_most). They are NCCL's LL protocol, with a
- * flag in each cache line. Two ranks need one cache-line transfer each way, at the same time.
+ * Lines (algo/lines.h) are for short messages (kolo_lines_most). They are NCCL's LL protocol, with a flag in each cache
+ * line. Two ranks need one cache-line transfer each way, at the same time.
  *
  * Slots are for larger messages. For each chunk a rank copies its input into its slot and publishes that, then folds
  * all ranks' slots. Step c + 1 says that chunk c is there. A rank shows chunk c + 1 before it folds chunk c, so that
