@@ -13,9 +13,9 @@
  * other. The passes after a round take as many lines as their messages need, one behind the other. A rank that has
  * ended the round knows that all have begun it, so they have ended all passes before it, and no rank reads these lines
  * any more. Where too few lines are left for the next pass, or ranks would be too far ahead of each other for a failure
- * to tell what they called (comm/step/history.h), it is done as a round. In that round ranks also find out
- * that they name different roots, which they do not in passes in which each of them only writes. If ranks differ in how
- * long a message is, they look in different places from then on, and find a line with another stamp, or none.
+ * to tell what they called (comm/step/history.h), it is done as a round. In that round ranks also find out that they
+ * name different roots, which they do not in passes in which each of them only writes. If ranks differ in how long a
+ * message is, they look in different places from then on, and find a line with another stamp, or none.
  *
  * Each rank counts rounds, and the passes since the last one and their lines, by itself; the counts are the same on all
  * ranks. The number in a line of a round is the round's; in a line of a pass it is that of the next round. */

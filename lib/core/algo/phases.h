@@ -38,6 +38,20 @@ static inline int kolo_phase_show(kolo_comm *comm, const struct kolo_message *me
     return 0;
 }
 
+/* Waits until all have shown the chunk, and points comm->call.sources at the inputs of the first `inputs` ranks, and at
+ * this rank's own in `send`. The stage that follows is folding them. */
+static inline int kolo_phase_await_shown(kolo_comm *comm, const struct kolo_message *message, size_t chunk,
+                                         uint32_t inputs) {
+    const int rc = kolo_step_await_all(comm, chunk + 1);
+    if (rc < 0)
+        return rc;
+    for (uint32_t rank = 0; rank < inputs; rank++)
+        comm->call.sources[rank] = kolo_phase_shown_at(comm, rank, chunk);
+    comm->call.sources[comm->rank] = message->send + chunk * message->plan.chunk_count * message->kernel->element_bytes;
+    kolo_call_stage(comm, KOLO_TRACE_STAGE_FOLD);
+    return 0;
+}
+
 typedef int kolo_phase_fn(kolo_comm *comm, const struct kolo_message *message, size_t chunk);
 
 /* Runs a schedule of `tickets` tickets in which each rank shows something and takes what the others show. `show`

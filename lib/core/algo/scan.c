@@ -61,17 +61,13 @@ int kolo_exscan_lines(kolo_comm *comm, const void *send, void *recv, size_t coun
 
 /* One shot: the result of this rank. */
 static int fold(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
-    const size_t element_bytes = message->kernel->element_bytes;
+    const kolo_kernel *kernel = message->kernel;
     const uint32_t inputs = comm->rank + !message->plan.leaves_own_out;
-    const int rc = kolo_step_await_all(comm, chunk + 1);
+    const int rc = kolo_phase_await_shown(comm, message, chunk, inputs);
     if (rc < 0)
         return rc;
     size_t first, count = kolo_chunk(message, chunk, &first);
-    for (uint32_t rank = 0; rank < inputs; rank++)
-        comm->call.sources[rank] = kolo_phase_shown_at(comm, rank, chunk);
-    comm->call.sources[comm->rank] = message->send + first * element_bytes;
-    kolo_call_stage(comm, KOLO_TRACE_STAGE_FOLD);
-    fold_prefix(comm, message->kernel, message->recv + first * element_bytes, count, inputs);
+    fold_prefix(comm, kernel, message->recv + first * kernel->element_bytes, count, inputs);
     KOLO_POINT("scan.folded_own");
     return 0;
 }

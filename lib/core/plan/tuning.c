@@ -58,19 +58,24 @@ static uint64_t split_bytes_max(const struct kolo_tuning_question *question) {
                : 0;
 }
 
+static struct kolo_shared_table oneshot_then_mesh(const struct kolo_tuning_question *question, uint64_t oneshot_max) {
+    const uint32_t slot_bytes = (uint32_t)question->slot_bytes;
+    return (struct kolo_shared_table){
+        .stream_bytes_min = stream_bytes_min(question->ranks, question->topology),
+        .bands = 2,
+        .band = {{oneshot_max, KOLO_ALGORITHM_ONESHOT, slot_bytes}, {UINT64_MAX, KOLO_ALGORITHM_MESH, slot_bytes}},
+    };
+}
+
 /* All-reduce. Where ranks run in several cache domains, bench/simulate predicts tree to be ahead at every size or, with
  * large messages, not behind. That was not measured. */
 static struct kolo_shared_table default_allreduce(const struct kolo_tuning_question *question, bool has_levels) {
-    const uint32_t slot_bytes = (uint32_t)question->slot_bytes;
-    struct kolo_shared_table table = {
-        .stream_bytes_min = stream_bytes_min(question->ranks, question->topology),
-        .bands = 2,
-        .band = {{oneshot_bytes_max(question->ranks, question->topology), KOLO_ALGORITHM_ONESHOT, slot_bytes},
-                 {UINT64_MAX, KOLO_ALGORITHM_MESH, slot_bytes}},
-    };
+    struct kolo_shared_table table =
+        oneshot_then_mesh(question, oneshot_bytes_max(question->ranks, question->topology));
     if (has_levels) {
         table.bands = 1;
-        table.band[0] = (struct kolo_shared_band){UINT64_MAX, KOLO_ALGORITHM_TREE, slot_bytes};
+        table.band[0].bytes_max = UINT64_MAX;
+        table.band[0].algorithm = KOLO_ALGORITHM_TREE;
     }
     return table;
 }
@@ -78,16 +83,12 @@ static struct kolo_shared_table default_allreduce(const struct kolo_tuning_quest
 /* Reduce. With two ranks the root touches as many bytes if it folds all; sharing the folding is faster, by 0.9, only in
  * memory, past the caches. With more ranks mesh is faster from the same size on as for an all-reduce. */
 static struct kolo_shared_table default_reduce(const struct kolo_tuning_question *question) {
-    const uint32_t slot_bytes = (uint32_t)question->slot_bytes;
-    const uint64_t stream_min = stream_bytes_min(question->ranks, question->topology);
-    struct kolo_shared_table table = {
-        .stream_bytes_min = stream_min,
-        .split_bytes_max = split_bytes_max(question),
-        .bands = 2,
-        .band = {{question->ranks > 2 ? oneshot_bytes_max(question->ranks, question->topology) : stream_min - 1,
-                  KOLO_ALGORITHM_ONESHOT, copied_chunk_bytes(question)},
-                 {UINT64_MAX, KOLO_ALGORITHM_MESH, slot_bytes}},
-    };
+    const uint32_t ranks = question->ranks;
+    struct kolo_shared_table table =
+        oneshot_then_mesh(question, ranks > 2 ? oneshot_bytes_max(ranks, question->topology)
+                                              : stream_bytes_min(ranks, question->topology) - 1);
+    table.split_bytes_max = split_bytes_max(question);
+    table.band[0].chunk_bytes = copied_chunk_bytes(question);
     return table;
 }
 
@@ -128,14 +129,7 @@ static void choose_reads(struct kolo_shared_range reads[KOLO_COLLECTIVES],
  * 0.5 to 0.8 of the time up to 4 KiB, but 1.1 to 2.5 from 16 KiB on. */
 static struct kolo_shared_table default_scan(const struct kolo_tuning_question *question) {
     enum { BYTES_MAX = 8 << 10 };
-    const uint32_t slot_bytes = (uint32_t)question->slot_bytes;
-    return (struct kolo_shared_table){
-        .stream_bytes_min = stream_bytes_min(question->ranks, question->topology),
-        .bands = 2,
-        .band = {{kolo_minimum(oneshot_bytes_max(question->ranks, question->topology), BYTES_MAX),
-                  KOLO_ALGORITHM_ONESHOT, slot_bytes},
-                 {UINT64_MAX, KOLO_ALGORITHM_MESH, slot_bytes}},
-    };
+    return oneshot_then_mesh(question, kolo_minimum(oneshot_bytes_max(question->ranks, question->topology), BYTES_MAX));
 }
 
 /* Returns the least result of which all ranks that read one slot take the lines over. Those are to stay modified ones,

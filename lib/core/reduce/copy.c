@@ -25,20 +25,15 @@
 #include <string.h>
 
 #include "cpu/features.h"
-#include "sync/atomic.h"
+#include "sync/racing.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <emmintrin.h>
 #endif
 
-#ifndef __has_feature
-#define __has_feature(feature) 0
-#endif
-
 /* Sanitizers see the accesses of memcpy, but not those of inline assembler. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer) ||               \
-    __has_feature(thread_sanitizer)
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer) || KOLO_THREAD_CHECKER
 #define IS_CHECKED 1
 #else
 #define IS_CHECKED 0

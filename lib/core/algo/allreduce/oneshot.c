@@ -35,16 +35,12 @@ int kolo_oneshot_lines(kolo_comm *comm, const void *send, void *recv, size_t cou
 }
 
 static int fold(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
-    const size_t element_bytes = message->kernel->element_bytes;
-    const int rc = kolo_step_await_all(comm, chunk + 1);
+    const kolo_kernel *kernel = message->kernel;
+    const int rc = kolo_phase_await_shown(comm, message, chunk, comm->size);
     if (rc < 0)
         return rc;
     size_t first, count = kolo_chunk(message, chunk, &first);
-    for (uint32_t rank = 0; rank < comm->size; rank++)
-        comm->call.sources[rank] = kolo_phase_shown_at(comm, rank, chunk);
-    comm->call.sources[comm->rank] = message->send + first * element_bytes;
-    kolo_call_stage(comm, KOLO_TRACE_STAGE_FOLD);
-    message->kernel->fold(message->recv + first * element_bytes, comm->call.sources, comm->size, count, comm->size);
+    kernel->fold(message->recv + first * kernel->element_bytes, comm->call.sources, comm->size, count, comm->size);
     KOLO_POINT("oneshot.folded");
     return 0;
 }
