@@ -12,6 +12,8 @@
 #include "node_files.h"
 #include "own_operations.h"
 
+HARNESS_RANKS_DISAGREE
+
 enum {
     CALLS_BEFORE = 3,
     SMALL = 100,
