@@ -233,9 +233,10 @@ static void test_unknown_cpus(void **state) {
     }
 }
 
-static size_t chunk_bytes(kolo_collective collective, size_t bytes, const struct kolo_shared_settings *settings) {
+static size_t chunk_bytes(kolo_collective collective, uint32_t ranks, size_t bytes,
+                          const struct kolo_shared_settings *settings) {
     const struct kolo_question question = {
-        .descriptor = kolo_descriptor_of(collective), .count = bytes / 4, .ranks = 2, .kernel = &four};
+        .descriptor = kolo_descriptor_of(collective), .count = bytes / 4, .ranks = ranks, .kernel = &four};
     struct kolo_answer answer;
     kolo_plan_make(&question, settings, DEFAULT_SLOT_BYTES, &answer);
     return answer.chunk_count * 4 * answer.blocks;
@@ -248,19 +249,31 @@ static void test_split(void **state) {
                                       one_cpu = settings_on(1, 2, false, 0), three = settings_on(4, 3, false, 0);
     const struct kolo_shared_settings *whole[] = {&intel, &one_cpu, &three};
     for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
-        assert_int_equal(chunk_bytes(KOLO_BROADCAST, 64 << 10, whole[i]),
+        assert_int_equal(chunk_bytes(KOLO_BROADCAST, 2, 64 << 10, whole[i]),
                          whole[i] == &intel ? 64 << 10 : DEFAULT_SLOT_BYTES);
     static const kolo_collective collectives[] = {KOLO_BROADCAST, KOLO_REDUCE, KOLO_GATHER, KOLO_SCATTER};
     for (size_t i = 0; i < sizeof collectives / sizeof *collectives; i++) {
         const size_t ranks = collectives[i] == KOLO_SCATTER ? 2 : 1; /* blocks in a message */
-        assert_int_equal(chunk_bytes(collectives[i], (32 << 10) / ranks - 4, &two), DEFAULT_SLOT_BYTES);
-        assert_int_equal(chunk_bytes(collectives[i], (32 << 10) / ranks, &two), 16 << 10);
-        assert_int_equal(chunk_bytes(collectives[i], (256 << 10) / ranks, &two), 32 << 10);
-        assert_int_equal(chunk_bytes(collectives[i], (512 << 10) / ranks, &two), 64 << 10);
-        assert_int_equal(chunk_bytes(collectives[i], (512 << 10) / ranks + 4, &two), DEFAULT_SLOT_BYTES);
+        assert_int_equal(chunk_bytes(collectives[i], 2, (32 << 10) / ranks - 4, &two), DEFAULT_SLOT_BYTES);
+        assert_int_equal(chunk_bytes(collectives[i], 2, (32 << 10) / ranks, &two), 16 << 10);
+        assert_int_equal(chunk_bytes(collectives[i], 2, (256 << 10) / ranks, &two), 32 << 10);
+        assert_int_equal(chunk_bytes(collectives[i], 2, (512 << 10) / ranks, &two), 64 << 10);
+        assert_int_equal(chunk_bytes(collectives[i], 2, (512 << 10) / ranks + 4, &two), DEFAULT_SLOT_BYTES);
     }
-    assert_int_equal(chunk_bytes(KOLO_ALLGATHER, 256 << 10, &two), DEFAULT_SLOT_BYTES);
-    assert_int_equal(chunk_bytes(KOLO_ALLTOALL, 256 << 10, &two), DEFAULT_SLOT_BYTES);
+    assert_int_equal(chunk_bytes(KOLO_ALLGATHER, 2, 256 << 10, &two), DEFAULT_SLOT_BYTES);
+    assert_int_equal(chunk_bytes(KOLO_ALLTOALL, 2, 256 << 10, &two), DEFAULT_SLOT_BYTES);
+    for (uint32_t ranks = 3; ranks <= 5; ranks++) { /* of two cores */
+        const struct kolo_shared_settings shared = settings_on(2, ranks, false, 0);
+        const bool are_few = ranks <= 4;
+        assert_int_equal(chunk_bytes(KOLO_BROADCAST, ranks, (64 << 10) - 4, &shared), DEFAULT_SLOT_BYTES);
+        assert_int_equal(chunk_bytes(KOLO_BROADCAST, ranks, 64 << 10, &shared),
+                         are_few ? 32 << 10 : DEFAULT_SLOT_BYTES);
+        assert_int_equal(chunk_bytes(KOLO_BROADCAST, ranks, 512 << 10, &shared),
+                         are_few ? 128 << 10 : DEFAULT_SLOT_BYTES);
+        assert_int_equal(chunk_bytes(KOLO_BROADCAST, ranks, (512 << 10) + 4, &shared), DEFAULT_SLOT_BYTES);
+        assert_int_equal(chunk_bytes(KOLO_REDUCE, ranks, 256 << 10, &shared), DEFAULT_SLOT_BYTES);
+        assert_int_equal(chunk_bytes(KOLO_GATHER, ranks, 256 << 10, &shared), DEFAULT_SLOT_BYTES);
+    }
 }
 
 static void test_takes(void **state) {

@@ -57,12 +57,16 @@ static size_t lines_bytes_end(const struct kolo_descriptor *of, bool forced,
     return 1 + (forced ? most : kolo_minimum(most, first->bytes_max));
 }
 
-/* Returns the bytes of a chunk such that one rank copies it in while the other copies the last one out. Between two
- * ranks of a Zen 5 it took 0.64 to 0.9 of the time from 32 to 512 KiB, near and far; smaller chunks gained nothing. */
-static size_t split_bytes(const struct kolo_descriptor *of, const struct kolo_shared_table *table, size_t bytes) {
-    enum { CHUNKS = 8, LEAST_BYTES = 16 << 10 };
-    return of->has_root && bytes >= 2 * LEAST_BYTES && bytes <= table->split_bytes_max
-               ? larger(bytes / CHUNKS, LEAST_BYTES)
+/* Returns the bytes of a chunk such that one rank copies it in while others copy the last one out. Between two ranks of
+ * a Zen 5 it took 0.64 to 0.9 of the time from 32 to 512 KiB, near and far; smaller chunks gained nothing. Among three
+ * or four on two cores a broadcast took 0.83 to 1.0 near, 0.5 to 1.0 far, but a scatter up to twice the time. */
+static size_t split_bytes(const struct kolo_question *question, const struct kolo_shared_table *table, size_t bytes) {
+    const struct kolo_descriptor *of = question->descriptor;
+    const bool is_pair = question->ranks == 2;
+    const size_t chunks = is_pair ? 8 : 4, least_bytes = is_pair ? 16 << 10 : 32 << 10;
+    return of->has_root && (is_pair || of->way == KOLO_WAY_SPREAD) && bytes >= 2 * least_bytes &&
+                   bytes <= table->split_bytes_max
+               ? larger(bytes / chunks, least_bytes)
                : SIZE_MAX;
 }
 
@@ -96,7 +100,7 @@ void kolo_plan_make(const struct kolo_question *question, const struct kolo_shar
     const size_t element_lines_bytes = whole_lines(kernel->element_bytes);
     size_t chunk_bytes = slot_chunk_bytes(algorithm, kernel, slot_bytes);
     if (algorithm == (kolo_algorithm)band->algorithm) {
-        const size_t most_bytes = kolo_minimum(band->chunk_bytes, split_bytes(of, table, sent_bytes));
+        const size_t most_bytes = kolo_minimum(band->chunk_bytes, split_bytes(question, table, sent_bytes));
         chunk_bytes = kolo_minimum(chunk_bytes, larger(most_bytes, element_lines_bytes));
     }
     if (sends_blocks) { /* regions begin on lines */
