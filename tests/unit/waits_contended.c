@@ -60,6 +60,23 @@ static void test_long_yields_are_rare(void **state) {
     assert_true(yields >= 1 && yields <= MANY / 250); /* less often each time */
 }
 
+/* One that stands alone is soon forgotten. */
+static void test_once(void **state) {
+    enum { ONCE = 100 };
+    kolo_waiter waiter = new_waiter();
+    (void)state;
+    yield_ns = 2 * KOLO_CONTENDED_NS;
+    wait_often(&waiter, 1);
+    assert_in_range(waiter.sleeps_left, 1, ONCE);
+    waiter.sleeps_left = 0;
+    wait_often(&waiter, 1);
+    assert_true(waiter.sleeps_left > 5 * ONCE);
+    waiter.sleeps_left = 0;
+    waiter.contended_ns -= 2000 * KOLO_NS_PER_MS;
+    wait_often(&waiter, 1);
+    assert_in_range(waiter.sleeps_left, 1, ONCE);
+}
+
 /* A busy machine makes some yields long, so that not all waits are patient. */
 static void test_short_yields_are_made(void **state) {
     kolo_waiter waiter = new_waiter();
@@ -97,6 +114,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_long_yields_are_rare),
         cmocka_unit_test(test_short_yields_are_made),
+        cmocka_unit_test(test_once),
         cmocka_unit_test(test_neighbours),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,8 +9,9 @@
 
 enum {
     GIVEN_WAY_NS = 1000, /* a sched_yield that takes longer has let another process run */
-    SLEEPS_MIN = 64,     /* waits that do not yield after one by which the processor is contended */
-    SLEEPS_MAX = 1024,
+    SLEEPS_ONCE = 64,    /* waits that do not yield after one by which the processor is contended */
+    SLEEPS_AGAIN = 1024, /* the same after another one within AGAIN_NS */
+    AGAIN_NS = 1000000000,
     SPINS_CONTENDED = 1000,
     YIELDS_ASKED = 8, /* between two checks whether yields are in vain */
     VAIN_ENOUGH = 6,  /* yields that came back at once, before they are taken to be in vain */
@@ -222,12 +223,11 @@ bool kolo_wait_may_yield(kolo_waiter *waiter) {
     return false;
 }
 
-static void note_contention(kolo_waiter *waiter) {
-    waiter->sleeps_next = waiter->neighbours                     ? SLEEPS_MAX /* the evidence is better */
-                          : waiter->sleeps_next < SLEEPS_MIN     ? SLEEPS_MIN
-                          : waiter->sleeps_next < SLEEPS_MAX / 2 ? 2 * waiter->sleeps_next
-                                                                 : SLEEPS_MAX;
-    waiter->sleeps_left = waiter->sleeps_next;
+/* A process that computes takes a time slice at each yield. One that runs now and then does not: there sleeping would
+ * cost more, as a call between four ranks on two processors takes 2 to 5 times as long. */
+static void note_contention(kolo_waiter *waiter, int64_t now_ns) {
+    waiter->sleeps_left = now_ns - waiter->contended_ns < AGAIN_NS ? SLEEPS_AGAIN : SLEEPS_ONCE;
+    waiter->contended_ns = now_ns;
     if (waiter->spins > SPINS_CONTENDED)
         waiter->spins = SPINS_CONTENDED;
 }
@@ -235,13 +235,11 @@ static void note_contention(kolo_waiter *waiter) {
 int64_t kolo_wait_yield(kolo_waiter *waiter) {
     const int64_t start_ns = kolo_clock_ns();
     sched_yield();
-    const int64_t took_ns = kolo_clock_ns() - start_ns;
-    if (took_ns <= KOLO_CONTENDED_NS)
-        waiter->sleeps_next /= 2;
-    else if (waiter->seen == KOLO_NEIGHBOURS_WAIT &&
-             kolo_wait_neighbours(waiter, UINT32_MAX, start_ns) == KOLO_NEIGHBOURS_WAIT)
-        note_contention(waiter); /* it was no neighbour that ran */
-    return took_ns;
+    const int64_t end_ns = kolo_clock_ns();
+    if (end_ns - start_ns > KOLO_CONTENDED_NS && waiter->seen == KOLO_NEIGHBOURS_WAIT &&
+        kolo_wait_neighbours(waiter, UINT32_MAX, start_ns) == KOLO_NEIGHBOURS_WAIT)
+        note_contention(waiter, end_ns); /* it was no neighbour that ran */
+    return end_ns - start_ns;
 }
 
 static bool wait_yielding(kolo_waiter *waiter, const struct kolo_wait *wait, int64_t start_ns) {

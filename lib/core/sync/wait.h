@@ -58,7 +58,7 @@ struct kolo_waiter {
     uint32_t yields;       /* looks at the flag, a sched_yield between two, before sleeping */
     uint32_t in_vain;      /* evidence that yields let no other rank run: see wait.c */
     uint32_t sleeps_left;  /* waits that do not yield, since the processor is contended */
-    uint32_t sleeps_next;  /* how many the last such evidence has added */
+    int64_t contended_ns;  /* when it last was */
     bool publisher_fences; /* a rank could not register with membarrier: publishers fence themselves */
     kolo_atomic_u64 timeout_ns; /* longest time in one wait; KOLO_NEVER_NS: none. Any thread of the rank sets it */
 
