@@ -22,9 +22,12 @@ static int make_call(perf_sampler *sampler) {
 
 /* The time of one call, from `calls` of them. */
 static int take_sample(perf_sampler *sampler, int calls, double *sample_us) {
+    /* Where ranks share a processor, one that rewrites its buffer would take that from another one's last call. */
+    int status = sampler->options->buffers == PERF_WARM ? 0 : kolo_barrier(sampler->comm);
     for (int i = 0; i < sampler->at_once; i++)
         perf_message_prepare_sample(&sampler->messages[i]);
-    int status = kolo_barrier(sampler->comm);
+    if (status == 0)
+        status = kolo_barrier(sampler->comm);
     double begin_us = perf_now_us();
     for (int i = 0; i < calls && status == 0; i++)
         status = make_call(sampler);
