@@ -57,7 +57,7 @@ static void test_long_yields_are_rare(void **state) {
     assert_int_equal(wait_often(&waiter, FEW), 0);
     assert_true(yields >= 2 && yields <= FEW / 50); /* now and then one finds out whether it is still so */
     wait_often(&waiter, MANY);
-    assert_true(yields >= 1 && yields <= MANY / 250); /* less often each time */
+    assert_true(yields >= 1 && yields <= MANY / 250); /* less often, since it was so again and again */
 }
 
 /* One that stands alone is soon forgotten. */
