@@ -138,15 +138,17 @@ class Elastic(training.TrainingTest):
         self.assertLess(report["loss"], 0.01)
 
     def test_joins_by_hand(self):
-        job, pids = self.first_epoch(2, *OPTIONS, on_failure="continue")
-        with stopped(pids[1]):
-            newcomers = [self.join(), self.join("--hidden", 256, "--data", self.data, "--rate", 0.1, "--optimizer", "sgd",
-                                                "--elastic", "--no-compare")]
-        report, errors = self.finish(job, 4, 0, 2)
-        self.assertIn("2 joined: going on with 4 ranks", errors)
-        for newcomer in newcomers:
-            self.assertEqual("", self.await_end(newcomer, 0)[0])
-        self.assert_same_curve(report, self.report(4, *OPTIONS, "--no-compare"))
+        for way in (), ("--overlap",):
+            with self.subTest(way=way):
+                job, pids = self.first_epoch(2, *OPTIONS, *way, on_failure="continue")
+                with stopped(pids[1]):
+                    newcomers = [self.join(), self.join("--hidden", 256, "--data", self.data, "--rate", 0.1, "--optimizer",
+                                                        "sgd", "--elastic", "--no-compare", *way)]
+                report, errors = self.finish(job, 4, 0, 2)
+                self.assertEqual(["2 joined: going on with 4 ranks"], re.findall("[^: ]* *[^: ]+: going on with .* ranks", errors))
+                for newcomer in newcomers:
+                    self.assertEqual("", self.await_end(newcomer, 0)[0])
+                self.assert_same_curve(report, self.report(4, *OPTIONS, *way, "--no-compare"))
 
     def test_newcomers_carry_on_alone(self):
         """Both first ranks are killed; who came later has all that is needed, compares and reports."""

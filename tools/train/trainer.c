@@ -122,7 +122,6 @@ int trainer_create(trainer *t, kolo_comm *comm, const train_options *options, co
     t->results = allocate(t->epochs_planned, sizeof(*t->results));
     const int rc = settings->way.shared_parameters ? share_parameters(t) : 0;
     t->model.context = t;
-    open_buckets(t);
     return rc == 0 ? open_optimizer(t) : rc;
 }
 
@@ -130,6 +129,7 @@ int trainer_begin(trainer *t) {
     static const char cannot[] = "cannot share the first weights";
     if (kolo_comm_rank(t->comm) == 0)
         mlp_initialize(&t->model, t->settings->seed);
+    open_buckets(t);
     const int rc =
         check(t->comm, kolo_broadcast(t->comm, t->model.parameters, t->model.parameters_count, KOLO_F32, 0), cannot);
     if (rc < 0 || t->shared == NULL)

@@ -67,7 +67,7 @@ int trainer_create(trainer *t, kolo_comm *comm, const train_options *options, co
                    const dataset *test);
 void trainer_destroy(trainer *t);
 
-/* Gives every rank rank 0's first weights. */
+/* Gives every rank rank 0's first weights. Who joins a training begins with trainer_move instead. */
 int trainer_begin(trainer *t);
 
 /* Trains for one epoch, or what is left of it or of the steps planned, and tests. Whatever fails, the trainer is left
