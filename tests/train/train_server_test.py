@@ -92,6 +92,35 @@ class Server(GeneratedTest):
                 self.assertEqual(goes_on, "lost           1 rank; the others went on" in printed)
                 self.assertEqual(goes_on, "after 1000 clocks" in printed)
 
+    def test_the_worker_that_evaluates_is_killed(self):
+        """Then nobody has the parameters, nor says how good they are."""
+        job = self.start_training(3, "--data", self.data, "--server", "ssp", "--step-ms", 1, "--steps", 1000, "--hidden", 40,
+                                  "--json", self.json, "--every", 1, launcher=("--on-failure", "continue"))
+        for _ in range(8):  # until it trains
+            job.stdout.readline()
+        os.kill(launching.children(job.pid)[0], signal.SIGKILL)
+        printed, errors = job.communicate(timeout=training.SECONDS_MAX)
+        self.assertIn("the worker that evaluated the loss has ended", errors)
+        self.assertIn("lost           1 rank; the others went on", printed)
+        self.assertNotIn("test accuracy", printed)
+        report = json.loads(self.json.read_text(encoding="utf-8"))
+        self.assertEqual((None, None), (report["loss"], report["test_accuracy"]))
+
+    def test_losses_are_means_where_a_worker_is_left_out(self):
+        losses = self.report(2, "--server", "bsp", "--hidden", 40, "--batch", 100, "--steps", 20, "--backup-workers", 1, "--slow",
+                             "1:5", "--step-ms", 4)["losses"]
+        for before, after in itertools.pairwise(losses[:12]):
+            self.assertAlmostEqual(1, after / before, delta=0.3)
+
+    def test_a_worker_that_takes_longer_than_the_limit(self):
+        """Those who are done wait for it, however long."""
+        environment = {**training.ENVIRONMENT, "KOLO_TIMEOUT_MS": "2500"}
+        done = training.run(3, "--problem", "logistic", "--server", "asp", "--steps", 500, "--slow", "2:10", "--step-ms", 1,
+                            "--quiet", "--json", self.json, env=environment)
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+        report = json.loads(self.json.read_text(encoding="utf-8"))
+        self.assertEqual([500] * 3, [each["steps"] for each in report["times"]])
+
     def test_prints_progress_and_summary(self):
         done = training.run(3, "--problem", "factorization", "--server", "ssp", "--servers", 1, "--steps", 100, "--until", 0.01)
         self.assertEqual((0, ""), (done.returncode, done.stderr))

@@ -70,7 +70,7 @@ typedef struct worker {
     size_t *order; /* of the examples, in this epoch */
     float *values, *gradients;
     float *all_values; /* of all rows, where it evaluates */
-    float *losses;     /* [clocks_planned]: this worker's share of the mean loss of each clock's batch */
+    float *losses; /* [2][clocks_planned]: this worker's part of the mean loss of each clock's batch; its examples */
     evaluation *evaluations;
     size_t evaluations_count;
     size_t shown; /* clocks: from which on the next evaluation is printed */
@@ -311,7 +311,7 @@ static void create(worker *w, const dataset *train, const dataset *test) {
     w->values = allocate(p->elements, sizeof *w->values);
     w->gradients = allocate(p->elements, sizeof *w->gradients);
     w->all_values = allocate(p->elements, sizeof *w->all_values);
-    w->losses = allocate(w->clocks_planned, sizeof *w->losses);
+    w->losses = allocate(2 * w->clocks_planned, sizeof *w->losses);
     w->evaluations = allocate(w->clocks_planned + 2, sizeof *w->evaluations);
     w->figures_of_all = allocate((size_t)kolo_comm_size(w->comm), sizeof *w->figures_of_all);
     open_rows(w);
@@ -379,6 +379,7 @@ static bool run_clock(worker *w, const size_t *examples, size_t count) {
     w->figures[EVALUATE] += evaluate_s;
     const double loss = problem_gradient(p, examples, own.count, 1.0F / (float)count, w->values, w->gradients);
     w->losses[clock] = (float)(loss / (double)count);
+    w->losses[w->clocks_planned + clock] = (float)own.count;
     const double compute_s = choose_s + lap(&at_s);
     make_slower(w, compute_s, compute_s + (w->of->step_ms > 0 ? evaluate_s : 0)); /* asleep it has time to evaluate */
     w->figures[COMPUTE] += compute_s + lap(&at_s);
@@ -390,21 +391,28 @@ static bool run_clock(worker *w, const size_t *examples, size_t count) {
     return stops;
 }
 
+/* The examples of a clock's batch; *at: how many of the epoch's are before them. */
+static size_t batch_of(const worker *w, size_t clock, size_t *at) {
+    const size_t batch = w->options->settings.batch_rows;
+    *at = clock % w->clocks_of_epoch * batch;
+    return smaller(batch, w->problem.examples - *at);
+}
+
 /* All clocks, until it is time to stop. */
 static void run_clocks(worker *w) {
-    const train_settings *settings = &w->options->settings;
-    const size_t batch = settings->batch_rows, examples = w->problem.examples;
     size_t ordered = 0; /* epochs */
     bool stops = false;
     w->begin_s = now_s();
     while (w->clocks < w->clocks_planned && !stops && !w->stops) {
-        const size_t epoch = w->clocks / w->clocks_of_epoch, at = w->clocks % w->clocks_of_epoch * batch;
+        const size_t epoch = w->clocks / w->clocks_of_epoch;
+        size_t at;
+        const size_t count = batch_of(w, w->clocks, &at);
         if (ordered != epoch + 1) {
-            random_stream stream = random_begin(settings->seed, 1 + epoch);
-            random_permutation(&stream, w->order, examples); /* the same on every rank */
+            random_stream stream = random_begin(w->options->settings.seed, 1 + epoch);
+            random_permutation(&stream, w->order, w->problem.examples); /* the same on every rank */
             ordered = epoch + 1;
         }
-        stops = run_clock(w, w->order + at, smaller(batch, examples - at));
+        stops = run_clock(w, w->order + at, count);
         look_at_board(w);
     }
     w->figures[RANK] = w->rank;
@@ -437,11 +445,17 @@ static void train(worker *w) {
 
 static const char cannot_gather[] = "cannot gather the results";
 
-/* Where ranks have ended and the table went on without them, those that are left report. */
+/* Where ranks have ended and the table went on without them, those that are left report. Workers at clocks of their own
+ * may be done long before the slowest. */
 static void regroup(worker *w, kolo_comm **comm, FILE **json) {
     const bool tolerant = w->of->server == TRAIN_SSP || w->of->server == TRAIN_ASP || w->of->backup_workers > 0;
-    const int rc = kolo_barrier(w->comm);
+    kolo_comm_info info = {.info_bytes = sizeof info};
     kolo_comm *left;
+    kolo_comm_query(w->comm, &info);
+    if (tolerant)
+        kolo_comm_set_timeout(w->comm, 0);
+    const int rc = kolo_barrier(w->comm);
+    kolo_comm_set_timeout(w->comm, info.timeout_ms);
     if (rc == 0)
         return;
     if (!tolerant)
@@ -455,13 +469,24 @@ static void regroup(worker *w, kolo_comm **comm, FILE **json) {
         train_json_open(json, w->options);
 }
 
+/* All ranks get the mean losses of the clocks: of the examples whose workers were not left out of a clock, or lost. */
+static void gather_losses(worker *w) {
+    const size_t clocks = w->clocks_planned;
+    check(w->comm, kolo_allreduce(w->comm, w->losses, w->losses, 2 * clocks, KOLO_F32, KOLO_SUM), cannot_gather);
+    for (size_t clock = 0, at; clock < clocks; clock++) {
+        const float all = (float)batch_of(w, clock, &at), known = w->losses[clocks + clock];
+        if (known != all)
+            w->losses[clock] *= all / known; /* NaN if nobody knows it */
+    }
+}
+
 /* All ranks get the losses of the clocks, all workers' figures, and what was evaluated. */
 static void gather(worker *w) {
     kolo_comm *comm = w->comm;
     const double count = (double)w->evaluations_count;
     double most;
     check(comm, kolo_allreduce(comm, &count, &most, 1, KOLO_F64, KOLO_MAX), cannot_gather);
-    check(comm, kolo_allreduce(comm, w->losses, w->losses, w->clocks_planned, KOLO_F32, KOLO_SUM), cannot_gather);
+    gather_losses(w);
     check(comm, kolo_allgather(comm, w->figures, w->figures_of_all, FIGURES, KOLO_F64), cannot_gather);
     int32_t root = count == most ? w->rank : INT32_MAX;
     check(comm, kolo_allreduce(comm, &root, &root, 1, KOLO_I32, KOLO_MIN), cannot_gather);
@@ -518,7 +543,7 @@ static void print_summary(const worker *w) {
                last->iterations, last->seconds);
     if (p->kind->known != NULL)
         printf("  known          %.6f %s\n", p->known_loss, p->kind->known);
-    if (w->of->problem == TRAIN_DIGITS)
+    if (w->of->problem == TRAIN_DIGITS && count > 0)
         printf("  test accuracy  %.2f %% (%zu of %zu rows that training never saw)\n", 100 * test_accuracy(w),
                w->test_correct, p->test->rows);
     if (reached != NULL)
@@ -574,7 +599,8 @@ static void write_json(FILE *file, const worker *w, double loss) {
     fprintf(file, ",\n  ");
     json_pairs_print(file, "loss=%.9g known_loss=%.9g until=%.9g test_accuracy=%.9g", loss,
                      w->problem.kind->known != NULL ? w->problem.known_loss : NAN,
-                     w->of->until > 0 ? w->of->until : NAN, w->problem.test->rows > 0 ? test_accuracy(w) : NAN);
+                     w->of->until > 0 ? w->of->until : NAN,
+                     w->problem.test->rows > 0 && w->evaluations_count > 0 ? test_accuracy(w) : NAN);
     fprintf(file, ",\n  \"reached\": %s", reached != NULL ? "" : "null");
     if (reached != NULL)
         write_evaluation(file, reached);
