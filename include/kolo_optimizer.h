@@ -149,7 +149,7 @@ typedef enum kolo_optimizer_state {
     KOLO_OPTIMIZER_VARIANCE, /* Adam's second moment (exp_avg_sq) */
     KOLO_OPTIMIZER_MASTER,   /* master weights; before the first step they mean nothing */
     KOLO_OPTIMIZER_STEPS,    /* one uint64_t: steps done so far. Adam's formulas use it, and 0 says that there are no
-                                momentum and no master weights yet */
+                                moments and no master weights yet, whatever their arrays have */
     KOLO_OPTIMIZER_STATES    /* how many there are */
 } kolo_optimizer_state;
 

@@ -268,6 +268,16 @@ static void run_formulas(struct rank *rank) {
     }
 }
 
+/* A step that makes all moments not a number, and the wish to forget them. */
+static bool begin_again(const struct rank *rank, const struct setup *setup, kolo_optimizer *optimizer, void *gradients,
+                        void *parameters) {
+    for (size_t i = 0; i < setup->options.count; i++)
+        put(gradients, setup->options.dtype, i, NAN);
+    return expect_status(rank, kolo_optimizer_step(optimizer, gradients, parameters, NULL), 0, "a step") &&
+           expect_status(rank, kolo_optimizer_write_state(optimizer, KOLO_OPTIMIZER_STEPS, &(uint64_t){0}), 0,
+                         "kolo_optimizer_write_state");
+}
+
 /* State that goes from one number of ranks to another, and back, with the same curve as without: gradients are the same
  * on all ranks, so that their average does not depend on the number. */
 static void run_moved(struct rank *rank) {
@@ -289,6 +299,7 @@ static void run_moved(struct rank *rank) {
              *wanted = array(&setup, bytes_of(&setup));
         float *state = array(&setup, sizeof *state);
         fill(parameters, &setup, 1);
+        right = begin_again(rank, &setup, straight, gradients, wanted);
         memcpy(wanted, parameters, setup.options.count * bytes_of(&setup));
         for (int phase = 0; right && phase < 4; phase++) {
             kolo_optimizer *next = create(rank, comms[phase], phase % 2 ? &other : &setup);

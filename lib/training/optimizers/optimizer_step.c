@@ -76,15 +76,21 @@ static void *state_at(const kolo_optimizer *optimizer, kolo_optimizer_state whic
     return state ? state + place * optimizer->real_bytes : NULL;
 }
 
-/* Updates parameters whose type is the one that the kernel computes in. */
+/* Updates parameters whose type is the one that the kernel computes in. What the moments' memory has before their first
+ * step counts for nothing: it may be no number. */
 static void update_reals(const kolo_optimizer *optimizer, const struct part *part, const void *gradients,
                          void *parameters) {
     const bool is_sgd = optimizer->options.kind == KOLO_OPTIMIZER_SGD;
+    const bool begins = is_sgd ? part->factors->kept == 0 : optimizer->steps == 0;
     kolo_step_fn *const step = (is_sgd ? optimizer->kernels->sgd : optimizer->kernels->adam)[optimizer->type];
     void *first =
         is_sgd && !part->factors->has_momentum ? NULL : state_at(optimizer, KOLO_OPTIMIZER_MOMENTUM, part->place);
-    step(part->factors, part->count, gradients, parameters, first,
-         state_at(optimizer, KOLO_OPTIMIZER_VARIANCE, part->place));
+    void *second = state_at(optimizer, KOLO_OPTIMIZER_VARIANCE, part->place);
+    if (begins && first)
+        memset(first, 0, part->count * optimizer->real_bytes);
+    if (begins && second)
+        memset(second, 0, part->count * optimizer->real_bytes);
+    step(part->factors, part->count, gradients, parameters, first, second);
 }
 
 /* Updates F16 or BF16 parameters through f32. The first step with master weights takes these from the parameters. */
