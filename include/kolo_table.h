@@ -117,9 +117,10 @@ typedef struct kolo_table_options {
 
 /* Makes a table of zeros. Collective: all ranks pass the same options, but for function and context, and block until
  * all have come. It belongs to the caller, who ends it with kolo_table_destroy before the communicator.
- *     Memory, shared by the ranks of a machine: each row twice, with its state, and 8 bytes (on several machines also,
- * twice for each piece, 8 bytes and an update); with staleness > 0 256 bytes for each worker and shard, and queue_bytes
- * where two meet; with staleness 0 one clock of updates of each worker, which it takes as it pushes.
+ *     Memory, shared by the ranks of a machine: each row twice, with its state, and 8 bytes, where rows differ rounded
+ * up to 64 (on several machines also, twice for each piece, 8 bytes and an update); with staleness > 0 256 bytes for
+ * each worker and shard, and queue_bytes where two meet; with staleness 0 one clock of updates of each worker, which it
+ * takes as it pushes.
  *     KOLO_ERR_ARG: an option is wrong, or differs between ranks, naming both values. KOLO_ERR_NO_SPACE,
  * KOLO_ERR_SYSTEM: on all ranks. In these cases the communicator stays usable. Others as kolo_allreduce. */
 KOLO_API int kolo_table_create(kolo_comm *comm, const kolo_table_options *options, kolo_table **table);

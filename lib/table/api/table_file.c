@@ -368,8 +368,7 @@ static int check_file(const struct kolo_table *table, const struct file_header *
         return refuse(table, path, "bytes of state", theirs.state_bytes, ours->state_bytes);
     if (bytes != sizeof theirs + ours->body_bytes ||
         checksum_of(table, file + sizeof theirs, ours->body_bytes) != theirs.checksum)
-        return KOLO_REFUSE(table->comm, "kolo_table_load", "%s is damaged%s", path,
-                           table->pieces.per_row ? "" : ", or of a table with other row_columns");
+        return KOLO_REFUSE(table->comm, "kolo_table_load", "%s is damaged, or of a table with other row_columns", path);
     return 0;
 }
 

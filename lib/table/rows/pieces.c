@@ -25,17 +25,25 @@ static size_t lesser(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
+static bool rows_differ(const kolo_table_options *options) {
+    for (uint64_t row = 1; options->row_columns && row < options->rows; row++)
+        if (options->row_columns[row] != options->row_columns[0])
+            return true;
+    return false;
+}
+
 /* Cuts rows of one length. */
 static int cut_evenly(struct kolo_pieces *pieces, const kolo_table_options *options, size_t split) {
     const uint64_t elements_max = bytes_max / pieces->element_bytes;
-    if (options->rows > elements_max || options->columns > elements_max / options->rows)
+    const size_t columns = options->row_columns ? options->row_columns[0] : options->columns;
+    if (options->rows > elements_max || columns > elements_max / options->rows)
         return kolo_fail(KOLO_ERR_ARG, "kolo_table_create: %" PRIu64 " rows of %zu elements: more than memory can hold",
-                         options->rows, options->columns);
-    pieces->columns = options->columns;
-    pieces->elements = options->rows * options->columns;
-    pieces->per_row = pieces_of(options->columns, split);
+                         options->rows, columns);
+    pieces->columns = columns;
+    pieces->elements = options->rows * columns;
+    pieces->per_row = pieces_of(columns, split);
     pieces->pieces = options->rows * pieces->per_row;
-    pieces->piece_columns = lesser(options->columns, split);
+    pieces->piece_columns = lesser(columns, split);
     return 0;
 }
 
@@ -175,7 +183,7 @@ int kolo_pieces_create(struct kolo_pieces *pieces, const kolo_table_options *opt
                                    .placement = options->placement,
                                    .shards = shards};
     const size_t fit = options->split_bytes / pieces->element_bytes, split = fit ? fit : 1;
-    const int rc = (options->row_columns ? cut_by_row : cut_evenly)(pieces, options, split);
+    const int rc = (rows_differ(options) ? cut_by_row : cut_evenly)(pieces, options, split);
     return rc < 0 ? rc : place(pieces);
 }
 
