@@ -246,7 +246,7 @@ typedef enum kolo_cause {
     KOLO_CAUSE_STALLED,  /* TIMEOUT: lives, as far as can be seen, but did not make the call */
     KOLO_CAUSE_ABORTED,  /* ABORTED: called kolo_comm_abort */
     KOLO_CAUSE_MISMATCH, /* MISMATCH: its call, or the reporter's, is not the one that the others make */
-    KOLO_CAUSE_FAILED,   /* SYSTEM */
+    KOLO_CAUSE_FAILED,   /* SYSTEM, NO_SPACE */
     KOLO_CAUSE_SILENT,   /* TIMEOUT: nothing has come from its machine for KOLO_NET_SILENCE_MS */
     KOLO_CAUSE_EXECED    /* PEER_DEAD: started another program (exec) without kolo_comm_destroy */
 } kolo_cause;
@@ -255,11 +255,11 @@ typedef enum kolo_cause {
  */
 typedef struct kolo_failure {
     size_t failure_bytes; /* sizeof(kolo_failure); set by the caller */
-    int status;           /* KOLO_ERR_PEER_DEAD, TIMEOUT, MISMATCH, ABORTED or SYSTEM; 0: not broken */
+    int status;           /* KOLO_ERR_PEER_DEAD, TIMEOUT, MISMATCH, ABORTED, SYSTEM or NO_SPACE; 0: not broken */
     int rank;             /* the rank at fault, or the one that called abort */
     int reporter;         /* the rank that found it */
     int code;             /* of kolo_comm_abort, or as `cause` says; else 0 */
-    uint64_t call;        /* index of the reporter's call on this communicator, from 1; 0: outside a call */
+    uint64_t call;        /* index of the reporter's last collective on this communicator, from 1; 0: none yet */
     char message[384];    /* the same in words */
     kolo_cause cause;
 } kolo_failure;

@@ -87,7 +87,8 @@ static int add_lanes(kolo_comm *comm, const team_shape *shape) {
     comm->lanes->count = 1;
     comm->lanes->lane[0] = comm;
     comm->lanes->tables = calloc((size_t)team.lanes * 4 * shape->ranks, sizeof *comm->lanes->tables);
-    if (!comm->lanes->tables)
+    comm->lanes->handed_out = malloc(sizeof *comm->lanes->handed_out);
+    if (!comm->lanes->tables || !comm->lanes->handed_out)
         return -1;
     for (uint32_t lane = 1; lane < team.lanes; lane++) {
         comm->lanes->lane[lane] = make_comm(comm->rank, lane, comm, shape);
@@ -95,7 +96,8 @@ static int add_lanes(kolo_comm *comm, const team_shape *shape) {
             return -1;
         comm->lanes->count++;
     }
-    return kolo_lanes_hand_out(comm);
+    kolo_lanes_hand_out(comm);
+    return 0;
 }
 
 static int add_rank(uint32_t rank, const team_shape *shape) {

@@ -181,6 +181,40 @@ static void run_descriptors(void) {
         }
 }
 
+/* A second communicator, from no memory at all upward, a little more each time, until there is one. Before that no rank
+ * has one, and the first stays usable. */
+static void run_second_limited(struct rank *rank) {
+    enum { STEP = 4096, STEPS_MAX = 64 * STEP, LARGE_STEP = 64 * STEP };
+    const struct limit *limit = rank->team->argument;
+    struct limit tight = *limit;
+    kolo_comm *comm = NULL, *second = NULL;
+    rank->options.threads = 2;
+    int status = expect_status(rank, kolo_comm_create(&comm, &rank->options), 0, "kolo_comm_create") ? -1 : 0;
+    while (status < 0) {
+        struct rlimit before = {0};
+        if (is_limited(rank, limit))
+            before = set_limit(rank, &tight);
+        status = kolo_comm_dup(comm, &second);
+        if (is_limited(rank, limit))
+            setrlimit(limit->resource, &before);
+        if (!expect(rank, status == 0 || status == KOLO_ERR_SYSTEM || status == KOLO_ERR_NO_SPACE, "kolo_comm_dup: %d",
+                    status) ||
+            !allreduce_once(rank, comm, "the first, after kolo_comm_dup") ||
+            (status == 0 && !allreduce_once(rank, second, "the second")))
+            break;
+        tight.value += tight.value < STEPS_MAX ? STEP : LARGE_STEP;
+    }
+    kolo_comm_destroy(second);
+    kolo_comm_destroy(comm);
+}
+
+static void run_second(void) {
+    static const struct limit limit = {"RLIMIT_AS and kolo_comm_dup", RLIMIT_AS, 0, 1, false, 0, {NULL}};
+    if (ADDRESS_SPACE_IS_FREE)
+        harness_run(&(struct team){
+            .ranks = 3, .slot_bytes = 4096, .creates_itself = true, .run = run_second_limited, .argument = &limit});
+}
+
 /* What messages between two ranks need is more than a limit allows: all but those works. */
 static void run_messages_limited(struct rank *rank) {
     const struct limit *limit = rank->team->argument;
@@ -486,6 +520,7 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv, "Creates communicators and buffers under the limits that a system may set.");
     run_resources();
     run_messages();
+    run_second();
     run_descriptors();
     run_sweep();
     if (ADDRESS_SPACE_IS_FREE) /* nor do sanitizers fit a small group */

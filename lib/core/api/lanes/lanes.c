@@ -23,29 +23,26 @@ static int allocate(kolo_comm *comm, uint32_t count) {
         comm->lanes->count = 1; /* so far */
         comm->lanes->lane[0] = comm;
         comm->lanes->tables = calloc((size_t)count * 4 * comm->global_size, sizeof *comm->lanes->tables);
+        comm->lanes->handed_out = malloc(sizeof *comm->lanes->handed_out);
     }
-    if (comm->lanes && comm->lanes->tables)
+    if (comm->lanes && comm->lanes->tables && comm->lanes->handed_out)
         return 0;
     const int rc = kolo_fail(KOLO_ERR_SYSTEM, "rank %u: out of memory", comm->global_rank);
     return comm->global_size > 1 ? kolo_failure_publish(comm, rc, 0) : rc;
 }
 
-int kolo_lanes_hand_out(kolo_comm *comm) {
+void kolo_lanes_hand_out(kolo_comm *comm) {
     struct kolo_lanes *lanes = comm->lanes;
-    kolo_comm *copy = malloc(sizeof *copy);
-    if (!copy)
-        return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: out of memory", comm->global_rank);
+    kolo_comm *copy = lanes->handed_out;
     *copy = *comm;
     copy->lanes = NULL;
     copy->queue = NULL;
     copy->token = lanes->lane[1]->token; /* which is never ready: calls on lanes look at more than that */
     copy->is_lane = true;
-    lanes->handed_out = copy;
     for (uint32_t lane = 1; lane < lanes->count; lane++) {
         kolo_comm_set_ready(lanes->lane[lane], false);
         lanes->lane[lane]->is_lane = true;
     }
-    return 0;
 }
 
 int kolo_lanes_make(kolo_comm *comm) {
@@ -68,11 +65,11 @@ int kolo_lanes_make(kolo_comm *comm) {
         comm->lanes->count++;
     }
     kolo_store_relaxed(&comm->waiter.timeout_ns, (uint64_t)timeout_ns);
-    if (rc == 0 && (rc = kolo_lanes_hand_out(comm)) < 0 && comm->global_size > 1)
-        rc = kolo_failure_publish(comm, rc, 0);
-    if (rc == 0)
-        comm->lanes->helpers = kolo_helpers_create(comm->lanes->lane, count);
-    return rc;
+    if (rc < 0)
+        return rc;
+    kolo_lanes_hand_out(comm);
+    comm->lanes->helpers = kolo_helpers_create(comm->lanes->lane, count);
+    return 0;
 }
 
 void kolo_lanes_end(kolo_comm *comm) {

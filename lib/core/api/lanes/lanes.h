@@ -37,8 +37,8 @@ struct kolo_lanes {
 /* Makes the lanes of a communicator, if it is to have several, on all ranks or none. A kolo_layer_above.complete. */
 int kolo_lanes_make(kolo_comm *comm);
 
-/* Makes ready what kolo_comm_lane hands out, once there are all lanes. KOLO_ERR_SYSTEM: no memory. */
-int kolo_lanes_hand_out(kolo_comm *comm);
+/* Makes ready what kolo_comm_lane hands out, once there are all lanes. */
+void kolo_lanes_hand_out(kolo_comm *comm);
 
 /* Ends the helpers, and destroys all lanes but the communicator itself. In a forked child, frees only its copies. */
 void kolo_lanes_end(kolo_comm *comm);

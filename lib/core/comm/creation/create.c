@@ -405,7 +405,7 @@ void kolo_comm_free(kolo_comm *comm) {
     const bool forked = comm->token && !comm->token->ours;
     if (comm->above->internode)
         comm->above->internode->free(comm, forked);
-    kolo_heap_destroy(&comm->heap, forked || !kolo_comm_is_usable(comm));
+    kolo_heap_destroy(&comm->heap, forked || !comm->token || !kolo_comm_is_usable(comm));
     kolo_channels_destroy(&comm->channels);
     if (comm->segment.header && forked)
         kolo_segment_forget(&comm->segment);
