@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "mpi_calls.h"
 #include "mpi_testing.h"
@@ -217,6 +219,77 @@ static void run_fortran_type(void) {
     MPI_Type_free(&pair);
 }
 
+static void expect_block(const void *at, int numbers, int value, const char *what) {
+    const int *const block = at;
+    expect(block[0] == value && block[numbers - 1] == value, "%s blocks of their own: from %d to %d instead of %d",
+           what, block[0], block[numbers - 1], value);
+}
+
+/* Blocks that were allocated one by one, those sent and those received in turn: nothing can be read between them. */
+static void run_single_blocks(void) {
+    const int page = (int)sysconf(_SC_PAGESIZE), numbers = page / (int)sizeof(int);
+    const size_t bytes = 4 * (size_t)world_size * (size_t)page;
+    int *const sent = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int *const received = sent + 2 * numbers;
+    int counts[MPI_RANKS_MAX], places[MPI_RANKS_MAX];
+    for (int rank = 0; rank < world_size; rank++) {
+        counts[rank] = numbers;
+        places[rank] = 4 * numbers * rank;
+        mprotect(sent + places[rank], (size_t)page, PROT_READ | PROT_WRITE);
+        mprotect(received + places[rank], (size_t)page, PROT_READ | PROT_WRITE);
+    }
+    for (int root = 0; root < world_size; root++) {
+        for (int rank = 0; rank < world_size; rank++)
+            for (int i = 0; i < numbers; i++)
+                sent[places[rank] + i] = 100 * root + 10 * world_rank + rank;
+        MPI_Alltoallv(sent, counts, places, MPI_INT, received, counts, places, MPI_INT, MPI_COMM_WORLD);
+        for (int rank = 0; rank < world_size; rank++)
+            expect_block(received + places[rank], numbers, 100 * root + 10 * rank + world_rank, "MPI_Alltoallv");
+        MPI_Scatterv(sent, counts, places, MPI_INT, received, numbers, MPI_INT, root, MPI_COMM_WORLD);
+        expect_block(received, numbers, 110 * root + world_rank, "MPI_Scatterv");
+        MPI_Gatherv(received, numbers, MPI_INT, sent, counts, places, MPI_INT, root, MPI_COMM_WORLD);
+        for (int rank = 0; world_rank == root && rank < world_size; rank++)
+            expect_block(sent + places[rank], numbers, 110 * root + rank, "MPI_Gatherv");
+        MPI_Allgatherv(received, numbers, MPI_INT, sent, counts, places, MPI_INT, MPI_COMM_WORLD);
+        for (int rank = 0; rank < world_size; rank++)
+            expect_block(sent + places[rank], numbers, 110 * root + rank, "MPI_Allgatherv");
+    }
+    munmap(sent, bytes);
+}
+
+/* Blocks of which one is received at the bottom of memory and another at the top: all else lies between them, what is
+ * sent included, and what is allocated for the call. */
+static void run_far_blocks(void) {
+    enum { NUMBERS = 1 << 14, BYTES = NUMBERS * sizeof(int) }; /* as large as an int needs to count them from there */
+    const size_t bytes = (MPI_RANKS_MAX + 1) * (size_t)BYTES;
+    char room[2 * BYTES], *const top = room + BYTES - (uintptr_t)room % BYTES;
+    char *const mapped = mmap((void *)0x10000000, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *const bottom = mapped + BYTES - (uintptr_t)mapped % BYTES;
+    int *const sent = malloc(bytes), counts[MPI_RANKS_MAX], order[MPI_RANKS_MAX], places[MPI_RANKS_MAX];
+    MPI_Datatype type;
+    MPI_Type_contiguous(NUMBERS, MPI_INT, &type);
+    MPI_Type_commit(&type);
+    for (int rank = 0; rank < world_size; rank++) {
+        counts[rank] = 1;
+        order[rank] = places[rank] = rank;
+        for (int i = 0; i < NUMBERS; i++)
+            sent[rank * NUMBERS + i] = 10 * world_rank + rank;
+    }
+    places[0] = (int)((top - bottom) / BYTES);
+    MPI_Alltoallv(sent, counts, order, type, bottom, counts, places, type, MPI_COMM_WORLD);
+    for (int rank = 0; rank < world_size; rank++)
+        expect_block(bottom + (ptrdiff_t)places[rank] * BYTES, NUMBERS, 10 * rank + world_rank, "MPI_Alltoallv");
+    MPI_Alltoallv(MPI_IN_PLACE, NULL, NULL, type, bottom, counts, places, type, MPI_COMM_WORLD); /* back */
+    for (int rank = 0; rank < world_size; rank++)
+        expect_block(bottom + (ptrdiff_t)places[rank] * BYTES, NUMBERS, 10 * world_rank + rank, "MPI_Alltoallv, back:");
+    MPI_Allgatherv(sent, 1, type, bottom, counts, places, type, MPI_COMM_WORLD);
+    for (int rank = 0; rank < world_size; rank++)
+        expect_block(bottom + (ptrdiff_t)places[rank] * BYTES, NUMBERS, 10 * rank, "MPI_Allgatherv");
+    MPI_Type_free(&type);
+    munmap(mapped, bytes);
+    free(sent);
+}
+
 int main(int argc, char **argv) {
     job_begin(&argc, &argv, MPI_THREAD_SINGLE);
     for (int i = 1; i < argc; i++) {
@@ -234,6 +307,8 @@ int main(int argc, char **argv) {
     run_derived(MPI_COMM_WORLD, "world", quick ? 2 : 20);
     run_communicators();
     run_addresses();
+    run_single_blocks();
+    run_far_blocks();
     run_fortran_type();
     watch(LIMIT_S, "what kolo leaves to the MPI");
     run_own_operations();

@@ -102,27 +102,34 @@ static const char *in_place(const struct mpi_state *state, const struct movement
     return move->is_scatter ? move->own.begin - offset : all->begin + offset;
 }
 
+/* Packs what is sent where it overlaps what is received: between its blocks may lie what is not the call's to read.
+ * Between those that are received may lie the scratch that it is then in: they go through scratch, too. */
+static bool set_apart(struct mpi_state *state, struct movement *move, mpi_word comm) {
+    struct mpi_side *const sent = move->is_scatter ? &move->all : &move->own;
+    struct mpi_side *const taken = move->is_scatter ? &move->own : &move->all;
+    if (!mpi_is_overlap(sent->begin, sent->span, taken->begin, taken->span, in_place(state, move)))
+        return true;
+    if (!mpi_side_open(state, sent, MPI_SEND, true) || mpi_side_pack(sent, comm) != 0)
+        return false;
+    return !mpi_is_overlap(sent->begin, sent->span, taken->begin, taken->span, NULL) ||
+           mpi_side_open(state, taken, MPI_RECV, true);
+}
+
 int mpi_make_movement(struct mpi_state *state, kolo_collective collective, const struct mpi_call *call) {
     struct movement move;
     if (!set_movement(state, &move, collective, call) || !mpi_state_enter(state, call->comm))
         return MPI_PASS;
     if (__builtin_expect(!agrees_with_itself(state, &move), 0))
         return fail_sizes(state, &move, call);
-    if (!open_movement(state, &move, call->comm))
+    const bool has_both = move.has_all && (move.has_own || move.is_whole);
+    if (!open_movement(state, &move, call->comm) || (has_both && !set_apart(state, &move, call->comm)))
         return mpi_fail_packing(state, call->comm);
     struct mpi_side *const own = &move.own, *const all = &move.all;
-    const bool has_both = move.has_all && (move.has_own || move.is_whole);
     char *const block = has_both || !move.has_all ? own->begin : mpi_side_block(all, state->rank);
     kolo_call made = {.call_bytes = sizeof made, .collective = collective, .dtype = KOLO_U8, .root = call->root};
     made.count = mpi_block_bytes(move.has_all ? all : own, state->rank);
     made.send = move.is_scatter ? (move.has_all ? all->begin : NULL) : block;
     made.recv = move.is_scatter ? block : move.has_all ? all->begin : NULL;
-    if (has_both && move.is_scatter)
-        made.send = mpi_apart(state, all->begin, all->span, own->begin, own->span, in_place(state, &move));
-    else if (has_both)
-        made.send = mpi_apart(state, own->begin, own->span, all->begin, all->span, in_place(state, &move));
-    if (has_both && !made.send && (move.is_scatter ? all : own)->span)
-        return mpi_fail_packing(state, call->comm);
     if (move.is_scatter && move.has_all) {
         made.send_counts = all->bytes;
         made.send_offsets = all->offsets;

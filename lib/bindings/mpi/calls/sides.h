@@ -62,14 +62,21 @@ int mpi_side_pack(const struct mpi_side *side, mpi_word comm);
 int mpi_side_pack_block(const struct mpi_side *side, int rank, mpi_word comm);
 int mpi_side_unpack(const struct mpi_side *side, mpi_word comm);
 
-/* Copies what is sent if that overlaps what is received other than with `in_place` as its beginning: kolo refuses it,
- * and programs that were never told so do it. NULL: there is no memory. */
+/* Whether what is sent overlaps what is received other than with `in_place` as its beginning: kolo refuses that, and
+ * programs that were never told so do it. */
+static inline bool mpi_is_overlap(const void *send, size_t send_bytes, const void *recv, size_t recv_bytes,
+                                  const void *in_place) {
+    const uintptr_t s = (uintptr_t)send, r = (uintptr_t)recv;
+    if (__builtin_expect(s + send_bytes <= r || r + recv_bytes <= s || send == in_place, 1))
+        return false;
+    return send_bytes && recv_bytes;
+}
+
+/* Copies what is sent where that overlaps. NULL: there is no memory. */
 const void *mpi_copy_apart(struct mpi_state *state, const void *send, size_t send_bytes);
 
 static inline const void *mpi_apart(struct mpi_state *state, const void *send, size_t send_bytes, const void *recv,
                                     size_t recv_bytes, const void *in_place) {
-    const uintptr_t s = (uintptr_t)send, r = (uintptr_t)recv;
-    if (__builtin_expect(s + send_bytes <= r || r + recv_bytes <= s || send == in_place, 1))
-        return send;
-    return send_bytes && recv_bytes ? mpi_copy_apart(state, send, send_bytes) : send;
+    return mpi_is_overlap(send, send_bytes, recv, recv_bytes, in_place) ? mpi_copy_apart(state, send, send_bytes)
+                                                                        : send;
 }
