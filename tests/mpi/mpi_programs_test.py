@@ -339,6 +339,23 @@ class Mpi:
             self.assertEqual((127, f"kolo-mpi: LD_PRELOAD cannot hold a space or a colon, as in {library}: move kolo\n"),
                              (ended.returncode, ended.stderr))
 
+    def test_arguments(self):
+        """Each program of a job is told of the variables, where the launcher needs it; else no argument is changed."""
+        fake = pathlib.Path(self.folder, "mpirun")
+        fake.write_text(f'#!/bin/sh\n[ "$1" != --version ] || exec {self.mpirun} --version\nprintf "%s\\0" "$@"\n',
+                        encoding="ascii")
+        fake.chmod(0o755)
+        variables = {"PATH": os.environ["PATH"], "KOLO_MPI": "on", **AS_ROOT}
+        one, other = ["-n", "1", "a  b", "", "'\"\n$(false) *\\"], ["-n", "2", "-x"]
+        for programs in ([one], [one, other], [one, other, []], [one, [], other]):  # mpirun skips an empty one
+            given, due = [], []
+            for program in programs:
+                given += [":"] * (program is not programs[0]) + program
+                due += [":"] * (program is not programs[0]) + self.passing * bool(program) + program
+            ended = subprocess.run([KOLO_MPI, fake, *given], env=variables, capture_output=True, text=True,
+                                   timeout=LIMIT_S, check=False)
+            self.assertEqual((due, ""), (ended.stdout.split("\0")[:-1], ended.stderr))
+
     def test_silence(self):
         """Nothing is said where nothing is asked for, and by programs that are not MPI's."""
         output, errors = self.run_job(2, "mpi_progress_test")
@@ -352,6 +369,7 @@ class Mpi:
 class OpenMpi(Mpi, unittest.TestCase):
     flavour, options = "openmpi", ("--oversubscribe",)
     programs_of_three = "60"
+    passing = ["-x", "LD_PRELOAD", "-x", "KOLO_MPI"]
     killed = r"kolo: .*rank {}\b"
     reasons = ("MPI_Allreduce of MPI_DOUBLE with MPI_BAND, which kolo does not have",
                "MPI_Bcast with arguments that the MPI is to refuse")
@@ -369,6 +387,7 @@ class Mpich(Mpi, unittest.TestCase):
 
     flavour, options = "mpich", ()
     programs_of_three = "3"
+    passing = []
     killed = r"kolo: .*rank {}\b|EXIT CODE: 9"
     reasons = ()
     checks_arguments = spawns = False  # Debian's cannot spawn

@@ -13,6 +13,7 @@ sys.path[:0] = (str(pathlib.Path(__file__).resolve().parents[2] / folder) for fo
 import lab  # noqa: E402 (the path has to be set first)
 
 LIBRARY = os.environ.get("KOLO_MPI_LIBRARY")
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 LAUNCHERS = ("KOLO_", "OMPI_", "PMI", "HYD", "SLURM_")  # variables that another one may have left
 
 Family = collections.namedtuple("Family", "name mpirun library agent hosts options by_node")
@@ -36,17 +37,31 @@ def make_agent(machines, around=lambda node: ()):
     return path
 
 
-def start(machines, family, ranks, command, *, by_node=False, preload=True, around=lambda node: (), **variables):
-    """Starts a job, of so many ranks on each machine, on the first one; a lab.Running."""
+def start_words(machines, words, **variables):
+    """Starts a launcher on the first machine; a lab.Running."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHERS)}
-    environment = {**kept, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "KOLO_TUNE_FILE": "none",
-                   **variables}
+    return machines.nodes[0].start(words, {**kept, **AS_ROOT, "KOLO_TUNE_FILE": "none", **variables})
+
+
+def start(machines, family, ranks, command, *, by_node=False, preload=True, around=lambda node: (), **variables):
+    """Starts a job, of so many ranks on each machine."""
     hosts = ",".join(f"{node.name}:{count}" for node, count in zip(machines.nodes, ranks))
     words = [family.mpirun, *family.agent.split(), make_agent(machines, around), family.hosts, hosts,
              *family.options.split(), *(family.by_node.split() if by_node else []), "-n", sum(ranks)]
     if preload:
         words += ["env", f"LD_PRELOAD={LIBRARY}"]
-    return machines.nodes[0].start([*around(machines.nodes[0]), *words, *command], environment)
+    return start_words(machines, [*around(machines.nodes[0]), *words, *command], **variables)
+
+
+def start_programs(machines, family, ranks, command, **variables):
+    """The same by kolo-mpi, as a program for each machine; to the others the agent passes no variables, as ssh."""
+    own = [f"{name}={value}" for name, value in {"PATH": os.environ["PATH"], **AS_ROOT}.items()]
+    agent = make_agent(machines, lambda node: ["env", "-i", *own])
+    words = [pathlib.Path(LIBRARY).parents[1] / "bin/kolo-mpi", family.mpirun, *family.agent.split(), agent,
+             *family.options.split()]
+    for node, count in zip(machines.nodes, ranks):
+        words += [*([":"] if node.index else []), family.hosts, f"{node.name}:{count}", "-n", count, *command]
+    return start_words(machines, words, **variables)
 
 
 def is_installed(family):

@@ -41,12 +41,12 @@ class MachinesTest:
         self.addCleanup(machines.close)
         return machines
 
-    def check(self, ranks, command, **options):
+    def check(self, ranks, command, start=mpi_machines.start, **options):
         """A job that must go well, of so many ranks on each machine: what it says."""
         machines = self.lab(len(ranks))
 
         def run():
-            job = mpi_machines.start(machines, self.family, ranks, command, KOLO_MPI="verbose", **options)
+            job = start(machines, self.family, ranks, command, KOLO_MPI="verbose", **options)
             done = job.wait(PATIENCE_S)
             return done.code, done
         done = launching.run_again(run)
@@ -116,6 +116,10 @@ class OpenMpi(MachinesTest, unittest.TestCase):
             self.skipTest("tests/mpi has no programs for this MPI")
         self.check([2, 1], [collectives, "--quick"])
         self.check([2, 2], [programs, "--programs", "5", "--windows", "0"], by_node=True)
+
+    def test_programs(self):
+        """Several programs of one job: all have what kolo-mpi has set."""
+        self.assertGreater(self.check_calls([2, 2], start=mpi_machines.start_programs)["MPI_Allreduce"], 20)
 
     def test_cable(self):
         """The launcher's connections notice; without their settings in mpi_machines.py it takes eight minutes."""
