@@ -131,6 +131,42 @@ def with_momentum_that_begins_late():
         optimizer.load_state_dict(state)
 
 
+def convolutional_model():
+    return nn.Sequential(nn.Linear(8, 27), nn.Unflatten(1, (3, 3, 3)), nn.Conv2d(3, 4, 2), nn.Flatten(), nn.Linear(16, 3))
+
+
+def as_one_vector(model):
+    vector = nn.utils.parameters_to_vector(model.parameters()).detach()
+    nn.utils.vector_to_parameters(vector, model.parameters())
+
+
+def with_replaced_memory():
+    """Of parameters and their gradients, while no gradient travels."""
+    dist.init_process_group("kolo")
+    for change in (as_one_vector, lambda model: model.to(memory_format=torch.channels_last)):
+        for way in ({}, {"overlap": False}, {"shared_parameters": True}):
+            model, reference = convolutional_model(), convolutional_model()
+            optimizer = kolo4py.torch.FusedAdamW(model.parameters(), lr=0.01, **way)
+            reference.load_state_dict(model.state_dict())
+            wanted = torch.optim.AdamW(reference.parameters(), lr=0.01)
+            for step in range(3):
+                optimizer.zero_grad()
+                with optimizer.no_sync():
+                    loss_of(model, *own(rows(step))).backward()
+                change(model)
+                loss_of(model, *own(rows(step + 50))).backward()
+                optimizer.step()
+                wanted.zero_grad()
+                (loss_of(reference, *rows(step)) + loss_of(reference, *rows(step + 50))).backward()
+                wanted.step()
+            assert difference(model, reference) < 1e-5 and same_on_all(model), (way, difference(model, reference))
+    for overlap in (False, True):
+        model = new_model()
+        optimizer = kolo4py.torch.FusedSGD(model.parameters(), overlap=overlap)
+        with unittest.TestCase().assertRaisesRegex(RuntimeError, "parameter .* has become torch.float64"):
+            train(model.double(), optimizer, 0, 1, lambda all_rows: own((all_rows[0].double(), all_rows[1])))
+
+
 def in_other_types():
     dist.init_process_group("kolo")
     for dtype, bound in ((torch.float64, 1e-12), (torch.bfloat16, 0.05), (torch.float16, 0.02)):
@@ -250,6 +286,8 @@ def with_changed_gradients():
     for text, change in (("second gradient", lambda model, _: loss_of(model, *own(rows(0))).backward()),
                          ("changed between", lambda model, _: nn.utils.clip_grad_norm_(model.parameters(), 1)),
                          ("changed between", lambda model, _: setattr(model[0].weight, "grad", torch.ones(33, 8))),
+                         ("changed between", lambda model, _: setattr(model[0].weight.grad, "data", torch.ones(33, 8))),
+                         ("other memory", lambda model, _: setattr(model[0].weight, "data", torch.ones(33, 8))),
                          ("changed between", lambda model, _: model.zero_grad()),
                          ("skip_nonfinite", lambda _, optimizer: scaler.step(optimizer))):
         model = new_model()
@@ -395,6 +433,9 @@ class Fused(torch_ranks.JobTest):
 
     def test_other_types(self):
         self.run_ranks(in_other_types, 2)
+
+    def test_replaced_memory(self):
+        self.run_ranks(with_replaced_memory, 2)
 
     def test_odd_gradients(self):
         self.run_ranks(with_odd_gradients, 2)

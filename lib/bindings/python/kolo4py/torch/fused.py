@@ -45,8 +45,9 @@ class _Place(NamedTuple):
     """Where a parameter lies."""
     flat: "_Flat"
     segment: int
-    first: int  # element
-    gradient: torch.Tensor  # the view for it
+    values: torch.Tensor  # the view that the parameter is
+    gradients: torch.Tensor  # the view that its gradient is
+    gradient: torch.Tensor  # that gradient, which the program has, too
 
 
 def _memory(comm: kolo.Comm, items: int, dtype: torch.dtype, shared: bool) -> torch.Tensor:
@@ -307,7 +308,8 @@ class FusedOptimizer(torch.optim.Optimizer):
             flat.message = _optimizer.Message(self._comm, self._kind, flat.dtype, flat.segment_ends,
                                               [group for _index, group in settings], "avg", master_weights and narrow,
                                               clip_norm, skip_nonfinite)
-        self._places = {parameter: _Place(flat, flat.segment_of[index], flat.firsts[index], flat.views[index])
+        self._places = {parameter: _Place(flat, flat.segment_of[index], flat._view(flat.values, index),
+                                          flat._view(flat.gradients, index), flat.views[index])
                         for flat in self._flats for index, parameter in enumerate(flat.parameters)}
         self._names = {parameter: f"parameter {index}" for index, parameter in enumerate(own)}
         for parameter in self._places:
@@ -375,6 +377,7 @@ class FusedOptimizer(torch.optim.Optimizer):
         if self._overlap and (place.segment in flat.begun or parameter in self._arrived):
             raise RuntimeError(f"{self._names[parameter]} has got a second gradient in this step: call step() after each "
                                "backward(), or have all but the last in no_sync()")
+        self._put_back(parameter, place)
         if gradient is not None and gradient is not place.gradient:
             place.gradient.copy_(gradient.to_dense() if gradient.is_sparse else gradient)
             parameter.grad = place.gradient
@@ -387,6 +390,16 @@ class FusedOptimizer(torch.optim.Optimizer):
         if not flat.missing[place.segment]:
             self._order.arrive(flat, place.segment)
 
+    def _put_back(self, parameter: torch.Tensor, place: _Place) -> None:
+        """What the program has given other memory, as by model.to(), goes back into the flat memory, as it is now."""
+        for tensor, view in ((parameter, place.values), (place.gradient, place.gradients)):
+            if tensor.dtype != view.dtype or tensor.shape != view.shape or tensor.device != view.device:
+                raise RuntimeError(f"{self._names[parameter]} or its gradient has become {tensor.dtype} of shape "
+                                   f"{tuple(tensor.shape)} on {tensor.device}: make the optimizer after that")
+            if not tensor.is_set_to(view):
+                view.copy_(tensor)
+                tensor.data = view
+
     def _take_gradient(self, parameter: torch.Tensor) -> None:
         """As the program has left it before step()."""
         place, gradient = self._places.get(parameter), parameter.grad
@@ -397,11 +410,17 @@ class FusedOptimizer(torch.optim.Optimizer):
             return
         if place.segment in place.flat.begun:
             version = self._arrived.get(parameter)
-            if version is not None and (gradient is not place.gradient or gradient._version != version):
+            if version is not None and (gradient is not place.gradient or gradient._version != version
+                                        or not gradient.is_set_to(place.gradients)):
                 raise RuntimeError(f"the gradient of {self._names[parameter]} was changed between backward() and step(), "
                                    "while it travelled: use clip_norm or skip_nonfinite, or make the optimizer with "
                                    "overlap=False")
-        elif gradient is None:
+            if not parameter.is_set_to(place.values):
+                raise RuntimeError(f"{self._names[parameter]} has got other memory between backward() and step(): change it "
+                                   "before backward(), or make the optimizer with overlap=False")
+            return
+        self._put_back(parameter, place)
+        if gradient is None:
             place.gradient.zero_()
         elif gradient is not place.gradient:
             place.gradient.copy_(gradient.to_dense() if gradient.is_sparse else gradient)  # which the program has set
