@@ -188,7 +188,8 @@ class Branches(nn.Module):
     def __init__(self):
         super().__init__()
         self.narrow, self.wide = nn.Linear(8, 3).double(), nn.Linear(8, 3)
-        self.frozen, self.unused = nn.Parameter(torch.ones(3), requires_grad=False), nn.Parameter(torch.ones(5))
+        self.frozen = nn.Parameter(torch.full((3,), 1.0 + dist.get_rank()), requires_grad=False)
+        self.unused = nn.Parameter(torch.ones(5))
 
     def forward(self, images):
         return self.narrow(images.double()).float() + self.wide(images) * self.frozen
@@ -200,8 +201,8 @@ def with_odd_gradients():
     check = unittest.TestCase()
     torch.manual_seed(1)
     model, reference = Branches(), Branches()
-    reference.load_state_dict(model.state_dict())
     optimizer = kolo4py.torch.FusedSGD(model.parameters(), lr=0.1)
+    reference.load_state_dict(model.state_dict())
     wanted = torch.optim.SGD(reference.parameters(), lr=0.1)
     for step in range(3):
         optimizer.zero_grad()

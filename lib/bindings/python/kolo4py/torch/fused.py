@@ -298,6 +298,11 @@ class FusedOptimizer(torch.optim.Optimizer):
         self._comm = _groups.own(group)
         with torch.no_grad():  # gradients come about in the reverse of the parameters' order
             ordered = [parameter for parameter in reversed(own) if parameter.requires_grad]
+            for parameter in own:
+                if not parameter.requires_grad:
+                    value = parameter.contiguous()
+                    self._comm.broadcast(value, 0)
+                    parameter.copy_(value)
             for dtype in dict.fromkeys(parameter.dtype for parameter in ordered):
                 members = [parameter for parameter in ordered if parameter.dtype == dtype]
                 self._flats.append(_Flat(self._comm, members, bucket_bytes, shared_parameters))
