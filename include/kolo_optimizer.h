@@ -78,8 +78,8 @@ typedef struct kolo_optimizer_options {
     size_t nsegments;         /* entries of segments */
     kolo_op op;               /* over the ranks: AVG, by default, or SUM */
     int master_weights;       /* 1: for F16 and BF16 an f32 copy of the owned parameters is what is updated, and the
-                                 parameters are that, rounded; it is taken from the parameters in the first step. 0, the
-                                 default: there is none */
+                                 parameters are that, rounded; it is taken from the parameters in the first step, and
+                                 from those that were written since the last one. 0, the default: there is none */
     double gradient_scale;    /* by which reduced gradients are multiplied first; default 1 */
     double clip_norm;         /* gradients are multiplied by min(1, clip_norm / (norm + 1e-6)), in which norm is the
                                  square root of the sum of the squares of all reduced, scaled gradients. 0, the default:

@@ -1,6 +1,7 @@
 """kolo4py.torch.FusedAdamW and FusedSGD against torch.optim's: parameters, curves and state; in every way to make them; over
 torch.distributed.checkpoint onto another number of ranks; and when a rank is killed."""
 
+import itertools
 import os
 import shutil
 import signal
@@ -165,6 +166,33 @@ def with_replaced_memory():
         optimizer = kolo4py.torch.FusedSGD(model.parameters(), overlap=overlap)
         with unittest.TestCase().assertRaisesRegex(RuntimeError, "parameter .* has become torch.float64"):
             train(model.double(), optimizer, 0, 1, lambda all_rows: own((all_rows[0].double(), all_rows[1])))
+
+
+def with_written_masters():
+    """Master weights are taken from the parameters that the program has written since the last step, and only from these."""
+    dist.init_process_group("kolo")
+
+    def load(model):
+        model.load_state_dict({"weight": torch.tensor([[4, model.weight[0, 1]]])})
+
+    def set_value(model):
+        model.weight.data[0, 0] = 4
+
+    def replace(model):
+        model.weight.data = torch.tensor([[4, model.weight[0, 1]]]).to(model.weight.dtype)
+
+    for dtype, write in itertools.product((torch.bfloat16, torch.float16), (load, set_value, replace)):
+        for way in ({}, {"overlap": False}, {"shared_parameters": True}, {"skip_nonfinite": True}):
+            model = nn.Linear(2, 1, bias=False).to(dtype)
+            nn.init.constant_(model.weight, 8)
+            optimizer = kolo4py.torch.FusedSGD(model.parameters(), lr=1 / 128, master_weights=True, **way)
+            for step in range(4):  # of less than bfloat16 has room for
+                if step == 2:
+                    write(model)
+                optimizer.zero_grad()
+                model(torch.ones(1, 2, dtype=dtype)).sum().backward()
+                optimizer.step()
+            assert model.weight.tolist() == [[4 - 2 / 128, 8 - 4 / 128]], (dtype, write, way, model.weight)
 
 
 def in_other_types():
@@ -434,6 +462,7 @@ class Fused(torch_ranks.JobTest):
 
     def test_other_types(self):
         self.run_ranks(in_other_types, 2)
+        self.run_ranks(with_written_masters, 2)
 
     def test_replaced_memory(self):
         self.run_ranks(with_replaced_memory, 2)

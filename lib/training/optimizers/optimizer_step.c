@@ -93,6 +93,20 @@ static void update_reals(const kolo_optimizer *optimizer, const struct part *par
     step(part->factors, part->count, gradients, parameters, first, second);
 }
 
+/* Brings master weights up to date: parameters that are no longer these, rounded, are what the program wrote. */
+static void take_written(const kolo_optimizer *optimizer, float *master, const uint8_t *parameters, size_t count) {
+    float written[BLOCK_ELEMENTS];
+    uint16_t rounded[BLOCK_ELEMENTS];
+    const void *source = master;
+    optimizer->convert->finish(rounded, &source, 1, count, 1);
+    if (memcmp(rounded, parameters, count * sizeof *rounded) == 0)
+        return;
+    optimizer->convert->widen(written, parameters, count);
+    for (size_t i = 0; i < count; i++)
+        if (memcmp(&rounded[i], parameters + i * sizeof *rounded, sizeof *rounded) != 0)
+            master[i] = written[i];
+}
+
 /* Updates F16 or BF16 parameters through f32. The first step with master weights takes these from the parameters. */
 static void update_halves(const kolo_optimizer *optimizer, const struct part *whole, const uint8_t *gradients,
                           uint8_t *parameters) {
@@ -108,6 +122,8 @@ static void update_halves(const kolo_optimizer *optimizer, const struct part *wh
         convert->widen(g, gradients + done * optimizer->element_bytes, part.count);
         if (!master || optimizer->steps == 0)
             convert->widen(reals, own, part.count);
+        else
+            take_written(optimizer, master, own, part.count);
         update_reals(optimizer, &part, g, reals);
         const void *source = reals;
         convert->finish(own, &source, 1, part.count, 1);

@@ -274,7 +274,8 @@ class FusedOptimizer(torch.optim.Optimizer):
     clip_norm: gradients are multiplied by min(1, clip_norm / (norm + 1e-6)), as clip_grad_norm_ does, with the norm of
     the averaged gradients of all parameters; 0: they are not.
     skip_nonfinite: a step with a NaN or an infinity among the averaged gradients changes nothing, on no rank.
-    master_weights: for float16 and bfloat16, the owner of a parameter keeps and updates it in float32.
+    master_weights: for float16 and bfloat16, the owner of a parameter keeps and updates it in float32, from what the
+    program has written into it, if it has.
     sharded_state: state_dict() has each rank's part alone, so that no rank collects or saves the whole. An attribute.
 
     `info` says what the last step did: steps, skipped, norm, clip. Raises kolo.ArgumentError for arguments that do not
