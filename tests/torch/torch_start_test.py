@@ -169,6 +169,17 @@ def with_other_version():
         raise AssertionError("a library of another version is taken")
 
 
+def shrink_group_of_gloo():
+    """Nothing of kolo's is loaded for it."""
+    import kolo4py.torch
+    kolo4py.torch.__path__, kolo4py.torch._builder.find = [], None
+    store = dist.HashStore()
+    options = {"new_group_name": "new", "original_group_name": "old", "store": store, "backend_config": "",
+               "bound_device_id": None}
+    gloo = dist.ProcessGroupGloo(store, 0, 1, datetime.timedelta(seconds=torch_ranks.DEADLINE_S))
+    assert dist.distributed_c10d._create_shrunk_process_group(gloo, [0], options, True).size() == 1
+
+
 COMPILER = """#!/bin/sh
 for word; do
     [ "$before" != -o ] || output=$word
@@ -234,6 +245,10 @@ class Start(torch_ranks.JobTest):
     def test_without_compiled_part(self):
         with tempfile.TemporaryDirectory() as folder:
             self.run_ranks(without_compiled_part, 1, XDG_CACHE_HOME=folder, CXX="/nonexistent/g++")
+
+    @unittest.skipUnless(hasattr(dist, "shrink_group"), "this PyTorch has no shrink_group")
+    def test_shrink_group_of_gloo(self):
+        self.run_ranks(shrink_group_of_gloo, 1)
 
     def test_missing_part_is_compiled_once(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -14,7 +14,7 @@ import importlib.util
 import os
 import sys
 from pkgutil import extend_path
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 __path__ = extend_path(__path__, __name__)  # a build has the C++ part in another folder
 
@@ -22,6 +22,9 @@ from .. import _library
 from . import _builder, _rendezvous
 
 __all__ = ["autoload", "backend", "comm", "register", "stats"]
+
+
+_classes: "List[type]" = []  # of backends: Backend, once it is loaded
 
 
 @_library.once
@@ -36,6 +39,7 @@ def load() -> Any:
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
     loader.exec_module(module)
+    _classes.append(module.Backend)
     return module
 
 
@@ -73,7 +77,7 @@ def _correct_shrunk_groups(c10d: Any) -> None:
     def create_custom(new_backend: Any, *arguments: Any, **options: Any) -> Any:
         import torch
         group = create(new_backend, *arguments, **options)
-        if isinstance(new_backend, load().Backend):
+        if isinstance(new_backend, tuple(_classes)):
             custom = c10d.ProcessGroup.BackendType.CUSTOM
             group._register_backend(torch.device("cpu"), custom, new_backend)
             group._set_default_backend(custom)
@@ -125,7 +129,7 @@ def backend(group: Any = None) -> Any:
     group = group or c10d._get_default_group()
     found = group._get_backend(torch.device("cpu")) if hasattr(group, "_get_backend") else group
     found = getattr(found, "wrapped_pg", found)  # of TORCH_DISTRIBUTED_DEBUG=DETAIL, which checks calls before they are made
-    if not isinstance(found, load().Backend):
+    if not isinstance(found, tuple(_classes)):
         raise TypeError(f"the process group's backend is {type(found).__name__}, not kolo's")
     return found
 
