@@ -252,17 +252,22 @@ class Ranks:
         assert (second == 0).all(), second
 
     def not_coalesced(self):
-        """Without what PyTorch does not end after an error."""
+        """After an error, which PyTorch lets leave a group coalescing."""
         if self.size == 1:
             return
         following, previous = (self.rank + 1) % self.size, (self.rank - 1) % self.size
         came = torch.zeros(1)
         with unittest.TestCase().assertRaisesRegex(torch_ranks.BackendError, "tag -5"):
             dist.batch_isend_irecv([dist.P2POp(dist.irecv, came, previous), dist.P2POp(dist.isend, came, following, tag=-5)])
-        getattr(dist.distributed_c10d._world, "pg_coalesce_state", {}).clear()
         with unittest.TestCase().assertRaises(ZeroDivisionError), dist._coalescing_manager(device=torch.device("cpu")):
             raise ZeroDivisionError
-        getattr(dist.distributed_c10d._world, "pg_coalesce_state", {}).clear()
+        for _ in range(2):  # as DDP does
+            x = torch.ones(3)
+            work = dist.group.WORLD.allreduce([x])
+            future = work.get_future()
+            work.wait()
+            assert future.done(), "nobody settles it"
+            assert future.wait()[0].data_ptr() == x.data_ptr() and x.tolist() == [self.size] * 3, future.wait()
         sent, back = torch.full((3,), float(self.rank)), torch.zeros(3)
         for work in dist.batch_isend_irecv([dist.P2POp(dist.irecv, back, previous, tag=7),
                                             dist.P2POp(dist.isend, sent, following, tag=7)]):

@@ -8,13 +8,14 @@ imported. What is in C++ is loaded with the first process group. With KOLO_TORCH
 
 The backend of a group is `backend(group)`; what it has done is in `stats(group)`."""
 
+import contextlib
 import functools
 import importlib.machinery
 import importlib.util
 import os
 import sys
 from pkgutil import extend_path
-from typing import Any, Dict, List
+from typing import Any, Dict, Iterator, List
 
 __path__ = extend_path(__path__, __name__)  # a build has the C++ part in another folder
 
@@ -64,6 +65,8 @@ def register() -> None:
         c10d.Backend.register_backend("kolo", _create)
     if hasattr(c10d, "_create_shrunk_process_group"):
         _correct_shrunk_groups(c10d)
+    if hasattr(getattr(c10d, "_world", None), "pg_coalesce_state"):
+        _end_failed_coalescing(c10d)
     if os.environ.get("KOLO_TORCH_GLOO") == "1":
         _take_gloos_place(c10d)
     _rendezvous.add_launchers()
@@ -84,6 +87,28 @@ def _correct_shrunk_groups(c10d: Any) -> None:
         return group
 
     c10d._create_shrunk_process_group = create_custom
+
+
+def _end_failed_coalescing(c10d: Any) -> None:
+    """PyTorch goes on coalescing when an exception leaves its context: later operations would join what nobody ends."""
+    import torch.distributed
+    public: Any = torch.distributed
+    create = c10d._coalescing_manager
+
+    @contextlib.contextmanager
+    @functools.wraps(create)
+    def ending(group: Any = None, *arguments: Any, **options: Any) -> "Iterator[Any]":
+        try:
+            with create(group, *arguments, **options) as manager:
+                yield manager
+        except BaseException:
+            with contextlib.suppress(RuntimeError, TypeError):  # the group is not kolo's, or there is nothing to end
+                ours = backend(group)
+                c10d._world.pg_coalesce_state.pop(group or c10d._get_default_group(), None)
+                ours._end_coalescing()
+            raise
+
+    c10d._coalescing_manager = public._coalescing_manager = ending
 
 
 def _take_gloos_place(c10d: Any) -> None:
