@@ -311,7 +311,8 @@ assert len(set(counts[1:])) == 1, counts""")
         """No rank finds rank 0's file: they meet at a port."""
         self.kolorun(2, """import kolo4py.torch._rendezvous as rendezvous
 rendezvous._file_at = lambda path: None
-start.meet("kolo")
+for _ in range(2):
+    start.meet_as_named(int(start.os.environ["KOLO_RANK"]), 2, "kolo")
 assert "MASTER_ADDR" in start.os.environ""")
 
     def test_kolorun_between_pid_namespaces(self):

@@ -1,4 +1,4 @@
-"""init_process_group under launchers that set no RANK, such as kolorun and mpirun, where the program names no MASTER_ADDR: the
+"""init_process_group under launchers that set no RANK, such as kolorun and mpirun, where the program names no MASTER_PORT: the
 ranks meet as those of a program in C do (kolo.init), and rank 0 tells the others where PyTorch's store is. Where all
 have one /proc that is a file in rank 0's memory, which nobody can reach from outside and which ends with rank 0: one for
 all its meetings, as PyTorch may open it for as long as the process lives. Else it is a port of rank 0's machine, as under
@@ -61,7 +61,7 @@ def add_launchers() -> None:
     def handler(url: str, timeout: datetime.timedelta = datetime.timedelta(minutes=30), **options: Any) \
             -> "Iterator[Tuple[Any, int, int]]":
         named = {key: int(values[0]) for key, values in parse_qs(urlparse(url).query).items() if key in ("rank", "world_size")}
-        if ("RANK" in os.environ or (named and "MASTER_ADDR" in os.environ)
+        if ("RANK" in os.environ or (named and {"MASTER_ADDR", "MASTER_PORT"} <= os.environ.keys())
                 or not any(name in os.environ for name in LAUNCHED)):
             yield from by_variables(url, timeout=timeout, **options)
             return
