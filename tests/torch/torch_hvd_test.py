@@ -86,6 +86,9 @@ class Tensors(unittest.TestCase):
             hvd.grouped_allreduce(own, average=True, op=hvd.Sum)
         with self.assertRaisesRegex(kolo.ArgumentError, "arrays.0. and arrays.1. overlap"):
             hvd.grouped_allreduce_([own[0], own[0]])
+        with self.assertRaisesRegex(kolo.ArgumentError, "cannot be done with bool"):
+            hvd.grouped_allreduce([own[0], torch.ones(2, dtype=torch.bool)], op=hvd.Sum)
+        self.assertEqual(([], []), (hvd.grouped_allreduce([]), hvd.grouped_allreduce_([])))
         hvd.barrier()
 
     def test_reducescatter(self):

@@ -9,6 +9,7 @@ import torch
 
 import kolo4py as kolo
 
+from .. import _elements
 from ..torch.compression import Compression, Compressor
 from ._job import communicator
 
@@ -21,7 +22,8 @@ class Handle:
 
     def __init__(self, requests: "Sequence[kolo.Request[Any]]", finish: "Callable[..., Any]",
                  outs: "Sequence[torch.Tensor]", copies: bool) -> None:
-        self._requests, self._finish, self.copies = requests, finish, copies
+        self._requests, self.copies = requests, copies
+        self._finish: "Optional[Callable[..., Any]]" = finish
         self._result: Any = None
         self.memories = {_memory(out) for out in outs}
         _in_flight.add(self)
@@ -32,15 +34,16 @@ class Handle:
         return all(request.done() for request in self._requests)
 
     def wait(self) -> Any:
-        if self._requests:
+        if self._finish is not None:
             try:
                 done = [request.wait() for request in self._requests]
             except kolo.Error:
                 _in_flight.discard(self)
                 raise
-            self._requests = ()  # not when a handler has raised: the call goes on
+            finish, self._finish = self._finish, None  # not when a handler has raised: the call goes on
+            self._requests = ()
             _in_flight.discard(self)
-            self._result = self._finish(*done)
+            self._result = finish(*done)
         return self._result
 
     def tensor(self) -> torch.Tensor:
@@ -179,6 +182,8 @@ def _grouped_allreduce(tensors: "Sequence[torch.Tensor]", is_in_place: bool, op:
     packed = [compression.compress(_scaled(x, prescale)) for x in xs]
     wires = [wire.contiguous() if is_in_place else wire.clone(memory_format=torch.contiguous_format) for wire, _ in packed]
     requests = []
+    for wire in wires:  # before the first message is on its way
+        _elements.op_code(op, _elements.must_name(wire.dtype))
     with communicator()._handle.undivided(begun=False) as calls:
         for dtype in dict.fromkeys(wire.dtype for wire in wires):
             alike = [wire for wire in wires if wire.dtype == dtype]
