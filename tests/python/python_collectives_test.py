@@ -431,7 +431,7 @@ class Shared(python_ranks.RankTest):
                  "double", "half", "int", "long", "bool", "d", "<i8", float, int, bool, complex, numpy.float32, numpy.int64,
                  numpy.longlong, numpy.dtype("i8"), numpy.dtype("=u4")]
         for name in names:
-            with self.subTest(name), _freed(self.comm, self.comm.empty(3, name)) as x:
+            with self.subTest(name), _freed(self.comm, self.comm.empty(numpy.int64(3), name)) as x:
                 whole = numpy.asarray(x)
                 self.assertEqual((numpy.dtype(name), (3,), x.address),
                                  (whole.dtype, whole.shape, whole.__array_interface__["data"][0]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import operator
 import os
 from types import TracebackType
 
@@ -177,7 +178,7 @@ class Comm(Messages):
         Its memory is given back by `free`, which all ranks call, and never before the end of the communicator otherwise:
         ranks forget their arrays at different times. On a closed communicator it stays for as long as something refers to
         it."""
-        lengths = (shape,) if isinstance(shape, int) else tuple(int(length) for length in shape)
+        lengths = tuple(map(operator.index, shape if hasattr(shape, "__iter__") else (shape,)))
         element = _elements.must_name(dtype)
         if min(lengths, default=1) < 1:
             raise ArgumentError(f"shape {lengths} has a length below 1")
