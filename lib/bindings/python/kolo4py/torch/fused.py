@@ -17,6 +17,8 @@ before it are complete, in an order that the first step learns; its parameters c
 nothing else may use them in a backward pass once their own gradients are there, and nothing change those before step();
 with overlap=False all of it happens in step().
 
+A forked child shares the parameters' memory, and sees later steps: what it is to save is copied before the fork.
+
 A failure, such as a rank that dies, is one of kolo's exceptions, with the rank: go on from what was saved."""
 
 import array
