@@ -1,6 +1,6 @@
 /* A job on several machines, which here are ranks of one machine that inherit different files, is stopped as a whole
  * for longer than its deadlines and KOLO_NET_SILENCE_MS, and goes on when it is continued: in calls and in its
- * creation. Likewise one whose last connection takes so long to make. */
+ * creation. Likewise one whose last connection takes so long to make, and one whose hooks take so long in a call. */
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +13,7 @@
 #include "losses.h"
 
 enum { TIMEOUT_MS = 800, SILENCE_MS = 600, STOPPED_MS = 1800, STOPS = 2, LATE_MS = 60, COUNT = 100000 };
+enum { HOOKS_SILENCE_MS = 2000, HOOK_MS = 3000, HOOKS_TIMEOUT_MS = 60000 };
 
 struct setup {
     int node_of[HARNESS_RANKS_MAX];
@@ -87,6 +88,60 @@ static void run(struct rank *rank) {
     rank->comm = NULL;
 }
 
+/* The first time it takes longer than KOLO_NET_SILENCE_MS. */
+static int take_long(void *has_taken) {
+    if (!*(bool *)has_taken) {
+        *(bool *)has_taken = true;
+        sleep_ms(patience_ms(HOOK_MS));
+        counter_add(1);
+    }
+    return 0;
+}
+
+static void take_long_idly(void *has_taken) {
+    take_long(has_taken);
+}
+
+/* Rank 0's hook runs while the others, which are on another node, come late. */
+static void wait_with_hook(struct rank *rank, kolo_hooks hooks, uint64_t hook) {
+    bool has_taken = false;
+    int32_t sum = 1;
+    hooks.hooks_bytes = sizeof hooks;
+    hooks.context = &has_taken;
+    if (rank->rank == 0)
+        kolo_comm_set_hooks(rank->comm, &hooks);
+    else
+        await_counter(hook);
+    if (expect_status(rank, kolo_allreduce(rank->comm, &sum, &sum, 1, KOLO_I32, KOLO_SUM), 0,
+                      "kolo_allreduce while a hook takes long"))
+        expect(rank, sum == rank->ranks, "the sum is %d", sum);
+    kolo_comm_set_hooks(rank->comm, NULL);
+}
+
+static void wait_with_hooks(struct rank *rank) {
+    if (create(rank))
+        wait_with_hook(rank, (kolo_hooks){.interrupt = take_long}, 1);
+    if (rank->comm)
+        wait_with_hook(rank, (kolo_hooks){.idle = take_long_idly}, 2);
+    kolo_comm_destroy(rank->comm);
+    rank->comm = NULL;
+}
+
+static void run_hooks(void) {
+    struct setup setup = {.late = -1};
+    const int ranks = nodes_lay_out((const int[NODES_MAX]){1, 1}, setup.node_of);
+    char silence[16];
+    snprintf(silence, sizeof silence, "%d", (int)patience_ms(HOOKS_SILENCE_MS));
+    setenv("KOLO_NET_SILENCE_MS", silence, 1);
+    nodes_meet_at("127.0.0.1");
+    if (wants_ranks(ranks))
+        harness_run(&(struct team){.ranks = ranks,
+                                   .timeout_ms = patience_ms(HOOKS_TIMEOUT_MS),
+                                   .creates_itself = true,
+                                   .run = wait_with_hooks,
+                                   .argument = &setup});
+}
+
 static void run_ranks(const struct setup *setup, int ranks,
                       void (*meanwhile)(const struct team *team, const pid_t *pids)) {
     nodes_meet_at("127.0.0.1");
@@ -119,5 +174,6 @@ int main(int argc, char **argv) {
     struct setup setup = {.late = -1, .links_late = true};
     const int ranks = nodes_lay_out((const int[NODES_MAX]){1, 1, 1}, setup.node_of);
     run_ranks(&setup, ranks, NULL);
+    run_hooks();
     return harness_end();
 }

@@ -497,19 +497,24 @@ static int drive_until(struct kolo_proxy *proxy, struct kolo_wait *wait) {
     while (!kolo_wait_reached(wait) && !is_threads(proxy)) { /* bounded by check, which fails at the deadline */
         wait->waited_ns = kolo_awake_ns(&awake) - start_ns;
         const bool spins = wait->waited_ns < proxy->spin_ns, sleeps = !spins && yields >= proxy->yields_max;
-        const int rc = sleeps || proxy->broken ? waiter->check(waiter, wait) : 0;
-        if (rc < 0)
-            return rc;
-        if (!spins && !sleeps && yields++ > 0) {
+        const bool checks = sleeps || proxy->broken, lends = checks || waiter->idle;
+        if (lends) /* the program's hooks may take long: the thread drives meanwhile */
+            hand_back(proxy);
+        const int rc = checks ? waiter->check(waiter, wait) : 0;
+        if (rc == 0 && !spins && !sleeps && yields++ > 0) {
             kolo_wait_yield(waiter);
             yields = waiter->sleeps_left > 0 ? proxy->yields_max : yields;
         }
-        const int64_t sleep_ns = kolo_wait_work(waiter);
+        const int64_t sleep_ns = rc == 0 ? kolo_wait_work(waiter) : 0;
+        if (lends)
+            take_from_thread(proxy);
+        if (rc < 0)
+            return rc;
         waiter->slept += sleeps && !slept;
         slept |= sleeps;
         if (sleeps)
             kolo_wait_count_spun(waiter);
-        drive(proxy, sleeps ? sleep_ns : 0);
+        drive(proxy, sleeps && !kolo_wait_reached(wait) ? sleep_ns : 0);
         if (sleeps)
             waiter->since_ns = kolo_clock_ns();
     }

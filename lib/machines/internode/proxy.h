@@ -13,7 +13,7 @@
  *
  * One of two threads drives the proxy at a time:
  *   - The leader drives it while it waits for an exchange: to hand a small one to another thread, and back, would take
- *     longer than the network does.
+ *     longer than the network does. It gives the proxy back while the program's hooks may run.
  *   - The proxy's own thread drives it at other times: for a moment every 20 ms, so that other nodes hear that this one
  *     lives and has not failed; and all the time while an exchange is ordered in the background, since the leader has
  *     other work to do. Once ranks send and receive between nodes the thread alone drives the first lane, which carries
