@@ -1,7 +1,7 @@
 /* The collectives of a communicator of several nodes, which here are ranks of one machine that inherit different files:
  * all algorithms between nodes, both transports, 1 to 3 network threads, uneven nodes; right sums, the same bits on all
  * ranks, and with KOLO_NET_ORDER=rank those of one machine, however the ranks are spread. And what all ranks are told
- * when they call different things, when one aborts, leaves or dies on another node.
+ * when they call different things, when one aborts, leaves, dies or starts another program on another node.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -43,7 +43,7 @@ static const int spreads[][7] = {{0, 0, 1, 1, 1, 1, -1}, {0, 1, 1, 1, 1, 1, -1},
 
 enum { SPREADS = sizeof spreads / sizeof *spreads };
 
-enum ending { END_WELL, END_MISMATCH, END_ABORT, END_LEAVE, END_DEATH };
+enum ending { END_WELL, END_MISMATCH, END_ABORT, END_LEAVE, END_DEATH, END_EXEC };
 
 struct setup {
     int node_of[HARNESS_RANKS_MAX];
@@ -389,6 +389,8 @@ static void end_unseen(struct rank *rank) {
     expect_status(rank, sum_some(rank->comm, 1), 0, "kolo_allreduce before that");
     if (rank->rank == last && setup->ending == END_DEATH)
         raise(SIGKILL);
+    if (rank->rank == last && setup->ending == END_EXEC)
+        execlp("sleep", "sleep", "5", NULL);
     const int64_t begin_ns = now_ns();
     if (rank->rank != last) {
         sleep_ms(rank->rank == last - 1 ? COMPUTING_MS : 0);
@@ -441,7 +443,7 @@ static void run_team(int ranks, const struct setup *setup, void (*run)(struct ra
     const struct team team = {.ranks = ranks,
                               .slot_bytes = run == end_well_with_family ? SLOT_BYTES : 4 * SLOT_BYTES,
                               .creates_itself = true,
-                              .victim = setup->ending == END_DEATH ? 1 + setup->odd : 0,
+                              .victim = setup->ending >= END_DEATH ? 1 + setup->odd : 0,
                               .run = run,
                               .argument = setup};
     harness_run(&team);
@@ -539,8 +541,8 @@ int main(int argc, char **argv) {
     run_endings();
     set_links(false, 1);
     run_layout(layouts[1], &(struct setup){.ending = END_LEAVE, .odd = 3}, end_unseen);
-    if (!arguments.threads)
-        run_layout(layouts[1], &(struct setup){.ending = END_DEATH, .odd = 3}, end_unseen);
+    for (enum ending ending = END_DEATH; !arguments.threads && ending <= END_EXEC; ending++)
+        run_layout(layouts[1], &(struct setup){.ending = ending, .odd = 3}, end_unseen);
     if (!arguments.threads) /* which share what they write to */
         run_layout(layouts[0], &(struct setup){0}, await_late);
     return harness_end();

@@ -243,6 +243,17 @@ static void attach(const kolo_comm *comm, struct kolo_job *job) {
         kolo_job_arrive(job);
 }
 
+/* Sets by which guards this rank sees whether the others live. */
+static void use_guards(kolo_comm *comm, const struct kolo_job *job) {
+    struct kolo_segment *segment = &comm->segment;
+    struct stat found;
+    comm->liveness.members = segment->members;
+    if (!segment->header->guards_anew)
+        kolo_liveness_use_guards(&comm->liveness);
+    else if (fstat(segment->fd, &found) == 0)
+        kolo_liveness_use_locks(&comm->liveness, found.st_dev, found.st_ino, job->epoch);
+}
+
 /* Rank 0's part: waits until all ranks are ready, and decides the settings of all. */
 static int complete(kolo_comm *comm, struct kolo_job *job) {
     int32_t borrowers = 0;
@@ -255,6 +266,8 @@ static int complete(kolo_comm *comm, struct kolo_job *job) {
         borrowers += shares_rank0s_process(job, rank);
     }
     kolo_fence_threads(); /* decide looks at what the others wrote */
+    comm->segment.header->guards_anew = !kolo_liveness_guards_agree(comm->segment.members, comm->size);
+    use_guards(comm, job); /* before connect, as the relay copies them */
     struct kolo_remote_ranks *remote = job->remote;
     if (remote)
         set_waiting(comm, comm->origin.wait);
@@ -263,7 +276,6 @@ static int complete(kolo_comm *comm, struct kolo_job *job) {
         return rc;
     KOLO_POINT("create.deciding");
     comm->above->decide(comm, job->settings);
-    comm->segment.header->guards_anew = !kolo_liveness_guards_agree(comm->segment.members, comm->size);
     KOLO_POINT("create.decided");
     kolo_job_unlink(job);
     kolo_segment_lend(&comm->segment, borrowers);
@@ -296,6 +308,7 @@ static int await_completion(kolo_comm *comm, struct kolo_job *job, void *lent) {
         kolo_segment_borrow(&comm->segment, lent);
         kolo_segment_settle(&comm->segment, comm->rank);
     }
+    use_guards(comm, job);
     return 0;
 }
 
@@ -370,20 +383,11 @@ static void finish(kolo_comm *comm) {
 /* Guards tell from now on which ranks live, and the segment needs no descriptor. */
 static void close_segment(kolo_comm *comm, const struct kolo_job *job) {
     struct kolo_segment *segment = &comm->segment;
-    struct kolo_shared_process *self = &segment->members[comm->rank].process;
+    const bool guarded = segment->members[comm->rank].process.guarded, anew = segment->header->guards_anew;
     const uint64_t place = kolo_guard_place(job->epoch, comm->rank);
-    bool holds_lock = false;
-    struct stat found;
-    comm->liveness.members = segment->members;
-    if (!segment->header->guards_anew) {
-        kolo_liveness_use_guards(&comm->liveness);
-        if (self->guarded)
-            kolo_guard_drop(segment->fd, place);
-    } else if (fstat(segment->fd, &found) == 0) {
-        kolo_liveness_use_locks(&comm->liveness, found.st_dev, found.st_ino, job->epoch);
-        holds_lock = self->guarded && !kolo_guards_add(segment->fd, place, &comm->liveness.guard);
-    }
-    kolo_segment_close(segment, holds_lock);
+    if (guarded && !anew)
+        kolo_guard_drop(segment->fd, place);
+    kolo_segment_close(segment, guarded && anew && !kolo_guards_add(segment->fd, place, &comm->liveness.guard));
 }
 
 static int join(kolo_comm *comm, struct kolo_job *job) {
