@@ -2,7 +2,7 @@
  * files: whoever dies, the others go on with the ranks in their old order and right sums, once and again, also where
  * more die while they agree; or all of those that are left learn why they cannot. The same where ranks are stopped, and
  * these, continued after that, learn that they are left out. Where one cannot reach the others they do not try for
- * ever. Nothing is left behind. */
+ * ever. Nothing is left behind, no listener either. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -32,7 +33,9 @@ enum {
     STOPS_AWAITED_MS = 900, /* before the deadline of who is host without them */
     CONTINUED_MS = 30000,
     CUT_OFF_TIMEOUT_MS = 1500,
-    SETTLING_MS = 20
+    SETTLING_MS = 20,
+    SMALL = 8192, /* bytes of a file */
+    FDS = 256
 };
 
 /* Who is lost, as sets with a bit a rank. */
@@ -472,6 +475,48 @@ static void cut_one_off(void) {
                                    .argument = &setup});
 }
 
+static int count_listeners(void) {
+    int found = 0;
+    for (int fd = 0, listens = 0; fd < FDS; fd++, listens = 0)
+        found += getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &(socklen_t){sizeof listens}) == 0 && listens;
+    return found;
+}
+
+/* The last rank's node leaves, so that one node is left, which shrinks again: once without space. */
+static void run_alone(struct rank *rank) {
+    kolo_comm *alone = NULL, *left = NULL;
+    struct rlimit before;
+    if (!create(rank))
+        return;
+    if (rank->rank < rank->ranks - 1) {
+        call_until_failure(rank->comm, count_for(rank->comm));
+        expect_status(rank, kolo_comm_shrink(rank->comm, &alone), 0, "kolo_comm_shrink to one node");
+    }
+    kolo_comm_destroy(rank->comm);
+    rank->comm = NULL;
+    if (!alone)
+        return;
+    if (rank->rank == 0)
+        kolo_comm_abort(alone, 1);
+    call_until_failure(alone, count_for(alone));
+    getrlimit(RLIMIT_FSIZE, &before);
+    if (rank->rank == 0)
+        setrlimit(RLIMIT_FSIZE, &(struct rlimit){SMALL, before.rlim_max});
+    expect_status(rank, kolo_comm_shrink(alone, &left), KOLO_ERR_NO_SPACE, "kolo_comm_shrink without space");
+    setrlimit(RLIMIT_FSIZE, &before);
+    expect_status(rank, kolo_comm_shrink(alone, &left), 0, "kolo_comm_shrink with space");
+    kolo_comm_destroy(alone);
+    kolo_comm_destroy(left);
+    expect(rank, count_listeners() == 0, "%d listeners are left", count_listeners());
+}
+
+static void leave_one_alone(void) {
+    struct setup setup = {.seed = 1};
+    const int ranks = prepare(&setup, (const int[NODES_MAX]){2, 1}, false);
+    if (wants_ranks(ranks))
+        harness_run(&(struct team){.ranks = ranks, .creates_itself = true, .run = run_alone, .argument = &setup});
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv, "kolo_comm_shrink of several nodes.");
     setenv("KOLO_SECRET", "none", 1);
@@ -481,6 +526,7 @@ int main(int argc, char **argv) {
     if (!arguments.threads) {
         run_stops();
         cut_one_off();
+        leave_one_alone();
     }
     return harness_end();
 }

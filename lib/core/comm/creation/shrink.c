@@ -133,7 +133,7 @@ static int make(struct shrink *s, uint32_t *culprit) {
     KOLO_POINT("shrink.meeting");
     const int rc = kolo_comm_make(&s->made, &settings, comm->above, &rejoin);
     KOLO_POINT("shrink.met");
-    if (comm->nodes)
+    if (comm->nodes || keeps) /* a node that is left alone has kept its listener */
         close_listeners(comm, &rejoin, keeps);
     if (!comm->nodes && rejoin.culprit != KOLO_NOBODY)
         *culprit = survivor(comm, rejoin.culprit);
