@@ -24,6 +24,7 @@ enum { POPULATE_WRITE = 23 }; /* MADV_POPULATE_WRITE, which old headers do not h
 
 enum { WITHIN_MS = 100, COMPUTING_MS = 600, TIMEOUT_MS = 1000, LARGE = 200000, MESSAGES_MAX = 1000000 };
 enum { FULL_TIMEOUT_MS = 3000, FULL_SILENCE_MS = 300 };
+enum { ROOM = 1 << 18, BARRIERS_MAX = 10000 }; /* bytes of a file, without rings */
 
 /* The ranks of each node; 0: no more nodes. */
 static const int layouts[][NODES_MAX] = {{1, 1}, {2, 1}, {2, 3}, {1, 1, 1}, {3, 1, 2}};
@@ -292,6 +293,43 @@ static void full_of_chunks(struct rank *rank) {
     fill(rank, LARGE);
 }
 
+/* Rank 0 may make no file that has room for rings. The last rank, of another node, waits for a message from it, which
+ * harms nobody, and then sends it one. */
+static void lack_of_rings(struct rank *rank) {
+    const struct setup *setup = rank->team->argument;
+    const int last = rank->ranks - 1;
+    kolo_options options = rank->options;
+    kolo_failure failure = {.failure_bytes = sizeof failure};
+    kolo_request *request = NULL;
+    struct rlimit before;
+    int32_t value = 0, taken;
+    nodes_place(&options, setup->node_of[rank->rank]);
+    getrlimit(RLIMIT_FSIZE, &before);
+    if (rank->rank == 0)
+        setrlimit(RLIMIT_FSIZE, &(struct rlimit){ROOM, before.rlim_max});
+    int status = kolo_comm_create(&rank->comm, &options);
+    setrlimit(RLIMIT_FSIZE, &before);
+    if (!expect_status(rank, status, 0, "kolo_comm_create without room for rings"))
+        return;
+    if (rank->rank == 0)
+        expect_status(rank, kolo_send(rank->comm, &value, 1, KOLO_I32, last, 0), KOLO_ERR_NO_SPACE,
+                      "its own kolo_send");
+    else if (rank->rank == last)
+        expect_status(rank, kolo_irecv(rank->comm, &taken, 1, KOLO_I32, 0, 0, NULL, &request), 0, "kolo_irecv");
+    status = kolo_barrier(rank->comm);
+    if (rank->rank == last && status == 0)
+        status = kolo_send(rank->comm, &value, 1, KOLO_I32, 0, 1);
+    for (int i = 0; status == 0 && i < BARRIERS_MAX; i++)
+        status = kolo_barrier(rank->comm);
+    expect_status(rank, status, KOLO_ERR_NO_SPACE, "a message for a rank without rings");
+    kolo_comm_failure(rank->comm, &failure);
+    expect(rank, failure.rank == 0, "rank %d is at fault: %s", failure.rank, failure.message);
+    if (request)
+        expect_status(rank, kolo_request_wait(request), KOLO_ERR_NO_SPACE, "a receive from a rank without rings");
+    kolo_comm_destroy(rank->comm);
+    rank->comm = NULL;
+}
+
 /* Lays out the ranks of a team and says whether it is wanted; `number` chooses how nodes are linked. */
 static int prepare(size_t layout, size_t number, int *node_of) {
     const int ranks = nodes_lay_out(layouts[layout], node_of);
@@ -336,6 +374,14 @@ static void run_full_of_chunks(size_t layout, size_t number) {
     unsetenv("KOLO_NET_SILENCE_MS");
 }
 
+static void run_lack_of_rings(size_t layout) {
+    struct setup setup = {0};
+    const int ranks = prepare(layout, layout, setup.node_of);
+    if (ranks > 0)
+        harness_run(&(struct team){
+            .ranks = ranks, .slot_bytes = 4096, .creates_itself = true, .run = lack_of_rings, .argument = &setup});
+}
+
 static void place(struct rank *rank, int node) {
     nodes_place(&rank->options, node);
 }
@@ -371,6 +417,8 @@ int main(int argc, char **argv) {
             run_layout(layout, lack, 0, false);
             run_layout(layout, lack_of_frames, 0, false);
         }
+        if (!arguments.threads)
+            run_lack_of_rings(layout);
         if (!arguments.threads && layout % 2 == 0)
             run_layout(layout, full, 0, false);
         for (size_t number = 0; !arguments.threads && layouts[layout][0] == 1 && number < 2; number++)

@@ -461,9 +461,12 @@ int kolo_relay_take(struct kolo_relay *relay, uint32_t node, const struct kolo_f
         kolo_set_bits(&relay->shared->left[frame->ticket / 64], UINT64_C(1) << frame->ticket % 64);
         return 0;
     }
-    if (!relay->comm->segment.rings || !is_of(relay, frame->part, is_back ? own : node) ||
-        !is_of(relay, frame->ticket, is_back ? node : own))
+    if (!is_of(relay, frame->part, is_back ? own : node) || !is_of(relay, frame->ticket, is_back ? node : own))
         return KOLO_ERR_VERSION;
+    if (!relay->comm->segment.rings && frame->kind == KOLO_FRAME_MESSAGE)
+        return KOLO_ERR_NO_SPACE;
+    if (!relay->comm->segment.rings) /* a rank that waits for one of this node says so, and cannot know of its rings */
+        return is_progress && frame->stamp == 0 ? 0 : KOLO_ERR_VERSION;
     KOLO_POINT("relay.taking");
     return is_progress                         ? take_progress(relay, frame)
            : frame->kind == KOLO_FRAME_MESSAGE ? take_message(relay, frame, payload)
