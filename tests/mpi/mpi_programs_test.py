@@ -255,6 +255,9 @@ class Mpi:
             self.expect_sums([[*variables, library] for variables in slurm], "sums", kolo=16)
             self.expect_sums([[*slurm[0], library], slurm[1]], "sums", kolo=0,
                              says="not all ranks have libkolo-mpi.so")
+            mpich = [["-u", "OMPI_COMM_WORLD_RANK", "PMI_SPAWNED=1", "PMI_SIZE=2", f"PMI_RANK={rank}", "MPI_LOCALNRANKS=2",
+                      f"MPI_LOCALRANKID={rank}", library] for rank in range(2)]
+            self.expect_sums(mpich, "sums", kolo=0, says="MPI_Comm_spawn has started the ranks")
             self.expect_sums([[library]] * 2, "spawn", kolo=0, says="processes of another MPI_COMM_WORLD")
 
     def test_large(self):

@@ -147,6 +147,18 @@ class Nesting(Launcher):
         ranks = self.as_by("kolorun", 1, "env", *unset, *launching.python(START), "2", repr(by_hand), "{}", RANK_PROBE)
         self.assert_ranks(self.assert_ends(self.begin(ranks), 0)[0], 2)
 
+    def test_spawned(self):
+        # MPICH starts several jobs from one process, which a program has spawned. What mpiexec has, all of them have.
+        def begin(outer, *program, **variables):
+            return self.begin(self.as_by("MPICH", 2, *program, PMI_SPAWNED="1", **variables), **outer)
+        job = {"KOLO_JOB": f"test-{os.getpid()}"}
+        for process in (begin({}, RANK_PROBE), begin(job, RANK_PROBE), begin({}, RANK_PROBE, **job),
+                        begin({"KOLO_RENDEZVOUS": f"127.0.0.1:{launching.free_port()}", **launching.SECRET}, RANK_PROBE)):
+            _, errors = self.assert_ends(process, 1)
+            self.assertIn("2 ranks that MPI_Comm_spawn has started, but no name", errors)
+        output, _ = self.assert_ends(begin(job, "sh", "-c", 'KOLO_JOB=test-$PPID "$0"; exit $?', RANK_PROBE), 0)
+        self.assert_ranks(output, 2)
+
     def test_unclear(self):
         # Slurm starts the ranks, in whose variables a script's may have been before, or be set since.
         by_script = {"RANK": "{rank}", "WORLD_SIZE": "4", "MASTER_PORT": "{number}"}

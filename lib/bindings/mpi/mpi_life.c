@@ -29,7 +29,7 @@
 static struct {
     struct kolo_place place;
     bool has_session;   /* begun before MPI_Init */
-    bool is_wrong;      /* the launcher's variables cannot be read */
+    bool is_wrong;      /* the launcher's variables cannot be read, or it has no name for this job */
     int fd, looking_fd; /* two: what has looked for a name cannot be looked for */
 } mark = {.fd = -1, .looking_fd = -1};
 
@@ -57,7 +57,7 @@ void mpi_life_prepare(void) {
     struct sockaddr_un address;
     if (mark.looking_fd >= 0)
         return;
-    mark.is_wrong = kolo_launcher_place(&mark.place, false) < 0;
+    mark.is_wrong = kolo_launcher_place(&mark.place, false) < 0 || mark.place.is_spawned;
     if (mark.is_wrong || mark.place.local_rank < 0 || !mark.place.job[0])
         mark.place.local_size = 0; /* not known: all are taken to have it */
     else if (mark.place.local_size < 0 && mark.place.machines == 1)
@@ -132,10 +132,10 @@ void mpi_life_begin(void) {
     const bool is_on = is_marked && agree(rank, is_ready);
     close_marks();
     if (!is_marked && mpi_settings.is_verbose)
-        fprintf(stderr,
-                "kolo: rank %d: all is left to the MPI: not all ranks have libkolo-mpi.so preloaded, or one had a "
-                "session before MPI_Init\n",
-                rank);
+        fprintf(stderr, "kolo: rank %d: all is left to the MPI: %s\n", rank,
+                mark.place.is_spawned ? "MPI_Comm_spawn has started the ranks, and this MPI has no name for them"
+                                      : "not all ranks have libkolo-mpi.so preloaded, or one had a session before "
+                                        "MPI_Init");
     mpi_settings.is_on = is_on && mpi_agree(mpi_host.is.comm_world, mpi_progress_setup() == 0) > 0;
     mpi_state_begin(0, &mpi_host.is.comm_world);
     mpi_state_begin(0, &mpi_host.is.comm_self);

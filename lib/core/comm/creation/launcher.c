@@ -32,22 +32,23 @@ static const struct launcher {
     const char *machines; /* variables; the first that is set says on how many machines the ranks are */
     const char *job;      /* variables that together name the job; those not set are left out */
     const char *programs; /* prefixes of the names of processes that start its ranks */
-    bool job_is_process;  /* the nearest such process names the job: there is one for each job and machine */
+    const char *spawned;  /* NULL: variables name the job; else the nearest such process does, of which there is one for
+                             each job and machine, but for jobs that a program spawns, whose ranks have this variable */
 } launchers[LAUNCHERS] = {
     [KOLORUN] = {"kolorun", "KOLO_RANK", "KOLO_SIZE", "KOLO_LOCAL_RANK", "KOLO_LOCAL_SIZE", "KOLO_RESTARTS", NULL, "",
-                 "KOLO_SHM_FD", "kolorun", false},
+                 "KOLO_SHM_FD", "kolorun", NULL},
     [TORCHRUN] = {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_PORT",
                   "TORCHELASTIC_RUN_ID", "GROUP_WORLD_SIZE",
                   "TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT MASTER_ADDR MASTER_PORT", "torchrun pt_elastic",
-                  false},
+                  NULL},
     [OPEN_MPI] = {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
                   "OMPI_COMM_WORLD_LOCAL_SIZE", NULL, NULL, "", "PMIX_NAMESPACE OMPI_MCA_ess_base_jobid",
-                  "mpirun mpiexec orterun orted prterun prte", false},
+                  "mpirun mpiexec orterun orted prterun prte", NULL},
     [SLURM] = {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", NULL, "SLURM_STEP_ID", NULL,
                "SLURM_STEP_NUM_NODES SLURM_JOB_NUM_NODES SLURM_NNODES", "SLURM_JOB_ID SLURM_STEP_ID", "slurmstepd",
-               false},
+               NULL},
     [MPICH] = {"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", NULL, NULL, "", "",
-               "hydra_pmi_proxy", true},
+               "hydra_pmi_proxy", "PMI_SPAWNED"},
 };
 
 static const char *text_of(const char *variable) {
@@ -265,7 +266,7 @@ static const struct launcher *find_innermost(struct kolo_place *place) {
                  text_of(other->rank), text_of(other->size), other->rank, other->size);
     }
     if (chosen != &launchers[KOLORUN] && is_present(&launchers[KOLORUN]))
-        place->kolorun_distance = origins[KOLORUN].distance;
+        place->outer_distance = origins[KOLORUN].distance;
     return chosen;
 }
 
@@ -296,12 +297,15 @@ static int read_launcher(const struct launcher *from, struct kolo_place *place) 
     if (rc < 0)
         return rc;
     place->launcher = from->name;
-    place->job_is_local = from->job_is_process;
+    place->job_is_local = from->spawned != NULL;
+    place->is_spawned = text_of(from->spawned) != NULL;
     char name[NAME_BYTES];
     for (const char *names = from->job; next_name(&names, name);)
         if (text_of(name))
             append_job(place->job, text_of(name));
-    if (from->job_is_process)
+    if (place->is_spawned) /* what the launcher was started with, or told to set, all its jobs may have */
+        place->outer_distance = find_origin(from).distance;
+    else if (from->spawned)
         job_from_process(from, place->job);
     if (from == &launchers[TORCHRUN] && text_of("MASTER_ADDR"))
         append_network(place->job, text_of("MASTER_ADDR"));
@@ -341,10 +345,10 @@ int kolo_launcher_place(struct kolo_place *place, bool with_own) {
 
 const char *kolo_launcher_own_text(const struct kolo_place *place, kolo_variable_index variable) {
     const char *name = kolo_environment_name(variable), *text = kolo_environment_text(variable);
-    if (!text || !place->kolorun_distance)
+    if (!text || !place->outer_distance)
         return text;
     const struct launcher alone = {.rank = name, .size = name, .job = "", .programs = launchers[KOLORUN].programs};
-    return find_origin(&alone).distance < place->kolorun_distance ? text : NULL;
+    return find_origin(&alone).distance < place->outer_distance ? text : NULL;
 }
 
 /* Finds the first host of a list as Slurm writes it: "node[07-12,15],gpu1" begins with node07. */

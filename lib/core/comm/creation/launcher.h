@@ -17,9 +17,10 @@ struct kolo_place {
     char job[KOLO_JOB_NAME_BYTES]; /* unique to the job on this machine; "": none */
     bool job_is_local;             /* ranks on other machines have another name for it */
     const char *launcher;          /* "Open MPI", ...; NULL: none, or kolo's own */
-    char dispute[256];         /* the place that another launcher around this one has given it, in words; "": none */
-    bool is_unclear;           /* nothing tells which of the two is the inner one */
-    unsigned kolorun_distance; /* processes up to a kolorun that is not the innermost launcher; 0: there is none */
+    bool is_spawned;               /* by a program, in a job for which the launcher has no name */
+    char dispute[256];       /* the place that another launcher around this one has given it, in words; "": none */
+    bool is_unclear;         /* nothing tells which of the two is the inner one */
+    unsigned outer_distance; /* processes up to the first whose KOLO_ variables are not for this job; 0: all are */
 };
 
 /* Fills *place from the environment; without kolo's own variables unless `with_own`. KOLO_ERR_ARG with a message that
@@ -27,7 +28,7 @@ struct kolo_place {
 int kolo_launcher_place(struct kolo_place *place, bool with_own);
 
 /* Like kolo_environment_text, but returns NULL for a variable that comes from a kolorun which is not the innermost
- * launcher, or from outside of that kolorun. */
+ * launcher, from outside of that kolorun, or from a launcher whose program has spawned this process. */
 const char *kolo_launcher_own_text(const struct kolo_place *place, kolo_variable_index variable);
 
 /* Writes into `text` where ranks of several machines can meet, "HOST:PORT", as tools/MACHINES.md says; "" if the

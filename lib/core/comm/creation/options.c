@@ -91,9 +91,10 @@ static int resolve_meeting(struct kolo_settings *settings, const kolo_options *o
     }
     if (place->size > 1 && settings->shm_fd < 0 && !place->job[0] && !settings->net.rendezvous[0])
         return kolo_fail(KOLO_ERR_ARG,
-                         "%" PRId64 " ranks, but no name under which to meet: set KOLO_JOB (or options.job)"
-                         " to the same new name on all of them, or start them with kolorun",
-                         place->size);
+                         "%" PRId64 " ranks%s, but no name under which to meet: set KOLO_JOB (or options.job)"
+                         " to the same new name on all of them, %s",
+                         place->size, place->is_spawned ? " that MPI_Comm_spawn has started" : "",
+                         place->is_spawned ? "from within the program" : "or start them with kolorun");
     return 0;
 }
 
