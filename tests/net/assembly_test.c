@@ -418,11 +418,11 @@ static void come_with_size_9(struct rank *rank, struct kolo_settings *settings) 
 }
 
 static void come_of_another_job(struct rank *rank, struct kolo_settings *settings) {
-    strcpy(settings->place.job, "this");
+    strcpy(settings->place.job_everywhere, "this");
     if (rank->rank != 2)
         return;
     await_connected(rank, settings, 2);
-    strcpy(settings->place.job, "that");
+    strcpy(settings->place.job_everywhere, "that");
     event_set();
 }
 

@@ -66,6 +66,14 @@ def find_mpirun(flavour, version_text):
     return None
 
 
+def in_namespaces(test, *kinds):
+    """The command that runs another one in namespaces of its own."""
+    unshare = ["unshare", *kinds, *([] if os.geteuid() == 0 else ["--map-root-user"])]
+    if not shutil.which("unshare") or subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode:
+        test.skipTest(f"there are no namespaces to be had here: {kinds}")
+    return unshare
+
+
 class Launcher(launching.LaunchingTest):
     def setUp(self):
         self.shm_names = launching.shm_names()
@@ -204,6 +212,12 @@ class Mpi:
         jobs = [[self.begin(self.command(3, RANK_PROBE, "1"), **AS_ROOT)] for _ in range(2)]
         self.assert_jobs(jobs, 3)
 
+    def test_pid_namespaces(self):
+        # As in containers that have the host's name, its network and /dev/shm: launchers have the same pid.
+        apart = [*in_namespaces(self, "--pid", "--fork", "--kill-child", "--mount-proc"), "sh", "-c", '"$@"; exit $?', "sh"]
+        for _ in range(3):
+            self.assert_jobs([[self.begin([*apart, *self.command(2, RANK_PROBE, "1")], **AS_ROOT)] for _ in range(2)], 2)
+
     def test_rendezvous(self):
         # What mpirun says of the job need not be the same on all machines; nor does it have to, then.
         variables = {"KOLO_RENDEZVOUS": f"127.0.0.1:{launching.free_port()}", **launching.SECRET, **AS_ROOT}
@@ -279,11 +293,8 @@ class ByVariables(Launcher):
 
     def test_torchrun_in_network_namespaces(self):
         # Two jobs that have the same of everything, as in containers that have /dev/shm in common.
-        unshare = ["unshare", "--net", *([] if os.geteuid() == 0 else ["--map-root-user"])]
-        if not shutil.which("unshare") or subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode:
-            self.skipTest("there are no network namespaces to be had here")
         variables = {**VARIABLES["torchrun"], "MASTER_PORT": str(launching.free_port())}
-        command = [*unshare, *launching.python(START), "3", repr(variables), "{}", RANK_PROBE, "1"]
+        command = [*in_namespaces(self, "--net"), *launching.python(START), "3", repr(variables), "{}", RANK_PROBE, "1"]
         for _ in range(3):
             self.assert_jobs([[self.begin(command)] for _ in range(2)], 3)
 

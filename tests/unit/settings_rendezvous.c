@@ -1,5 +1,6 @@
 /* Where the ranks of a job on several machines meet, by options and variables; that a job of one machine, whoever has
  * started it, has no such place; and other settings. */
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -146,6 +150,74 @@ static void test_job_names(void **state) {
     }
 }
 
+/* The address of mpirun's server counts on one machine: namespaces are made of host names and pids alone. */
+static void test_server(void **state) {
+    (void)state;
+    struct kolo_settings settings[2];
+    for (int i = 0; i < 2; i++) {
+        const char *const variables[] = {OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE=4",
+                                         i ? "PMIX_SERVER_URI2=one.0;tcp4://127.0.0.1:11" : /* of a longer port */
+                                             "PMIX_SERVER_URI2=one.0;tcp4://127.0.0.1:1",
+                                         NULL};
+        assert_int_equal(resolve(&settings[i], NULL, variables), 0);
+        assert_string_equal(settings[i].place.job_everywhere, "one");
+    }
+    assert_string_not_equal(settings[0].place.job, settings[1].place.job);
+}
+
+/* Goes on in a child; this process waits for it, and ends. */
+static void descend(void) {
+    const pid_t pid = fork();
+    if (pid == 0)
+        return;
+    waitpid(pid, NULL, 0);
+    _exit(0);
+}
+
+/* Writes into fd the name that MPICH's ranks get in a pid namespace of their own; nothing if there are none. */
+static void begin_in_namespace(int fd) {
+    static const char *const variables[] = {"PMI_RANK=0", "PMI_SIZE=2", NULL};
+    struct kolo_settings settings;
+    if (fork() != 0)
+        return;
+    if (unshare(CLONE_NEWPID | CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+        _exit(0);
+    descend();
+    if (mount("proc", "/proc", "proc", 0, NULL) < 0)
+        _exit(0);
+    descend();
+    prctl(PR_SET_NAME, "hydra_pmi_proxy");
+    descend();
+    if (resolve(&settings, NULL, variables) == 0)
+        dprintf(fd, "%s", settings.place.job);
+    _exit(0);
+}
+
+/* In containers that are started at once, launchers have one pid and one start time, which counts clock ticks. */
+static void test_namespaces(void **state) {
+    (void)state;
+    enum { ROUNDS = 20 };
+    for (int round = 0; round < ROUNDS; round++) {
+        char jobs[2][KOLO_JOB_NAME_BYTES] = {"", ""};
+        int pipes[2][2];
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(pipe(pipes[i]), 0);
+            begin_in_namespace(pipes[i][1]);
+        }
+        for (int i = 0; i < 2; i++) {
+            assert_true(wait(NULL) > 0);
+            close(pipes[i][1]);
+        }
+        for (int i = 0; i < 2; i++) {
+            assert_true(read(pipes[i][0], jobs[i], sizeof jobs[i] - 1) >= 0);
+            close(pipes[i][0]);
+        }
+        if (!jobs[0][0])
+            skip(); /* needs root */
+        assert_string_not_equal(jobs[0], jobs[1]);
+    }
+}
+
 static void test_net(void **state) {
     (void)state;
     static const char *const given[] = {
@@ -246,9 +318,9 @@ static void test_rank_order(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_examples),   cmocka_unit_test(test_options),   cmocka_unit_test(test_job_names),
-        cmocka_unit_test(test_net),        cmocka_unit_test(test_algorithm), cmocka_unit_test(test_rank_order),
-        cmocka_unit_test(test_slot_bytes),
+        cmocka_unit_test(test_examples),  cmocka_unit_test(test_options),    cmocka_unit_test(test_job_names),
+        cmocka_unit_test(test_server),    cmocka_unit_test(test_namespaces), cmocka_unit_test(test_net),
+        cmocka_unit_test(test_algorithm), cmocka_unit_test(test_rank_order), cmocka_unit_test(test_slot_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

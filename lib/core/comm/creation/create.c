@@ -524,7 +524,7 @@ void kolo_settings_inherit(struct kolo_settings *settings, const kolo_comm *comm
     settings->timeout_ns = kolo_waiter_timeout_ns(&comm->waiter);
     settings->place.rank = rank;
     settings->place.size = size;
-    settings->place.job[0] = '\0';
+    settings->place.job[0] = settings->place.job_everywhere[0] = '\0';
     settings->shm_fd = -1;
     settings->net.rendezvous[0] = '\0';
     settings->lane = 0;

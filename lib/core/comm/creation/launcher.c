@@ -34,21 +34,22 @@ static const struct launcher {
     const char *programs; /* prefixes of the names of processes that start its ranks */
     const char *spawned;  /* NULL: variables name the job; else the nearest such process does, of which there is one for
                              each job and machine, but for jobs that a program spawns, whose ranks have this variable */
+    const char *server;   /* the address of a process that serves the job's ranks, on this machine or on one of them */
 } launchers[LAUNCHERS] = {
     [KOLORUN] = {"kolorun", "KOLO_RANK", "KOLO_SIZE", "KOLO_LOCAL_RANK", "KOLO_LOCAL_SIZE", "KOLO_RESTARTS", NULL, "",
-                 "KOLO_SHM_FD", "kolorun", NULL},
+                 "KOLO_SHM_FD", "kolorun", NULL, NULL},
     [TORCHRUN] = {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_PORT",
                   "TORCHELASTIC_RUN_ID", "GROUP_WORLD_SIZE",
-                  "TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT MASTER_ADDR MASTER_PORT", "torchrun pt_elastic",
-                  NULL},
+                  "TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT MASTER_ADDR MASTER_PORT", "torchrun pt_elastic", NULL,
+                  "MASTER_ADDR"},
     [OPEN_MPI] = {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
                   "OMPI_COMM_WORLD_LOCAL_SIZE", NULL, NULL, "", "PMIX_NAMESPACE OMPI_MCA_ess_base_jobid",
-                  "mpirun mpiexec orterun orted prterun prte", NULL},
+                  "mpirun mpiexec orterun orted prterun prte", NULL, "PMIX_SERVER_URI2"},
     [SLURM] = {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", NULL, "SLURM_STEP_ID", NULL,
                "SLURM_STEP_NUM_NODES SLURM_JOB_NUM_NODES SLURM_NNODES", "SLURM_JOB_ID SLURM_STEP_ID", "slurmstepd",
-               NULL},
+               NULL, NULL},
     [MPICH] = {"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", NULL, NULL, "", "",
-               "hydra_pmi_proxy", "PMI_SPAWNED"},
+               "hydra_pmi_proxy", "PMI_SPAWNED", NULL},
 };
 
 static const char *text_of(const char *variable) {
@@ -95,16 +96,23 @@ static void append_job(char *job, const char *text) {
         snprintf(job + used, KOLO_JOB_NAME_BYTES - used, "%016" PRIx64, hash);
 }
 
-/* Appends the network namespace where `host` leads to the host itself: ports of such an address are those of one
- * namespace. Containers with a common /dev/shm have a namespace each, and two jobs may have the same port. */
-static void append_network(char *job, const char *host) {
+/* Returns the number of this process's namespace of that kind, which no other has; 0: not known. */
+static uint64_t find_namespace(const char *path) {
     struct stat found;
-    char text[32];
-    const bool is_loopback =
-        strncmp(host, "127.", 4) == 0 || strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0;
-    if (!is_loopback || stat("/proc/self/ns/net", &found) < 0)
+    return stat(path, &found) == 0 ? found.st_ino : 0;
+}
+
+/* Appends a server's address, if it is a URI, and the network namespace where it leads to the host itself: ports of
+ * such an address are those of one namespace. Containers with a common /dev/shm may have one host name and the same
+ * pids: then two jobs differ in the port or, where each has a namespace, in that alone. */
+static void append_server(char *job, const char *address) {
+    const char *scheme = strstr(address, "://"), *host = scheme ? scheme + 3 : address;
+    char text[48];
+    if (scheme)
+        append_job(job, host);
+    if (strncmp(host, "127.", 4) != 0 && strcmp(host, "localhost") != 0 && strcmp(host, "::1") != 0)
         return;
-    snprintf(text, sizeof text, "net%" PRIu64, (uint64_t)found.st_ino);
+    snprintf(text, sizeof text, "net%" PRIu64, find_namespace("/proc/self/ns/net"));
     append_job(job, text);
 }
 
@@ -117,7 +125,7 @@ static bool is_program(const struct launcher *from, const char *process_name) {
     return false;
 }
 
-/* Names the job by the nearest process above that starts ranks: pid and start time are unique on the machine. */
+/* Names the job by the nearest process above that starts ranks: pid, start time and pid namespace tell it from all. */
 static void job_from_process(const struct launcher *from, char *job) {
     uint32_t pid = (uint32_t)getppid();
     for (int i = 0; i < ANCESTORS_MAX && pid > 1; i++) {
@@ -125,8 +133,9 @@ static void job_from_process(const struct launcher *from, char *job) {
         if (kolo_process_read(pid, &process) < 0)
             return;
         if (is_program(from, process.name)) {
-            char text[64];
-            snprintf(text, sizeof text, "%u.%" PRIu64, pid, process.start);
+            char text[80];
+            snprintf(text, sizeof text, "%u.%" PRIu64 ".%" PRIu64, pid, process.start,
+                     find_namespace("/proc/self/ns/pid"));
             append_job(job, "pid");
             append_job(job, text);
             return;
@@ -297,18 +306,18 @@ static int read_launcher(const struct launcher *from, struct kolo_place *place) 
     if (rc < 0)
         return rc;
     place->launcher = from->name;
-    place->job_is_local = from->spawned != NULL;
     place->is_spawned = text_of(from->spawned) != NULL;
     char name[NAME_BYTES];
     for (const char *names = from->job; next_name(&names, name);)
         if (text_of(name))
             append_job(place->job, text_of(name));
+    strcpy(place->job_everywhere, place->job); /* what follows holds for one machine */
     if (place->is_spawned) /* what the launcher was started with, or told to set, all its jobs may have */
         place->outer_distance = find_origin(from).distance;
     else if (from->spawned)
         job_from_process(from, place->job);
-    if (from == &launchers[TORCHRUN] && text_of("MASTER_ADDR"))
-        append_network(place->job, text_of("MASTER_ADDR"));
+    if (text_of(from->server))
+        append_server(place->job, text_of(from->server));
     return 0;
 }
 

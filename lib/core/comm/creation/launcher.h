@@ -13,11 +13,11 @@ struct kolo_place {
     int64_t size;
     int64_t local_rank;
     int64_t local_size;
-    int64_t machines;              /* with ranks on them; -1: not known */
-    char job[KOLO_JOB_NAME_BYTES]; /* unique to the job on this machine; "": none */
-    bool job_is_local;             /* ranks on other machines have another name for it */
-    const char *launcher;          /* "Open MPI", ...; NULL: none, or kolo's own */
-    bool is_spawned;               /* by a program, in a job for which the launcher has no name */
+    int64_t machines;                         /* with ranks on them; -1: not known */
+    char job[KOLO_JOB_NAME_BYTES];            /* unique to the job on this machine; "": none */
+    char job_everywhere[KOLO_JOB_NAME_BYTES]; /* what ranks on other machines have of it, too; "": nothing */
+    const char *launcher;                     /* "Open MPI", ...; NULL: none, or kolo's own */
+    bool is_spawned;                          /* by a program, in a job for which the launcher has no name */
     char dispute[256];       /* the place that another launcher around this one has given it, in words; "": none */
     bool is_unclear;         /* nothing tells which of the two is the inner one */
     unsigned outer_distance; /* processes up to the first whose KOLO_ variables are not for this job; 0: all are */

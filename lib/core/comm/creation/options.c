@@ -87,7 +87,7 @@ static int resolve_meeting(struct kolo_settings *settings, const kolo_options *o
                              "job name '%.64s': must be 1 to %d letters, digits, '.', '_' and '-', no other characters",
                              job, KOLO_JOB_NAME_BYTES - 1);
         strcpy(place->job, job);
-        place->job_is_local = false;
+        strcpy(place->job_everywhere, job);
     }
     if (place->size > 1 && settings->shm_fd < 0 && !place->job[0] && !settings->net.rendezvous[0])
         return kolo_fail(KOLO_ERR_ARG,

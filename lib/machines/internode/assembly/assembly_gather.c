@@ -100,7 +100,7 @@ static int check_newcomer(struct kolo_assembly *assembly, int fd, const struct k
     char text[KOLO_ADDRESS_TEXT_BYTES], other[KOLO_ADDRESS_TEXT_BYTES];
     const char *from = describe_peer(fd, text);
     const struct kolo_place *place = &assembly->settings.place;
-    const char *job = place->job_is_local ? "" : place->job;
+    const char *job = place->job_everywhere;
     char theirs[KOLO_RELEASE_TEXT_BYTES], ours[KOLO_RELEASE_TEXT_BYTES];
     if (who->foreign)
         return kolo_assembly_say(assembly, KOLO_ERR_VERSION,
@@ -252,7 +252,7 @@ static int connect_to_zero(struct kolo_assembly *assembly) {
         .alert_fd = -1,
     };
     struct kolo_introduction *self = &wanted.self;
-    snprintf(self->job, sizeof self->job, "%s", settings->place.job_is_local ? "" : settings->place.job);
+    snprintf(self->job, sizeof self->job, "%s", settings->place.job_everywhere);
     int rc = kolo_random_bytes(self->session, sizeof self->session);
     if (rc == 0)
         rc = kolo_connect(&wanted, &assembly->peers[0].fd);
