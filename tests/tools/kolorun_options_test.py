@@ -168,6 +168,10 @@ class Options(launching.LaunchingTest):
             done = kolorun("-n", "2", "kolo-own", cwd=folder)
             self.assertEqual((127, "kolorun: cannot run 'kolo-own': not found in PATH; the one in this folder is "
                               "./kolo-own\n"), (done.returncode, done.stderr))
+            pathlib.Path(folder, "sub").mkdir()
+            for name in "sub", "":
+                done = kolorun("-n", "2", name, cwd=folder)
+                self.assertEqual((127, f"kolorun: cannot run '{name}': not found in PATH\n"), (done.returncode, done.stderr))
             done = kolorun("-n", "2", "./kolo-own", cwd=folder)
             self.assertEqual((127, "kolorun: cannot run './kolo-own': it is there, but not its interpreter (its first line, "
                               "'#!')\n"), (done.returncode, done.stderr))

@@ -163,7 +163,8 @@ static void describe_exec_error(char *text, size_t text_bytes, const char *progr
     snprintf(beside, sizeof beside, "./%s", program);
     if (error == ENOENT && is_path && stat(program, &found) == 0)
         snprintf(text, text_bytes, "it is there, but not its interpreter (its first line, '#!')");
-    else if (error == ENOENT && !is_path && access(beside, X_OK) == 0)
+    else if (error == ENOENT && !is_path && access(beside, X_OK) == 0 && stat(beside, &found) == 0 &&
+             S_ISREG(found.st_mode))
         snprintf(text, text_bytes, "not found in PATH; the one in this folder is ./%.200s", program);
     else if (error == ENOENT)
         snprintf(text, text_bytes, is_path ? "there is no such file" : "not found in PATH");
