@@ -19,6 +19,9 @@
 #include "job_file.h"
 #include "kolo_tools.h"
 
+#ifndef __has_feature
+#define __has_feature(feature) 0 /* gcc */
+#endif
 #if defined(__SANITIZE_ADDRESS__)
 #define ADDRESS_SPACE_IS_FREE 0 /* the sanitizer's shadow takes it */
 #else
