@@ -529,8 +529,10 @@ static const evaluation *find_reached(const worker *w) {
     return NULL;
 }
 
+/* NaN where there are no such rows, or nobody has the parameters. */
 static double test_accuracy(const worker *w) {
-    return (double)w->test_correct / (double)w->problem.test->rows;
+    const bool is_known = w->problem.test->rows > 0 && w->evaluations_count > 0;
+    return is_known ? (double)w->test_correct / (double)w->problem.test->rows : NAN;
 }
 
 static void print_summary(const worker *w) {
@@ -599,8 +601,7 @@ static void write_json(FILE *file, const worker *w, double loss) {
     fprintf(file, ",\n  ");
     json_pairs_print(file, "loss=%.9g known_loss=%.9g until=%.9g test_accuracy=%.9g", loss,
                      w->problem.kind->known != NULL ? w->problem.known_loss : NAN,
-                     w->of->until > 0 ? w->of->until : NAN,
-                     w->problem.test->rows > 0 && w->evaluations_count > 0 ? test_accuracy(w) : NAN);
+                     w->of->until > 0 ? w->of->until : NAN, test_accuracy(w));
     fprintf(file, ",\n  \"reached\": %s", reached != NULL ? "" : "null");
     if (reached != NULL)
         write_evaluation(file, reached);
